@@ -9,6 +9,7 @@ from typing import Final
 
 from benchmarks import (
     abuse,
+    cluster,
     corruption,
     fanout,
     first_score,
@@ -26,6 +27,7 @@ from benchmarks import (
     turns,
     voice,
     wall,
+    watched_loop,
     watched_run,
 )
 from benchmarks.figures import HEADER, Figure
@@ -39,6 +41,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "leaderboard": leaderboard.measure,
     "kills": kills.measure,
     "kills_rollouts": kills_rollouts.measure,
+    "cluster": cluster.measure,
     "abuse": abuse.measure,
     "corruption": corruption.measure,
     "recovery": recovery.measure,
@@ -49,10 +52,11 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "rollouts": rollouts.measure,
     "openenv": openenv.measure,
     "watched_run": watched_run.measure,
+    "watched_loop": watched_loop.measure,
     "long_record": long_record.measure,
 }
 
-LONG: Final = {"abuse", "corruption", "kills", "kills_rollouts", "openenv", "recovery", "soak"}
+LONG: Final = {"abuse", "cluster", "corruption", "kills", "kills_rollouts", "openenv", "recovery", "soak"}
 """Parts that run only when they are named, for they take many minutes."""
 
 

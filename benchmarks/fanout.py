@@ -130,7 +130,7 @@ def latency() -> Figure:
         ours.start(pace="fast")
         ours.viewers.join(ours.port, QUICK_VIEWERS, "/live")
         ours.viewers.settle(0.5)
-        delays = _delays(ours.viewers.noted(5.0))
+        delays = delays_of(ours.viewers.noted(5.0))
     with limit() as (bare, viewers):
         bare.admit(viewers, QUICK_VIEWERS)
         viewers.settle(0.5)
@@ -145,7 +145,8 @@ def latency() -> Figure:
     )
 
 
-def _delays(arrivals: list[tuple[float, bytes]]) -> list[float]:
+def delays_of(arrivals: list[tuple[float, bytes]]) -> list[float]:
+    """Seconds from the stamp of each chunk's last event to its arrival."""
     known: dict[bytes, float] = {}
     delays = []
     for arrived, chunk in arrivals:

@@ -96,6 +96,10 @@ class ServerUnderTest:
             time.sleep(0.05)
         raise RuntimeError(f"the server does not answer:\n{self._log.read_text()}")
 
+    def log(self) -> str:
+        """What it and those before it at its place wrote."""
+        return self._log.read_text()
+
     def runs(self) -> bool:
         """Whether the process is there."""
         try:

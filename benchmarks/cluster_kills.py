@@ -1,0 +1,276 @@
+"""The disturbances of two servers on one PostgreSQL: deaths and stalls of either, deaths of the database.
+
+Whatever is hit, play of every episode has to go on, at the other server or where it was. In the end all
+that each viewer was shown is compared with the record, and the record with its digests; each episode that a
+stalled server was deposed of has to be refused to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx
+
+from benchmarks.serving import ServerUnderTest
+from benchmarks.witness import Witness, check
+from spectator.journal.chain import Chain
+from spectator.journal.stores.sqlite import SqlJournal
+from tests.postgres import Cluster
+
+BY_EVENTS: Final = 0.2
+"""Share of the viewers who watch by server-sent events."""
+
+PATIENCE_S: Final = 240.0
+"""How long play may take to go on, on a machine that does much else."""
+
+STALLS_S: Final = (1.0, 4.0)
+"""How long a stalled server stands still that is not deposed: shorter than others miss it."""
+
+REFUSED: Final = "is over: the episode is played elsewhere"
+"""What a deposed server logs of an episode."""
+
+
+@dataclass(slots=True)
+class Disturbed:
+    """What was done, and what was found.
+
+    Args:
+        episodes: Episodes that were played.
+        viewers: Viewers of them.
+        done: Disturbances, by kind.
+        away_s: Seconds from each to the first step that every viewer saw after it.
+        wrong: What was wrong, counted by name.
+        deposed: Episodes that a stalled server was deposed of.
+        refused: How many of them were refused to it.
+        events: Events that viewers were shown.
+        connections: Connections of the viewers.
+    """
+
+    episodes: int
+    viewers: int
+    done: Counter[str] = field(default_factory=Counter)
+    away_s: list[float] = field(default_factory=list)
+    wrong: Counter[str] = field(default_factory=Counter)
+    deposed: int = 0
+    refused: int = 0
+    events: int = 0
+    connections: int = 0
+
+    def sentence(self) -> str:
+        """The figure."""
+        wrong = {name: self.wrong.get(name, 0) for name in ("lost", "doubled", "reordered")} | self.wrong
+        what = ", ".join(f"{count} {name}" for name, count in wrong.items())
+        return (
+            f"{what} of {self.events:,} events shown "
+            f"over {self.connections:,} connections; {self.refused} of {self.deposed} deposed owners' writes "
+            f"refused; {', '.join(f'{count} {kind}' for kind, count in sorted(self.done.items()))}; all see "
+            f"play go on after {statistics.median(self.away_s):.1f} s in the median"
+        )
+
+
+class WanderingWitness(Witness):
+    """A viewer who comes back to either server.
+
+    Args:
+        bases: Where the servers are.
+        path: What it watches.
+        chance: Draws to which it comes.
+        by_events: Watch by server-sent events.
+    """
+
+    def __init__(self, bases: Sequence[str], path: str, chance: random.Random, *, by_events: bool) -> None:
+        super().__init__(chance.choice(bases), path, chance, by_events=by_events)
+        self._bases = bases
+
+    async def follow(self) -> None:
+        """Watch one episode to its end, at one server after the other."""
+        while not (self.shown and self.shown.over):
+            await self.watch()
+            await asyncio.sleep(self._chance.uniform(0.05, 0.4))
+            self._base = self._chance.choice(self._bases)
+
+
+class Disturber:
+    """Hits servers and database.
+
+    Args:
+        cluster: The database's.
+        servers: Two.
+        chance: Draws whom and how.
+        found: Takes in what was done.
+    """
+
+    def __init__(
+        self, cluster: Cluster, servers: Sequence[ServerUnderTest], chance: random.Random, found: Disturbed
+    ) -> None:
+        self._cluster = cluster
+        self._servers = servers
+        self._chance = chance
+        self._found = found
+        self._ways = {
+            "kills of a server": self.kill,
+            "stalls of a server": self.stall,
+            "stalls until it was deposed": self.depose,
+            "deaths of the database": self.kill_database,
+        }
+
+    async def hit(self, number: int) -> None:
+        """Do the next thing; each way has its turn, in an order of chance."""
+        names = list(self._ways)
+        random.Random(f"{number // len(names)}").shuffle(names)
+        name = names[number % len(names)]
+        await self._ways[name]()
+        self._found.done[name] += 1
+
+    async def kill(self) -> None:
+        """End a server by SIGKILL, and start it again at once or once it was missed."""
+        server = self._chance.choice(self._servers)
+        await asyncio.to_thread(server.kill)
+        await asyncio.sleep(self._chance.choice((0.0, 5.0, 15.0)))
+        server.start()
+        await asyncio.to_thread(server.wait, PATIENCE_S)
+
+    async def stall(self) -> None:
+        """Let a server stand still for a while that nobody minds."""
+        server = self._chance.choice(self._servers)
+        os.kill(server.process_id, signal.SIGSTOP)
+        try:
+            await asyncio.sleep(self._chance.uniform(*STALLS_S))
+        finally:
+            os.kill(server.process_id, signal.SIGCONT)
+
+    async def depose(self) -> None:
+        """Let a server stand still until the other one plays its episodes, and then go on."""
+        first, second = self._chance.sample(self._servers, 2)
+        mine = await running(first)
+        if not mine:
+            first, second, mine = second, first, await running(second)
+        before = first.log()
+        os.kill(first.process_id, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not mine <= await running(second):  # noqa: ASYNC110
+                    await asyncio.sleep(0.5)
+        finally:
+            os.kill(first.process_id, signal.SIGCONT)
+        self._found.deposed += len(mine)
+        async with asyncio.timeout(PATIENCE_S):
+            while mine & await running(first):  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+        said = [line for line in first.log()[len(before) :].splitlines() if REFUSED in line]
+        self._found.refused += sum(any(one in line for line in said) for one in mine)
+
+    async def kill_database(self) -> None:
+        """End PostgreSQL at once, as a death would, and start it again."""
+        await asyncio.to_thread(self._cluster.stop)
+        await asyncio.sleep(self._chance.uniform(0.0, 3.0))
+        await asyncio.to_thread(self._cluster.start)
+
+
+async def running(server: ServerUnderTest) -> set[str]:
+    """The episodes that a server plays."""
+    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
+        status = (await client.get(f"{server.base}/custom/status")).raise_for_status().json()
+    return {one["episode_id"] for one in status["running"]}
+
+
+async def disturb(
+    cluster: Cluster,
+    url: str,
+    servers: Sequence[ServerUnderTest],
+    episodes: int,
+    kills: int,
+    start: Callable[[ServerUnderTest], str],
+    seed: int = 1,
+) -> Disturbed:
+    """Play episodes at both servers through ``kills`` disturbances.
+
+    Raises:
+        RuntimeError: Play of one did not go on.
+    """
+    chance = random.Random(seed)
+    names = [await asyncio.to_thread(start, servers[number % 2]) for number in range(episodes)]
+    witnesses = [
+        WanderingWitness(
+            [server.base for server in servers],
+            f"/live/{name}",
+            random.Random(f"{seed}/{name}"),
+            by_events=chance.random() < BY_EVENTS,
+        )
+        for name in names
+    ]
+    found = Disturbed(episodes, len(witnesses))
+    disturber = Disturber(cluster, servers, chance, found)
+    async with asyncio.TaskGroup() as tasks:
+        for witness in witnesses:
+            tasks.create_task(witness.follow())
+        await _progress(witnesses)
+        for number in range(kills):
+            began = time.monotonic()
+            await disturber.hit(number)
+            await _progress(witnesses)
+            found.away_s.append(time.monotonic() - began)
+            sys.stderr.write(f"\r{number + 1} of {kills} disturbances")
+        sys.stderr.write("\n")
+        for name in names:
+            await _stop(servers, name)
+    for witness in witnesses:
+        await witness.aclose()
+    found.events = sum(witness.events for witness in witnesses)
+    found.connections = sum(witness.connections for witness in witnesses)
+    found.wrong = await asyncio.to_thread(check, witnesses, servers[0].base)
+    found.wrong += await broken(url, names)
+    return found
+
+
+async def _progress(witnesses: Sequence[Witness]) -> None:
+    """Wait until everybody has seen a further step."""
+    before = [witness.steps for witness in witnesses]
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while any(now.steps <= then for now, then in zip(witnesses, before, strict=True)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise RuntimeError(f"play did not go on for every viewer within {PATIENCE_S:g} s") from None
+
+
+async def _stop(servers: Sequence[ServerUnderTest], episode_id: str) -> None:
+    """End an episode where it is played."""
+    for server in servers:
+        if episode_id in await running(server):
+            with closing(httpx.Client(timeout=60, trust_env=False)) as client:
+                body = {"episode_id": episode_id}
+                answer = await asyncio.to_thread(client.post, f"{server.base}/custom/stop_episode", json=body)
+                answer.raise_for_status()
+            return
+    raise RuntimeError(f"{episode_id} is played nowhere")
+
+
+async def broken(url: str, episode_ids: Sequence[str]) -> Counter[str]:
+    """What the digests say against the record, and episodes that ended other than once."""
+    wrong: Counter[str] = Counter()
+    journal = await SqlJournal.open(url, writable=False)
+    try:
+        for episode_id in episode_ids:
+            noted = await journal.end(episode_id)
+            chain = Chain(head_seq=noted and noted[0], digest=noted and noted[1])
+            async for links in journal.links(episode_id):
+                wrong["broken"] += sum(1 for _ in chain.check(links))
+            wrong["broken"] += sum(1 for _ in chain.finish())
+            events = await journal.read(episode_id)
+            wrong["ended twice or never"] += sum(one.type == "episode.ended" for one in events) != 1
+            wrong["renumbered"] += len({one.event.epoch for one in events}) != 1
+    finally:
+        await journal.aclose()
+    return +wrong

@@ -17,6 +17,7 @@ from spectator.episodes.record.reader import ViewReader
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.journal.base import Journal
 from spectator.journal.notes import NoteBook
+from spectator.journal.stores.commands import Commands
 from spectator.policies.spending import SpendLedger
 
 from .background.deletions import Deletions
@@ -25,11 +26,13 @@ from .background.housekeeping import Housekeeper
 from .background.narration import Narration
 from .background.readiness import Readiness
 from .background.reading_process import ReadingProcess
+from .background.takeover import Takeover
 from .background.unended_room import UnendedRoom
 from .metrics.loop_lag import LoopLag
 from .metrics.timings import Timings
 from .security.budget import Budget
 from .security.guard import Guard
+from .security.kept_starters import KeptStarters
 from .security.offer import Offer
 from .security.orders import OperatorOrders
 from .security.seat_keys import SeatKeys
@@ -53,6 +56,8 @@ class Services:
         clock: Time.
         journal: The record, of which routes give away nothing that is under embargo.
         reading: Reads long records in a process beside this one.
+        commands: What other servers on this journal are to do with episodes; ``None`` where there are none.
+        takeover: Plays on what they leave, and has them play what there is no room for; likewise.
         views: The record with the patches and the commentary that viewers see.
         records: The same as far as viewers may see it.
         recorded: The record itself as far as they may see it.
@@ -69,6 +74,7 @@ class Services:
         offer: What they may have played.
         orders: The operator's orders.
         seat_keys: Keys of the seats that people play.
+        starters: Who started which episodes, across restarts; ``None`` where that does not matter.
         deletions: Deletes single episodes.
         notes: What people noted on episodes.
         exhibition: Plays while nobody else does.
@@ -89,6 +95,8 @@ class Services:
     clock: Clock
     journal: Journal
     reading: ReadingProcess
+    commands: Commands | None
+    takeover: Takeover | None
     views: ViewReader
     records: PublicReader
     recorded: PublicReader
@@ -105,6 +113,7 @@ class Services:
     offer: Offer
     orders: OperatorOrders
     seat_keys: SeatKeys
+    starters: KeptStarters | None
     deletions: Deletions
     notes: NoteBook
     exhibition: Exhibition

@@ -16,7 +16,9 @@ PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""
 
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-]+(:\d{1,5})?|https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?")
-FRAME_SOURCE: Final = re.compile(r"'self'|'none'|https?://[A-Za-z0-9.*\-]+(:\d{1,5})?")
+FRAME_SOURCE: Final = re.compile(
+    r"'self'|'none'|https?://(\*|(\*\.)?[A-Za-z0-9\-]+(\.[A-Za-z0-9\-]+)*)(:\d{1,5})?"
+)
 
 
 def _split(value: object) -> object:
@@ -39,6 +41,12 @@ def _of_a_server(url: SecretStr | None) -> SecretStr | None:
     return url
 
 
+def _beside_a_journal(url: SecretStr | None, others: ValidationInfo) -> SecretStr | None:
+    if url is not None and others.data.get("journal_url") is None:
+        raise ValueError(f"needs {PREFIX}JOURNAL_URL beside it, the same database")
+    return url
+
+
 def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
     for origin in origins:
         if not ORIGIN.fullmatch(origin):
@@ -50,6 +58,8 @@ def _frame_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
     for source in sources:
         if not FRAME_SOURCE.fullmatch(source):
             raise ValueError(f"{source!r} is not 'self', 'none' or a host such as https://*.example.org")
+    if "'none'" in sources and len(sources) > 1:
+        raise ValueError("'none' stands alone: browsers leave it out beside any other source")
     return sources
 
 
@@ -82,6 +92,9 @@ OperatorToken = Annotated[SecretStr, AfterValidator(_long_enough)]
 
 JournalUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterValidator(_of_a_server)]
 """The URL of a journal on a database server, with its password, or none."""
+
+ListenUrl = Annotated[JournalUrl, AfterValidator(_beside_a_journal)]
+"""Another address of the same database, or none."""
 
 Origins = Annotated[WordList, AfterValidator(_origins)]
 """Origins of pages, in small letters."""

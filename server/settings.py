@@ -31,6 +31,7 @@ from .setting_types import (
     Folder,
     FrameSources,
     JournalUrl,
+    ListenUrl,
     OperatorToken,
     OptionLimits,
     Origins,
@@ -149,6 +150,11 @@ class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
         default=None,
         description="PostgreSQL that holds the journal instead of a file in the folder, so that several "
         "servers share it: `postgresql://user:password@host/database`; see docs/scale.md",
+    )
+    journal_listen_url: ListenUrl = Field(
+        default=None,
+        description="Where servers that share a journal hear of each other's steps at once: the address of "
+        "that PostgreSQL itself, where a pooler stands between it and `SPECTATOR_JOURNAL_URL`",
     )
     journal_patience_s: float = Field(
         default=600.0,

@@ -25,6 +25,8 @@ from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.public_reader import PublicReader
 from spectator.episodes.record.reader import ViewReader
+from spectator.episodes.record.state_file import FILE as STATES_FILE
+from spectator.episodes.record.state_file import StateFile
 from spectator.episodes.record.usage import spent_on
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError
@@ -35,12 +37,15 @@ from spectator.following.run_records import RunRecords
 from spectator.journal.base import EpisodeFilter, Journal, Synchronous
 from spectator.journal.notes import FILE as NOTES_FILE
 from spectator.journal.notes import NoteBook
+from spectator.journal.stores.commands import Commands
 from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
 from spectator.policies.model_presets import preload
 from spectator.policies.spending import SpendLedger
 
+from .background.command_rounds import CommandRounds
 from .background.deletions import Deletions
+from .background.exchange import exchange_notices
 from .background.exhibition import Exhibition
 from .background.housekeeping import Housekeeper
 from .background.joined_journal import JoinedJournal
@@ -49,11 +54,13 @@ from .background.readiness import Readiness
 from .background.reading_process import ReadingProcess
 from .background.takeover import Takeover
 from .background.unended_room import UnendedRoom
+from .http.commanded import carry_out
 from .metrics.exporting import open_tracing
 from .metrics.loop_lag import LoopLag
 from .metrics.timings import Timings
 from .security.budget import Budget
 from .security.guard import Guard
+from .security.kept_starters import KeptStarters
 from .security.offer import Offer
 from .security.orders import OperatorOrders
 from .security.seat_keys import SeatKeys
@@ -91,6 +98,8 @@ class _Playing:
     readiness: Readiness
     audience: Audience
     orders: OperatorOrders
+    commands: Commands | None
+    takeover: Takeover | None
 
 
 @asynccontextmanager
@@ -113,6 +122,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         loop_lag = LoopLag(clock, playing.timings.loop_lag)
         narration = open_narration(settings, clock, budget.characters, orders)
         stack.push_async_callback(narration.aclose)
+        seat_keys = await _seat_keys(settings, playing.commands)
+        starters = await _starters(settings, seat_keys, playing)
         scorekeeper = _scorekeeper(settings, journal)
         playing.signals.on_end(scorekeeper.note_ended)
         keepalive = Keepalive(clock)
@@ -133,26 +144,34 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "exhibition": exhibition.run(),
         }.items():
             stack.callback(playing.tasks.create_task(work, name=name).cancel)
-        views = ViewReader(journal, load)
+        views = ViewReader(journal, load, states=journal.states, turn=budget.reading.take)
+        stack.push_async_callback(views.aclose)
         reading = ReadingProcess(journal_url(settings), journal)
         stack.push_async_callback(reading.aclose)
         records, recorded = PublicReader(views, load), PublicReader(journal, load)
         boards = RunBoards(journal.runs, views, records, clock, playing.tasks, orders)
-        feeds = _feeds(playing, views, records, FinalStates(views), boards)
-        yield Services(
+        others = _follow_others(stack, settings, playing, views, records)
+        feeds = _feeds(playing, records, FinalStates(views), boards, others)
+        services = Services(
             settings=settings, clock=clock, journal=journal, reading=reading, records=records,
-            recorded=recorded, views=views, signals=playing.signals, supervisor=supervisor,
-            suspended=SuspendedEpisodes(journal, supervisor),
+            commands=playing.commands, takeover=playing.takeover, recorded=recorded, views=views,
+            signals=playing.signals, supervisor=supervisor, suspended=SuspendedEpisodes(journal, supervisor),
             readiness=playing.readiness, audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
             notes=NoteBook(settings.data_dir / NOTES_FILE),
-            exhibition=exhibition, seat_keys=SeatKeys(settings.data_dir),
+            exhibition=exhibition, seat_keys=seat_keys, starters=starters,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             wall=Wall(supervisor, clock, playing.tasks, orders), runs=boards,
             cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
+        if playing.commands is not None:
+            rounds = CommandRounds(
+                playing.commands, lambda command: carry_out(command, services), clock, playing.tasks
+            )
+            stack.callback(playing.tasks.create_task(rounds.run(), name="commands").cancel)
+        yield services
 
 
 @asynccontextmanager
@@ -164,6 +183,7 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         ledger = settings.ledger(clock)
         journal = await _journal(settings, clock)
         stack.push_async_callback(journal.aclose)
+        journal.states = _state_file(settings)
         journal.runs = RunRecords(settings.runs_dir)
         stack.push_async_callback(journal.runs.aclose)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
@@ -176,7 +196,10 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)
         shared = journal.ownership
-        takeover = None if shared is None else Takeover(shared, journal, supervisor, clock)
+        commands = None if shared is None else Commands(journal, shared.name)
+        takeover = None
+        if shared is not None and commands is not None:
+            takeover = Takeover(shared, commands, journal, supervisor, clock)
         readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
         if takeover is not None:
             for work in (takeover.show_life(), takeover.play_on(readiness.recovery)):
@@ -187,18 +210,55 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         audience = _audience(settings, tasks, clock, timings, orders)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         yield _Playing(
-            clock, cast, ledger, journal, tasks, timings, signals, supervisor, readiness, audience, orders
-        )
+            clock, cast, ledger, journal, tasks, timings, signals, supervisor, readiness, audience, orders,
+            commands, takeover,
+        )  # fmt: skip
+
+
+async def _seat_keys(settings: Settings, commands: Commands | None) -> SeatKeys:
+    """The keys of seats, which all servers on one journal derive alike."""
+    own = SeatKeys(settings.data_dir)
+    if commands is None:
+        return own
+    offered = await asyncio.to_thread(own.offered)
+    return SeatKeys(settings.data_dir, await commands.secret("seat keys", offered))
+
+
+async def _starters(settings: Settings, seat_keys: SeatKeys, playing: _Playing) -> KeptStarters | None:
+    """Who started which episodes, where only they may stop them."""
+    if settings.profile != "public":
+        return None
+    starters = await asyncio.to_thread(KeptStarters, settings.data_dir, seat_keys, playing.commands)
+    playing.signals.on_end(starters.forget)
+    return starters
+
+
+def _follow_others(
+    stack: AsyncExitStack, settings: Settings, playing: _Playing, views: ViewReader, records: PublicReader
+) -> FollowedEpisodes | None:
+    """The episodes of other servers that record into the same journal, where others may."""
+    if playing.journal.ownership is None:
+        return None
+    clock, tasks, journal = playing.clock, playing.tasks, playing.journal
+    others = FollowedEpisodes(journal, views, records, clock, tasks)
+    exchange_notices(stack, settings, journal, playing.supervisor, others, playing.audience, clock, tasks)
+    return others
+
+
+def _state_file(settings: Settings) -> StateFile | None:
+    most = int(settings.states_mb * 1e6)
+    return StateFile(settings.data_dir / STATES_FILE, most) if most else None
 
 
 def _feeds(
-    playing: _Playing, views: ViewReader, records: PublicReader, finals: FinalStates, boards: RunBoards
+    playing: _Playing,
+    records: PublicReader,
+    finals: FinalStates,
+    boards: RunBoards,
+    others: FollowedEpisodes | None,
 ) -> FeedSources:
     waiters = Waiters(playing.signals.next_start, playing.tasks)
-    journal, others = playing.journal, None
-    if journal.ownership is not None:
-        others = FollowedEpisodes(journal, views, records, playing.clock, playing.tasks)
-    shown = ShownEpisodes(playing.supervisor, playing.readiness.recovery, journal, boards, others)
+    shown = ShownEpisodes(playing.supervisor, playing.readiness.recovery, playing.journal, boards, others)
     return FeedSources(shown, records, finals, playing.audience, waiters, shown, playing.orders)
 
 
@@ -311,6 +371,11 @@ async def _readiness(
 async def _journal(settings: Settings, clock: Clock) -> JoinedJournal:
     """The journal; one that is damaged is set aside, and a new one begun."""
     url, synchronous = journal_url(settings), settings.journal_synchronous
+    if settings.journal_url is not None:  # an embedded one makes the folder that it lies in
+        try:
+            settings.data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"SPECTATOR_DATA_DIR: {error}") from error
     try:
         return await _read(url, synchronous)
     except JournalDamaged as error:

@@ -21,8 +21,8 @@ from spectator.narration.narrator import NarrationCounts
 from ..background.housekeeping import Housekeeper
 from ..security import faults
 from ..security.budget import Held
+from ..security.client_address import address_of
 from ..security.faults import documented
-from ..security.guard import address_of
 from ..services import Services, ServicesDep
 from ..viewers.audience import Audience
 from ..viewers.episode_signals import EpisodeSignals

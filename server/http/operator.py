@@ -19,8 +19,8 @@ from ..identifiers import EPISODE_ID
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body
 from ..security.budget import WORDS
+from ..security.client_address import masked
 from ..security.faults import Refused, documented
-from ..security.guard import masked
 from ..services import Services, ServicesDep, services_of
 from .control import ALWAYS
 from .usage import DayUsage, usage_today
@@ -155,7 +155,7 @@ def _taken(live: EpisodeHandle, services: Services, *, shown: bool) -> TakenEpis
         turn=live.turn,
         events=live.head_seq,
         paused=live.paused,
-        viewers=services.audience.count(live.episode_id),
+        viewers=services.audience.total(live.episode_id),
         shown=shown,
     )
 

@@ -195,7 +195,7 @@ def pages_router(templates: Templates) -> APIRouter:
 
     @router.get("/rollouts")
     def rollouts(request: Request) -> Response:
-        return _script_page(request, templates, "rollouts", "Runs of rollouts")
+        return _script_page(request, templates, "rollouts", "Rollout runs")
 
     @router.get("/rollouts/{run}")
     def run(request: Request, run: str) -> Response:

@@ -40,6 +40,9 @@ class TimedJournal(SqlJournal):
     traced: Callable[[Sequence[RecordedEvent], Attachments | None], None] | None = None
     """Is told what was recorded, where it is traced."""
 
+    appended: Callable[[str], None] | None = None
+    """Is told of which episode something was committed, where other servers are to hear of it."""
+
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
@@ -50,6 +53,8 @@ class TimedJournal(SqlJournal):
             self.commit.observe(time.perf_counter() - began)
         if not events:
             return
+        if self.appended is not None:
+            self.appended(events[-1].episode_id)
         if self.traced is not None:
             self.traced(events, attachments)
         episode_id, ended = events[-1].episode_id, events[-1].type == "episode.ended"

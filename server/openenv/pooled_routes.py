@@ -100,7 +100,8 @@ class PooledRoutes:
         try:
             session = await self._sessions.open(wire, request, kept=True)
         except SessionsFull as error:
-            raise Refused(CROWDED, f"{error}.".capitalize(), headers={"Retry-After": "1"}) from error
+            kind = faults.TOO_MANY if error.of_address else CROWDED
+            raise Refused(kind, f"{error}.", headers={"Retry-After": "1"}) from error
         other = self._open.get((env_name, env_id))
         if other is not None:  # two first resets at once
             self._sessions.close(session)

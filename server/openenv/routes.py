@@ -208,7 +208,7 @@ class WorldRoutes:
             async with self._sessions.private(wire, request) as session:
                 yield session
         except SessionsFull as error:
-            raise Refused(CROWDED, f"{error}.".capitalize(), headers={"Retry-After": "5"}) from error
+            raise Refused(CROWDED, f"{error}.", headers={"Retry-After": "5"}) from error
 
 
 def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = None) -> OpenEnv:

@@ -16,7 +16,8 @@ from spectator.errors import EpisodeError
 from spectator.steppers.shared_thread import SharedThread
 
 from ..security.budget import Budget
-from ..security.guard import address_of
+from ..security.client_address import address_of
+from ..setting_types import PREFIX
 from .compute_slots import ComputeSlots
 from .publishing import Publisher
 from .session import Session, SessionLimits
@@ -32,13 +33,18 @@ class SessionsFull(EpisodeError):
     Args:
         active: How many are.
         limit: How many may be.
-        whose: Of whom, where the limit is not everybody's.
+        whose: Of whom, where the limit is that of an address and not everybody's.
     """
 
     def __init__(self, active: int, limit: int, whose: str = "") -> None:
         self.active = active
         self.limit = limit
-        super().__init__(f"{active} of {limit} environments{whose} are open; close one or come back later")
+        self.of_address = bool(whose)
+        self.setting = "openenv_sessions_per_address" if whose else "openenv_max_sessions"
+        named = f"{PREFIX}{self.setting.upper()}"
+        super().__init__(
+            f"{active} of {limit} environments{whose} are open ({named}); close one or come back later"
+        )
 
 
 class Sessions:
@@ -83,7 +89,8 @@ class Sessions:
 
         Args:
             wire: Which world.
-            connection: Whose it is; one address may have only so many sockets.
+            connection: Whose it is; one address may have only so many sockets and kept environments. The
+                operator is not limited.
             kept: Whether it is to live between requests; at most half of all may, so that clients who never
                 say goodbye leave room for those whose socket tells when they are gone.
 
@@ -99,17 +106,18 @@ class Sessions:
             or (kept and sum(one.kept for one in self._open.values()) >= half)
         ):
             raise self._full(active, limit)
-        address = address_of(connection) if isinstance(connection, WebSocket) else ""
-        own, most = sum(one.address == address for one in self._open.values()), self.limits.by_address
-        if address and 0 < most <= own:
-            raise self._full(own, most, " from this address")
+        account = None if self.budget is None or connection is None else self.budget.account(connection)
+        lasts = kept or isinstance(connection, WebSocket)
+        address = "" if connection is None or not lasts else address_of(connection)
+        if address and (account is None or account.address is not None):
+            self._need_room_of(address)
         session = Session(
             self._new_id(), wire, self.limits, self._clock, self._places, self._shared, kept=kept
         )
         session.address = address
-        if self.budget is not None and connection is not None:
-            session.account = self.budget.account(connection)
-            self.budget.environments[session.account.name] += 1
+        if self.budget is not None and account is not None:
+            session.account = account
+            self.budget.environments[account.name] += 1
         self._open[session.session_id] = session
         try:
             await session.build()
@@ -161,10 +169,16 @@ class Sessions:
         for session in list(self._open.values()):
             self.close(session)
 
+    def _need_room_of(self, address: str) -> None:
+        own, most = sum(one.address == address for one in self._open.values()), self.limits.by_address
+        if 0 < most <= own:
+            raise self._full(own, most, " from this address")
+
     def _full(self, active: int, limit: int, whose: str = "") -> SessionsFull:
+        full = SessionsFull(active, limit, whose)
         if self.budget is not None:
-            self.budget.refused["openenv_sessions_per_address" if whose else "openenv_max_sessions"] += 1
-        return SessionsFull(active, limit, whose)
+            self.budget.refused[full.setting] += 1
+        return full
 
     def _reap(self) -> None:
         for session in [one for one in self._open.values() if one.expired or (one.kept and one.given_up)]:

@@ -10,10 +10,14 @@ from typing import Final
 
 from spectator.clock import timestamp
 
+from ..security.refusals import __name__ as REFUSALS
 from ..settings import Settings
 
 CONNECTIONS: Final = f"{__package__.rpartition('.')[0]}.transport.private_api"
 """Logger of the connections, whose comings and goings are figures and not log lines."""
+
+REFUSALS_A_MINUTE: Final = 120
+"""Lines about refused requests in a minute."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -43,6 +47,31 @@ class Reason(logging.Filter):
         return True
 
 
+class FewLines(logging.Filter):
+    """Lets so many lines a minute through, so that a flood of requests fills no disk with its refusals.
+
+    Args:
+        most: How many; the first one of a later minute says how many were left out.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._minute, self._lines = 0, 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Count the line."""
+        minute = int(record.created // 60)
+        left_out = max(0, self._lines - self._most)
+        if minute != self._minute:
+            self._minute, self._lines = minute, 0
+            if left_out:
+                record.msg = f"{record.getMessage()} ({left_out} such lines before it were left out)"
+                record.args = ()
+        self._lines += 1
+        return self._lines <= self._most
+
+
 def configure_logging(settings: Settings) -> None:
     """Send every log line to standard error, in the form that the settings ask for."""
     handler = logging.StreamHandler()
@@ -52,6 +81,7 @@ def configure_logging(settings: Settings) -> None:
     )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn.error").addFilter(Reason())
+    logging.getLogger(REFUSALS).addFilter(FewLines(REFUSALS_A_MINUTE))
     for chatty in (
         "uvicorn.access",
         "server.transport.private_api",

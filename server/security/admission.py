@@ -11,8 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..close_codes import Close
 from .budget import Budget
+from .client_address import address_of
 from .faults import Refused, problem
-from .guard import Guard, address_of
+from .guard import Guard
 
 HOLD_S: Final = 1.0
 """How long a refusal is kept back, so that whoever asks again and again on a connection has one a second."""

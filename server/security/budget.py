@@ -22,8 +22,9 @@ from spectator.policies.spending import SpendLedger
 from ..setting_types import PREFIX
 from ..settings import Settings
 from .address_allowance import AddressAllowance
+from .client_address import address_of
 from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
-from .guard import Guard, address_of
+from .guard import Guard
 from .orders import OperatorOrders
 from .places import NoPlace, Places
 from .rate_limit import MAX_TRACKED, RateLimit

@@ -1,10 +1,12 @@
-"""The address of a client behind proxies, taken from the hop that the server was told to trust."""
+"""The address of a client: from the proxy hop that is trusted, as it is counted, as it may be shown."""
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SCHEMES: Final = frozenset({"http", "https"})
@@ -50,6 +52,29 @@ def forwarded_for(values: list[str], hops: int) -> str | None:
     """
     entries = [entry.strip() for entry in ",".join(values).split(",")]
     return _without_port(entries[-hops]) or None if len(entries) >= hops else None
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """The client's address, an IPv6 one cut to its /64, which one household has whole; for counting."""
+    host = connection.client.host if connection.client else "unknown"
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host)
+    except ValueError:
+        return host
+    return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
+
+
+def masked(address: str) -> str:
+    """An address as it may be shown: which network, not which machine.
+
+    >>> masked("203.0.113.9"), masked("2001:db8:1:2::/64"), masked("unknown")
+    ('203.0.113.x', '2001:db8:x', 'unknown')
+    """
+    if address.count(".") == 3:
+        return f"{address.rpartition('.')[0]}.x"
+    return f"{':'.join(address.split(':')[:2])}:x" if ":" in address else address
 
 
 def _without_port(entry: str) -> str:

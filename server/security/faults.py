@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from spectator.errors import (
     ConfigurationError,
@@ -37,11 +37,12 @@ from spectator.errors import (
 from spectator.text import clean_text
 
 from ..close_codes import Close
+from .refusals import ProblemAnswer, request_id_of
 from .slot_tickets import QueueStanding
 
 logger = logging.getLogger(__name__)
 
-MEDIA_TYPE: Final = "application/problem+json"
+MEDIA_TYPE: Final = ProblemAnswer.media_type
 
 MAX_DETAIL: Final = 2000
 """Characters of a detail, which may quote what the client sent."""
@@ -66,6 +67,9 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status")
     detail: str = Field(description="What went wrong this time, for people")
     instance: str | None = Field(default=None, description="The path that was asked for")
+    request_id: str | None = Field(
+        default=None, description="Of this request, as in the header X-Request-Id and in the server's log"
+    )
     errors: list[WrongField] | None = Field(
         default=None, description="Every wrong field, when fields are wrong"
     )
@@ -143,6 +147,7 @@ TOO_MANY: Final = Kind("too-many-requests", 429, "Too many requests")
 SPENT: Final = Kind("allowance-spent", 429, "What models may use up today is spent")
 INTERNAL: Final = Kind("internal-error", 500, "The server failed")
 NO_JOURNAL: Final = Kind("journal-unavailable", 503, "The journal cannot be used now")
+NO_PLAYER: Final = Kind("player-unavailable", 503, "The server that plays the episode does not answer")
 DAMAGED: Final = Kind("record-damaged", 500, "The record of this episode is damaged")
 TIMED_OUT: Final = Kind("step-timeout", 504, "The environment did not answer in time")
 RECOVERING: Final = Kind("recovering", 503, "What ran before this server is still being recovered")
@@ -206,7 +211,7 @@ def problem(
     errors: Sequence[FieldError] = (),
     headers: Mapping[str, str] | None = None,
     extra: Mapping[str, Any] | None = None,
-) -> JSONResponse:
+) -> ProblemAnswer:
     """The response that tells a problem."""
     document = Problem(
         type=f"/problems/{kind.name}",
@@ -217,12 +222,8 @@ def problem(
         errors=[_wrong_field(wrong) for wrong in errors] or None,
         **(extra or {}),
     )
-    return JSONResponse(
-        document.model_dump(mode="json", exclude_none=True),
-        status_code=kind.status,
-        headers={"Cache-Control": "no-store", **(headers or {})},
-        media_type=MEDIA_TYPE,
-    )
+    told = document.model_dump(mode="json", exclude_none=True)
+    return ProblemAnswer(told, kind.status, {"Cache-Control": "no-store", **(headers or {})})
 
 
 def _wrong_field(wrong: FieldError) -> WrongField:
@@ -271,10 +272,10 @@ async def _library(request: Request, error: SpectatorError) -> Response:
     if kind is INTERNAL:
         return await _unexpected(request, error)
     if kind is NO_JOURNAL:
-        logger.error("%s %s: %s", request.method, request.url.path, error)
+        logger.error("%s: %s", _named(request), error)
         return problem(kind, "The journal cannot be used now; try again soon.", instance=request.url.path)
     if kind is TIMED_OUT:
-        logger.warning("%s %s: %s", request.method, request.url.path, error)
+        logger.warning("%s: %s", _named(request), error)
     errors = error.fields if isinstance(error, InvalidRequest) else ()
     headers = {"Retry-After": RECOVERED_AFTER_S} if kind is RECOVERING else None
     return problem(kind, str(error), instance=request.url.path, errors=errors, headers=headers)
@@ -304,8 +305,12 @@ async def _gone(request: Request, error: ClientDisconnect) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    logger.error("%s failed", _named(request), exc_info=error)
     return problem(INTERNAL, "Something broke; it has been logged.", instance=request.url.path)
+
+
+def _named(request: Request) -> str:
+    return f"request {request_id_of(request.scope)}: {request.method} {request.url.path}"
 
 
 def install_faults(app: FastAPI) -> None:

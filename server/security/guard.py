@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from ipaddress import IPv6Address, IPv6Network
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
@@ -13,6 +12,7 @@ from spectator.clock import Clock
 
 from ..setting_types import ORIGIN
 from ..settings import Settings, is_loopback
+from .client_address import address_of
 from .faults import NOT_HERE, NOT_YOURS, UNAUTHENTICATED, Refused, too_many
 from .rate_limit import RateLimit
 
@@ -90,7 +90,7 @@ class Guard:
         raise Refused(
             NOT_YOURS,
             "Only whoever started this episode, and the operator, may stop or slow it: it was started from "
-            "another address, or before this server was.",
+            "another address, or by whom is not known any more.",
         )
 
     def require_spender(self, connection: HTTPConnection) -> None:
@@ -166,29 +166,6 @@ class Origins:
         if self._on_loopback and not is_loopback(parts.hostname or ""):
             return False
         return parts.netloc == headers.get("host", "").lower()
-
-
-def address_of(connection: HTTPConnection) -> str:
-    """The client's address, an IPv6 one cut to its /64, which one household has whole; for counting."""
-    host = connection.client.host if connection.client else "unknown"
-    if ":" not in host:
-        return host
-    try:
-        address = IPv6Address(host)
-    except ValueError:
-        return host
-    return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
-
-
-def masked(address: str) -> str:
-    """An address as it may be shown: which network, not which machine.
-
-    >>> masked("203.0.113.9"), masked("2001:db8:1:2::/64"), masked("unknown")
-    ('203.0.113.x', '2001:db8:x', 'unknown')
-    """
-    if address.count(".") == 3:
-        return f"{address.rpartition('.')[0]}.x"
-    return f"{':'.join(address.split(':')[:2])}:x" if ":" in address else address
 
 
 def _bearer(connection: HTTPConnection) -> bytes | None:

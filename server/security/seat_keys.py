@@ -26,11 +26,12 @@ class SeatKeys:
 
     Args:
         folder: The server's data folder.
+        secret: What keys are derived from, where several servers share it; else what the file holds.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, secret: bytes | None = None) -> None:
         self._file = folder / FILE
-        self._secret: bytes | None = None
+        self._secret = secret
 
     def key(self, episode_id: str, actor: str) -> str:
         """The key of one seat: its actor, and 256 bits that nobody can guess.
@@ -38,10 +39,22 @@ class SeatKeys:
         Raises:
             OSError: The file with the secret cannot be written.
         """
+        return f"{actor}.{self.digest(episode_id, actor)}"
+
+    def digest(self, episode_id: str, text: str) -> str:
+        """What ``text`` comes to in an episode under the secret; tells nothing of it.
+
+        Raises:
+            OSError: The file with the secret cannot be written.
+        """
         if self._secret is None:
             self._secret = _secret_in(self._file)
-        digest = hmac.digest(self._secret, f"{episode_id}\n{actor}".encode(), hashlib.sha256)
-        return f"{actor}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+        digest = hmac.digest(self._secret, f"{episode_id}\n{text}".encode(), hashlib.sha256)
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+    def offered(self) -> bytes:
+        """A secret for all servers, where none has one yet: what the file holds, or a new one."""
+        return _held_in(self._file) or secrets.token_bytes(32)
 
     def seats(self, sent: str, episode_id: str, actors: Collection[str]) -> list[str]:
         """The seats of ``actors`` whose keys are in the header ``sent``, in their order."""
@@ -53,13 +66,18 @@ class SeatKeys:
         ]
 
 
-def _secret_in(file: Path) -> bytes:
-    """The secret; drawn where there is none yet, for the eyes of the server's user alone."""
+def _held_in(file: Path) -> bytes:
+    """The secret that a file holds; nothing where it holds none."""
     try:
         held = file.read_bytes()
     except FileNotFoundError:
-        held = b""
-    if len(held) >= 32:
+        return b""
+    return held if len(held) >= 32 else b""
+
+
+def _secret_in(file: Path) -> bytes:
+    """The secret; drawn where there is none yet, for the eyes of the server's user alone."""
+    if held := _held_in(file):
         return held
     drawn = secrets.token_bytes(32)
     beside = file.with_suffix(".new")

@@ -115,7 +115,7 @@ class Play:
         """The episode runs."""
         return self
 
-    async def settled(self, episode_id: str) -> None:
+    async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
         """No episode is being recovered."""
 
     async def open(self) -> None:

@@ -81,6 +81,8 @@ def test_the_host_of_a_space_is_an_allowed_origin() -> None:
         ("SPECTATOR_ALLOWED_ORIGINS", "*", "SPECTATOR_ALLOWED_ORIGINS: '*' is not an origin"),
         ("SPECTATOR_ALLOWED_ORIGINS", "https://a.example/path", "SPECTATOR_ALLOWED_ORIGINS: 'https://a.ex"),
         ("SPECTATOR_FRAME_ANCESTORS", "x;script-src *", "SPECTATOR_FRAME_ANCESTORS: 'x;script-src' is not"),
+        ("SPECTATOR_FRAME_ANCESTORS", "'none' https://x", "SPECTATOR_FRAME_ANCESTORS: 'none' stands alone"),
+        ("SPECTATOR_FRAME_ANCESTORS", "https://*.*", "SPECTATOR_FRAME_ANCESTORS: 'https://*.*' is not"),
         ("SPECTATOR_LOG_LEVEL", "loud", "SPECTATOR_LOG_LEVEL: Input should be 'debug'"),
         ("SPECTATOR_ENVIRONMENT", "../x", "SPECTATOR_ENVIRONMENT: String should match pattern"),
     ],

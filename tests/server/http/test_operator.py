@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server.metrics.loop_lag import LoopLag
 from server.metrics.timings import Timings
-from server.security.guard import masked
+from server.security.client_address import masked
 from server.security.orders import OperatorOrders
 from spectator.errors import ConfigurationError, JournalUnavailable
 from tests.fakes import ManualClock

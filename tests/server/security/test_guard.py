@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.requests import HTTPConnection
 
-from server.security.client_address import forwarded_for
-from server.security.guard import Origins, address_of
+from server.security.client_address import address_of, forwarded_for
+from server.security.guard import Origins
 from server.security.rate_limit import MAX_TRACKED, RateLimit
 from server.settings import Settings
 from tests.fakes import ManualClock

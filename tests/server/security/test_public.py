@@ -105,6 +105,42 @@ def test_one_address_has_only_so_many_sockets(tmp_path: Path) -> None:
             client.socket.close()
 
 
+def test_one_address_keeps_only_so_many_environments_by_whatever_way(tmp_path: Path) -> None:
+    settings = test_settings(
+        tmp_path, openenv_sessions_per_address=2, trusted_hops=1, operator_token=TOKEN
+    )  # fmt: skip
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+
+    def pooled(name: str, address: str, **headers: str) -> httpx.Response:
+        headers = {"X-Forwarded-For": address, **headers}
+        return serving.client.post(f"/pooled/counting/{name}/reset", json={}, headers=headers)
+
+    with serve(settings) as serving:
+        own = {"X-Forwarded-For": "203.0.113.1"}
+        assert pooled("a", "203.0.113.1").status_code == 200
+        assert "result" in serving.client.post("/mcp", json=hello, headers=own).json()
+        refused = pooled("b", "203.0.113.1")
+        assert refused.status_code == 429 and refused.headers["Retry-After"] == "1"
+        assert (
+            "2 of 2 environments from this address are open (SPECTATOR_OPENENV_SESSIONS_PER_ADDRESS)"
+            in (refused.json()["detail"])
+        )
+        assert serving.client.post("/mcp", json=hello, headers=own).json()["error"]["data"] == {
+            "active_sessions": 2,
+            "max_sessions": 2,
+        }
+        socket = Client(connect(f"{serving.ws_url}/ws", additional_headers=own, legacy=True))
+        assert socket.fail({"type": "reset", "data": {}})["code"] == "CAPACITY_REACHED"
+        assert serving.client.post("/reset", json={}, headers=own).status_code == 200, "it keeps none"
+        assert pooled("b", "203.0.113.2").status_code == 200
+        for name in ("c", "d", "e"):
+            assert pooled(name, "203.0.113.1", Authorization=f"Bearer {TOKEN}").status_code == 200
+        assert serving.client.delete("/pooled/counting/a").json() == {"ok": True}
+        for name in ("c", "d", "e"):
+            serving.client.delete(f"/pooled/counting/{name}")
+        assert pooled("b2", "203.0.113.1").status_code == 200
+
+
 def test_an_offer_without_limits_refuses_nothing() -> None:
     Offer().check("anything", {"max_overs": 50, "name": "x"})
     with pytest.raises(InvalidRequest, match=r"a: is at most 1 here.*b: is at most 2 here"):

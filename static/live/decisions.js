@@ -23,7 +23,7 @@ export const WORTHS = /** @type {const} */ ([["gained", "gained"], ["lost", "los
 
 /** Classes of failure in a few words; docs/failures.md has a sentence on each. @type {Record<string, string>} */
 export const FAILURE_WORDS = {
-  model_infra: "the endpoint failed", model_resting: "the endpoint rests after failures", model_rejected: "the endpoint turned it down", rate_limited: "the endpoint asked to wait",
+  model_infra: "the endpoint failed", model_resting: "the endpoint is paused after failures", model_rejected: "the endpoint turned it down", rate_limited: "the endpoint asked to wait",
   declined: "the model would not answer", unparsable: "the answer named no action", illegal_action: "the action was not legal", truncated: "the answer was cut short",
   timeout: "no answer in time", spent: "a cap was reached", cache_miss: "not in the cache", policy_fault: "the policy raised an error", env_infra: "the environment failed",
   env_verdict: "the environment ended it", journal: "the record could not be written", cancelled: "cancelled", killed: "the process went away", unknown: "for a reason that is not recorded",
@@ -47,7 +47,7 @@ export function takeWorth(made, points) {
  * @param {{source?: string, failure_class?: string | null, fallback_reason?: string | null}} decision @param {string} [own] kind of the decider whose seat it is
  */
 export function foreignWords(decision, own = "") {
-  if (decision.source === "fallback") return ["made for it", FAILURE_WORDS[decision.failure_class ?? ""]].filter(Boolean).join(": ");
+  if (decision.source === "fallback") return ["made by the fallback", FAILURE_WORDS[decision.failure_class ?? ""]].filter(Boolean).join(": ");
   return decision.source && own && decision.source !== own && own === "model" ? `not the model’s: ${SOURCE_WORDS[decision.source] ?? decision.source}` : "";
 }
 

@@ -1,36 +1,43 @@
 // @ts-check
-// What a screen reader hears: big moments, at most one every few seconds, never the backlog.
+// What a screen reader hears: every few seconds the greatest of the moments since, never the backlog.
 
 import { setText } from "./dom.js";
 import { clip, plain } from "./text.js";
 
 const EVERY_MS = 4_000;
+/** Characters said at once. */
+const MOST = 300;
 
 /** @param {HTMLElement} region */
 export function mountAnnouncer(region) {
-  let heard = -1;
+  /** Number of the newest line that needs no saying; null before the first line of all. @type {number | null} */ let heard = null;
+  /** What waits to be said. @type {{priority: number, words: string}[]} */
+  let waiting = [];
   let spokenAt = -Infinity;
   /** @type {ReturnType<typeof setTimeout> | null} */
   let timer = null;
-  let next = "";
   let quiet = false;
   const speak = () => {
     timer = null;
     spokenAt = performance.now();
-    if (!quiet) setText(region, next);
+    const most = Math.min(...waiting.map(({ priority }) => priority));
+    const told = waiting.filter(({ priority }) => priority === most).map(({ words }) => words).join(" ");
+    waiting = [];
+    if (!quiet) setText(region, clip(told, MOST));
   };
   return {
     /** Leave speaking to the page's own voice, or take it up again. @param {boolean} wanted */
     beQuiet(wanted) { quiet = wanted; },
     /** @param {Record<string, any>} state @param {{jumped: boolean}} view */
     update(state, view) {
-      const lines = Object.values(state.feed ?? {}).filter((line) => line.priority <= 1);
-      const last = lines.reduce((best, line) => (line.seq > (best?.seq ?? -1) ? line : best), /** @type {any} */ (null));
-      if (!last || last.seq === heard) return;
-      const isNews = heard !== -1 && last.seq > heard && !view.jumped;
-      heard = last.seq;
-      if (!isNews) return;
-      next = clip(`${plain(last.at)} ${plain(last.label)} ${plain(last.text)}`.trim(), 300);
+      const lines = Object.values(state.feed ?? {});
+      const last = lines.reduce((newest, line) => Math.max(newest, line.seq), -1);
+      if (last < 0 || last === heard) return;
+      const from = heard === null || view.jumped ? last : heard;
+      heard = last;
+      const news = lines.filter((line) => line.priority <= 1 && line.seq > from);
+      if (!news.length) return;
+      waiting.push(...news.map((line) => ({ priority: line.priority, words: `${plain(line.at)} ${plain(line.label)} ${plain(line.text)}`.trim() })));
       timer ??= setTimeout(speak, Math.max(0, EVERY_MS - (performance.now() - spokenAt)));
     },
   };

@@ -90,7 +90,7 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
     }
     replace(facts, ...rows(shown, seat).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, h("bdi", {}, clip(plain(value), 400)))]));
     notes.show(shown.turn);
-    calls.show(shown, (data.exchanges ?? []).length);
+    calls.show(shown, data.exchanges?.length ?? (data.model ? 1 : 0)); // those who follow live are not sent what was asked
     replace(go, momentLink(shown.seq, { class: "button" }, "Go to this moment"));
     go.firstElementChild?.addEventListener("click", () => dialog.close());
     setAttribute(dialog, "data-seq", shown.seq);

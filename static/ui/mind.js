@@ -145,7 +145,7 @@ function totalText(usage) {
   const parts = [plural(usage.decisions, "decision"), plural(usage.tokens_in + usage.tokens_out, "token")];
   if (usage.cost > 0) parts.push(money(usage.cost));
   parts.push(`${duration(usage.latency_s / Math.max(1, usage.decisions))} each`);
-  if (usage.fallbacks) parts.push(`${usage.fallbacks} made for it`);
+  if (usage.fallbacks) parts.push(`${usage.fallbacks} made by the fallback`);
   return `This match: ${parts.join(" · ")}`;
 }
 
@@ -177,7 +177,7 @@ function noteParts(decision, refusals) {
       " ", h("small", {}, h("bdi", {}, clip(plain(decision.refused.rule), 60)), refusals > 1 ? ` · ${refusals} so far` : "")));
   }
   if (decision.fallback_reason) {
-    notes.push(h("p", { class: "mind__note" }, h("b", {}, "Somebody else had to decide: "), h("bdi", {}, clip(plain(decision.fallback_reason), 300)),
+    notes.push(h("p", { class: "mind__note" }, h("b", {}, "The fallback had to decide: "), h("bdi", {}, clip(plain(decision.fallback_reason), 300)),
       decision.failure_class ? h("small", {}, ` · ${words(decision.failure_class)}`) : ""));
   }
   if (decision.parse === "repaired") notes.push(h("p", { class: "mind__note" }, "The model’s text had to be repaired to be read."));

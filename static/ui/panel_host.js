@@ -28,7 +28,7 @@ import * as text from "./text.js";
  * What a panel module exports as its default.
  * @typedef {object} Panel
  * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
- * @property {(state: any) => Section[]} [sections] everything the panel shows, in words, for those who read it
+ * @property {(state: any) => Section[] | Promise<Section[]>} [sections] everything the panel shows, in words, for those who read it
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
  * @property {(state: any, stateAt: (moment: string) => any) => import("./ending.js").Turn[]} [turns] what turned the play, from its last state; `stateAt` gives null where the moment is not known
  * @property {(event: any) => string[]} [moments] what the world calls an event, for `ui.momentLink` and `data-moment`
@@ -97,8 +97,10 @@ export async function hostPanel(address, slots, still, truth, notes, whole) {
       note: (event, before) => (panel?.note ? attempt(() => panel?.note?.(event, before), null) : null),
       worths: (event) => (panel?.worths ? attempt(() => panel?.worths?.(event), []) : []),
     },
-    /** @param {any} state @returns {Section[]} */
-    sections(state) { return panel?.sections ? attempt(() => panel?.sections?.(state), []) : []; },
+    /** @param {any} state @returns {Promise<Section[]>} */
+    async sections(state) {
+      try { return await panel?.sections?.(state) ?? []; } catch (error) { return fail(error), []; }
+    },
     /** @param {any} state @returns {string} */
     headline(state) { return text.plain(state.world?.headline ?? ""); },
   };

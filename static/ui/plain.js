@@ -10,10 +10,11 @@ const COMMENTARY = 60;
 /** @typedef {import("./panel_host.js").Section} Section */
 
 /**
- * @param {{button: HTMLElement, place: HTMLElement, stage: HTMLElement, sections: (state: any) => Section[], onToggle: () => void}} wiring
+ * @param {{button: HTMLElement, place: HTMLElement, stage: HTMLElement, sections: (state: any) => Section[] | Promise<Section[]>, onToggle: () => void}} wiring
  */
 export function mountPlain({ button, place, stage, sections, onToggle }) {
   let on = new URLSearchParams(location.search).get("text") === "1";
+  let asks = 0;
   const show = () => {
     place.hidden = !on;
     stage.classList.toggle("stage--text", on);
@@ -32,9 +33,12 @@ export function mountPlain({ button, place, stage, sections, onToggle }) {
   show();
   return {
     /** @param {Record<string, any>} state @param {{names: Record<string, string>}} view */
-    update(state, view) {
+    async update(state, view) {
       if (!on) return;
-      const all = [...sections(state), mindSection(state, view.names), feedSection(state)].filter((one) => one.lines.length);
+      const asked = asks += 1;
+      const told = await sections(state);
+      if (asked !== asks || !on) return;
+      const all = [...told, mindSection(state, view.names), feedSection(state)].filter((one) => one.lines.length);
       keyed(place, all, (one) => one.title, (one) => fill(h("section", {}, h("h2", {}, clip(plain(one.title), 80)), h("ul")), one), fill);
     },
   };
@@ -54,7 +58,7 @@ export function mindSection(state, names) {
     `${names[actor] ?? words(actor)}, ${decision.model ?? decision.source}: ${decision.reasoning || "no reason given."}`,
     `Called: ${callParts(decision.action).map((part) => part.textContent).join(", ")}.`,
     ...(decision.refused ? [`Refused: ${decision.refused.message}`] : []),
-    ...(decision.fallback_reason ? [`Somebody else had to decide${decision.failure_class ? ` (${words(decision.failure_class)})` : ""}: ${decision.fallback_reason}`] : []),
+    ...(decision.fallback_reason ? [`The fallback had to decide${decision.failure_class ? ` (${words(decision.failure_class)})` : ""}: ${decision.fallback_reason}`] : []),
   ]);
   return { title: "Who decides, and why", lines };
 }

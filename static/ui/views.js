@@ -1,23 +1,50 @@
 // @ts-check
-// What a phone shows under the score: the play with the minds, the minds alone, the commentary or the boards.
+// What a phone shows under the score, as tabs: the play with the minds, the minds alone, the commentary or the boards.
 
-import { h } from "./dom.js";
+import { h, setAttribute } from "./dom.js";
 
-const VIEWS = [["live", "Live"], ["mind", "Mind"], ["commentary", "Commentary"], ["board", "Cards"]];
+/** Each tab with the parts that it shows; the first part is its own. */
+const VIEWS = [["live", "Live", "lead mind"], ["mind", "Mind", "mind body"], ["commentary", "Commentary", "feed"], ["board", "Cards", "body"]];
+const STEPS = /** @type {Record<string, number>} */ ({ ArrowLeft: -1, ArrowRight: 1 });
 
 /** @param {HTMLElement} nav @param {HTMLElement} stage whose `data-view` the styles go by */
 export function mountViews(nav, stage) {
+  const phone = matchMedia("(max-width: 640px)");
   const choose = (/** @type {string} */ name) => {
     stage.dataset.view = name;
-    for (const one of buttons) one.setAttribute("aria-pressed", String(one.dataset.shows === name));
+    for (const one of tabs) {
+      const on = one.dataset.shows === name;
+      setAttribute(one, "aria-selected", String(on));
+      one.tabIndex = on ? 0 : -1;
+    }
   };
   const show = (/** @type {string} */ name) => {
     choose(name);
     const { top } = stage.getBoundingClientRect();
     if (top < 0) scrollTo({ top: scrollY + top });
   };
-  const buttons = VIEWS.map(([name, label]) => h("button", { class: "views__one", type: "button", data: { shows: name }, on: { click: () => show(name) } }, label));
-  nav.append(...buttons);
+  /** Arrows, Home and End go from tab to tab, and not through the match. @param {KeyboardEvent} event */
+  const move = (event) => {
+    const shown = tabs.filter((one) => one.checkVisibility());
+    const at = shown.findIndex((one) => one === event.target);
+    const to = event.key === "Home" ? 0 : event.key === "End" ? -1 : event.key in STEPS ? (at + STEPS[event.key]) % shown.length : null;
+    if (to === null) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const tab = shown.at(to);
+    tab?.focus();
+    show(tab?.dataset.shows ?? "live");
+  };
+  const tabs = VIEWS.map(([name, label, parts]) => h("button", { class: "views__one", type: "button", role: "tab", id: `tab-${name}`, "aria-controls": parts, data: { shows: name }, on: { click: () => show(name), keydown: move } }, label));
+  nav.append(...tabs);
+  /** Only where tabs are seen are the parts what tabs show. */
+  const name = () => VIEWS.forEach(([view, , parts]) => {
+    const part = /** @type {HTMLElement} */ (document.getElementById(parts.split(" ")[0]));
+    setAttribute(part, "role", phone.matches ? "tabpanel" : null);
+    setAttribute(part, "aria-labelledby", phone.matches ? `tab-${view}` : null);
+  });
+  phone.addEventListener("change", name);
+  name();
   stage.addEventListener("show-view", (event) => show(/** @type {CustomEvent<string>} */ (event).detail));
   choose("live");
 }

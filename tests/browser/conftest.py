@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from playwright.sync_api import (
 )
 
 from spectator import catalog
+from tests.following.gated_run import gated_run
 from tests.serving import Serving, serve, test_settings
 
 WIDE = {"width": 1440, "height": 900}
@@ -113,6 +115,33 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     settings = test_settings(tmp_path_factory.mktemp("data"), environment="cricket", max_episodes=2)
     with serve(settings) as running:
         yield running
+
+
+@dataclass(frozen=True)
+class House:
+    """A server with something of everything: what is over, what goes on, and a run."""
+
+    serving: Serving
+    cricket: str
+    collider: str
+    live: str
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A match and a campaign that are over, a match of fifty overs that goes on, and a run that is over."""
+    root: Path = tmp_path_factory.mktemp("runs")
+    settings = test_settings(
+        tmp_path_factory.mktemp("data"), environment="cricket", max_episodes=3, runs_dir=root
+    )
+    with serve(settings) as serving, gated_run(root / "live") as gate:
+        gate.set()
+        cricket = serving.start(max_overs=5, seed=7)
+        collider = serving.start(environment="collider", seed=3)
+        serving.finish(cricket)
+        serving.finish(collider)
+        live = serving.start(pace="broadcast", max_overs=50, seed=9)
+        yield House(serving, cricket, collider, live)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from spectator.errors import FAILURES
+from spectator.failures import FAILURES
 from tests.browser.conftest import PHONE, Opener
 from tests.browser.test_quality import RULES
 from tests.llm.brains import pundit
@@ -76,13 +76,13 @@ def test_a_decision_made_for_a_model_is_marked_wherever_it_is_named(match: Match
     assert match.failed and match.balls
     page = open_page(f"{match.address}?seq={match.failed[0]}")
     expect(page.locator("#mind .badge--foreign:visible")).to_have_text(
-        re.compile("made for it: the (endpoint|model) ")
+        re.compile("made by the fallback: the (endpoint|model) ")
     )
     badge = page.locator(".feed__line .badge--foreign")
     page.keyboard.press("l")
-    expect(badge.first).to_contain_text("made for it")
+    expect(badge.first).to_contain_text("made by the fallback")
     page.goto(f"{match.address}?seq={match.balls[0]}")
-    expect(page.locator(".ball__side .badge--foreign:visible")).to_contain_text("made for it: the ")
+    expect(page.locator(".ball__side .badge--foreign:visible")).to_contain_text("made by the fallback: the ")
     ribbon = page.locator(".player__deciders").first
     expect(ribbon).to_have_attribute("title", "Decided by: model, fallback")
     expect(ribbon).to_have_css("background-image", re.compile("^linear-gradient"))
@@ -148,7 +148,7 @@ def test_every_decision_is_listed_filtered_in_the_address_and_leads_there(
     assert "log=1" in page.url and "source=fallback" in page.url
     page.reload()
     expect(told).to_have_text(re.compile(rf"^{len(match.failed)} of "))
-    expect(page.locator(".log__row .badge--foreign").first).to_contain_text("made for it")
+    expect(page.locator(".log__row .badge--foreign").first).to_contain_text("made by the fallback")
     page.locator(".log__go").nth(2).click()
     expect(page.locator("#state")).to_have_text("Replay")
     page.keyboard.press("ArrowRight")
@@ -156,7 +156,7 @@ def test_every_decision_is_listed_filtered_in_the_address_and_leads_there(
     expect(told).to_have_text(re.compile(r"^0 of "))
     assert not violations(page)
     page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
-    page.get_by_role("button", name="Live", exact=True).first.click()
+    page.get_by_role("tab", name="Live", exact=True).click()
     expect(told).to_be_hidden()
     page.reload()
     expect(told).to_be_visible()

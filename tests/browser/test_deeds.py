@@ -102,13 +102,13 @@ def test_a_phone_has_plans_and_deeds_with_the_minds(wild: Wild, open_page: Opene
     page = open_page(f"{wild.app.base_url}/watch/{wild.episode_id}", viewport=PHONE, has_touch=True)
     expect(page.locator("#state")).to_have_text("Finished")
     expect(page.locator(".deeds")).to_be_hidden()
-    page.get_by_role("button", name="Mind", exact=True).click()
+    page.get_by_role("tab", name="Mind", exact=True).click()
     expect(page.locator(".plans")).to_be_visible()
     assert len(rows(page)) == min(wild.overs, 6)
     expect(page.locator(".ground")).to_be_hidden()
     expect(page.locator(".cards").first).to_be_hidden()
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
-    page.get_by_role("button", name="Cards", exact=True).click()
+    page.get_by_role("tab", name="Cards", exact=True).click()
     expect(page.locator(".deeds")).to_be_hidden()
     expect(page.locator(".cards").first).to_be_visible()
 

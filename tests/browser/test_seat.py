@@ -122,7 +122,7 @@ def test_time_runs_out_for_everybody_to_see_and_the_match_goes_on(tmp_path: Path
         app.client.post("/custom/resume", json={})
         expect(page.locator("#mind")).to_contain_text("timeout: nobody decided within 5 s")
         expect(page.locator("#mind .mind__source")).to_have_text("fallback")
-        expect(page.locator("#mind .mind__note")).to_contain_text("Somebody else had to decide: timeout")
+        expect(page.locator("#mind .mind__note")).to_contain_text("The fallback had to decide: timeout")
         expect(page.locator("#mind .mind__note small")).to_have_text("· timeout")
         app.client.post("/custom/stop_episode", json={})
         expect(page.locator("#seat")).to_be_hidden()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PHONE, WIDE, Opener
-from tests.following.gated_run import gated_run
-from tests.serving import Serving, serve, test_settings
+from tests.browser.conftest import PHONE, WIDE, House, Opener
+from tests.serving import serve, test_settings
 
 pytestmark = pytest.mark.browser
 
@@ -23,32 +20,6 @@ SIZES = {
     "phone": PHONE,
 }
 LISTS = ("/leaderboard", "/reliability", "/reference", "/voice", "/rollouts", "/operator", "/nowhere")
-
-
-@dataclass(frozen=True)
-class House:
-    """A server with something of everything."""
-
-    serving: Serving
-    cricket: str
-    collider: str
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A match and a campaign that are over, a match that goes on, and a run that is over."""
-    root: Path = tmp_path_factory.mktemp("runs")
-    settings = test_settings(
-        tmp_path_factory.mktemp("data"), environment="cricket", max_episodes=3, runs_dir=root
-    )
-    with serve(settings) as serving, gated_run(root / "live") as gate:
-        gate.set()
-        cricket = serving.start(max_overs=5, seed=7)
-        collider = serving.start(environment="collider", seed=3)
-        serving.finish(cricket)
-        serving.finish(collider)
-        serving.start(pace="broadcast", max_overs=50, seed=9)
-        yield House(serving, cricket, collider)
 
 
 def shifts(page: Page) -> float:

@@ -13,8 +13,8 @@ const made = (seq, actor, source, changes = {}) => ({ ...newDecision(seq, seq, {
 test("a decision that is not its seat's own says why in words", () => {
   assert.equal(foreignWords({ source: "model" }, "model"), "");
   assert.equal(foreignWords({ source: "heuristic" }, "heuristic"), "");
-  assert.equal(foreignWords({ source: "fallback", failure_class: "timeout" }, "model"), "made for it: no answer in time");
-  assert.equal(foreignWords({ source: "fallback" }, "human"), "made for it");
+  assert.equal(foreignWords({ source: "fallback", failure_class: "timeout" }, "model"), "made by the fallback: no answer in time");
+  assert.equal(foreignWords({ source: "fallback" }, "human"), "made by the fallback");
   assert.equal(foreignWords({ source: "human" }, "model"), "not the model’s: person");
 });
 

@@ -12,7 +12,7 @@ const ORDER = /** @type {const} */ ([["selection_frozen", "frozen"], ["unblinded
 
 /** @param {any} ctx */
 export function mountTimeline({ ui: { h, keyed, setText, replace } }) {
-  const list = h("ol", { class: "story" });
+  const list = h("ol", { class: "story", tabindex: "0", "aria-label": "The story so far" });
   const order = h("p", { class: "story__order" });
   const element = h("section", { class: "card timeline", "aria-label": "Analysis, step by step" }, h("header", { class: "card__head" }, h("h2", {}, "Analysis"), order), list);
   /** @type {unknown} */ let drawn = null;

@@ -34,7 +34,7 @@ export function mountBowlers({ ui: { h, svg, replace, setText, clip, plain } }) 
       setText(note, limit ? `at most ${limit} over${limit === 1 ? "" : "s"} each` : "");
       replace(rows, ...lines.map((line) => {
         const on = line.name === world.bowler?.name;
-        return h("tr", { class: on ? "is-on" : null }, h("th", { scope: "row" }, h("bdi", {}, clip(plain(line.name), 28)), on ? h("span", { class: "is-on__mark" }, " •", h("span", { class: "unseen" }, " bowling")) : null,
+        return h("tr", { class: on ? "is-on" : null }, h("th", { scope: "row" }, h("bdi", {}, clip(plain(line.name), 28)), on ? h("span", { class: "is-on__mark" }, "\u00a0•", h("span", { class: "unseen" }, " bowling")) : null,
           h("small", { class: "crease__kind" }, clip(plain(line.kind ?? ""), 24))),
         ...[line.overs, line.maidens ?? 0, line.runs ?? 0, h("b", {}, line.wickets ?? 0), economy(line.runs ?? 0, line.overs)].map((cell) => h("td", {}, cell)),
         h("td", { class: "bowlers__left" }, pips(line.left ?? 0, limit), " ", line.left ?? "–"));

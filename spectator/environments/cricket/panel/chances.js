@@ -2,7 +2,7 @@
 // The chance to win: now, as it went, and the balls that moved it most.
 
 import { explained, whyWords } from "./why.js";
-import { momentNames } from "./words.js";
+import { markName, momentNames } from "./words.js";
 
 const WIDTH = 420;
 const HEIGHT = 140;
@@ -56,7 +56,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       svg("path", { class: "chances__path", d: path }),
       svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }), ...turning.map((swing) => nameOf(swing, x, y)));
     const told = turning.map((swing) => h("li", {}, momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" },
-      h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at}`), ` ${swing.mark} `,
+      h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at}`), ` ${markName(swing.mark)} `,
       h("b", { class: swing.change > 0 ? "up" : "down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`))));
     replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
   }
@@ -93,7 +93,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     const [cx, cy] = [x(swing.index), y(swing.home)];
     const left = cx > WIDTH - 70;
     return svg("g", { class: `chances__turn chances__turn--${swing.change > 0 ? "up" : "down"}`, "aria-hidden": "true", data: { moment: momentNames.ball(swing.innings, swing.delivery) } }, svg("circle", { cx, cy, r: 3.4 }),
-      svg("text", { x: cx + (left ? -7 : 7), y: Math.max(10, Math.min(HEIGHT - 3, cy + (swing.change > 0 ? -5 : 12))), "text-anchor": left ? "end" : "start" }, `${swing.mark} ${swing.at}`));
+      svg("text", { x: cx + (left ? -7 : 7), y: Math.max(10, Math.min(HEIGHT - 3, cy + (swing.change > 0 ? -5 : 12))), "text-anchor": left ? "end" : "start" }, `${markName(swing.mark)} ${swing.at}`));
   }
 
   return {
@@ -109,7 +109,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       for (const actor of /** @type {const} */ (["home", "away"])) show(world, actor);
       share.setAttribute("width", String(100 * world.forecast.home));
       const { futures: played, total_low: low, total_high: high, total_median: median } = world.forecast;
-      setText(futures, played ? `${played.toLocaleString("en")} simulated futures a ball` : "decided");
+      setText(futures, played ? `${played.toLocaleString("en")} simulations a ball` : "decided");
       setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high} (simulated)` : "");
       const points = pointsOf(world.chances);
       if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24));

@@ -28,7 +28,7 @@ export function mountCrease({ ui: { h, replace, clip, plain } }) {
       drawn = seen;
       const pair = ["striker", "non_striker"].map((end) => [end, world.batters?.[end]]);
       replace(batters, ...pair.map(([end, line]) => (line
-        ? h("tr", { class: end === "striker" ? "is-on" : null }, h("th", { scope: "row" }, h("bdi", {}, clip(plain(line.name), 28)), end === "striker" ? h("span", { class: "is-on__mark", title: "on strike" }, " •", h("span", { class: "unseen" }, " on strike")) : ""),
+        ? h("tr", { class: end === "striker" ? "is-on" : null }, h("th", { scope: "row" }, h("bdi", {}, clip(plain(line.name), 28)), end === "striker" ? h("span", { class: "is-on__mark", title: "on strike" }, "\u00a0•", h("span", { class: "unseen" }, " on strike")) : ""),
           ...cells([line.runs, line.balls, line.fours, line.sixes, strikeRate(line.runs, line.balls)]).map((cell, index) => (index ? cell : h("td", {}, h("b", {}, line.runs)))))
         : blank(world.result ? "innings over" : "next batter"))));
       const line = world.bowler;

@@ -126,7 +126,7 @@ export function mountField({ ui: { h, svg, replace, setText, keyed }, charts }) 
         setText(preset, String(world.field?.preset ?? "").replaceAll("_", " "));
         const outside = fielders.filter(isOutside).length;
         const limit = world.field?.outside_limit;
-        setText(count, world.field ? `${outside}${limit === undefined ? "" : ` of at most ${limit}`} outside the ring` : "not set yet");
+        setText(count, world.field ? `${outside} outside the ring${limit === undefined ? "" : `, at most ${limit}`}` : "not set yet");
       }
       const ball = world.last_ball;
       if ((ball?.seq ?? 0) === seq) return;

@@ -15,14 +15,16 @@ export function makeFlight(now = () => performance.now()) {
   let until = -Infinity;
   let took = 0;
   return {
-    /** Take in the ball that is shown now. @param {number | undefined} ballSeq @param {boolean} moves */
+    /** Take in the ball that is shown now; says whether it is a new one. @param {number | undefined} ballSeq @param {boolean} moves */
     take(ballSeq, moves) {
-      if (ballSeq === seq) return;
+      if (ballSeq === seq) return false;
       const at = now();
       const flight = Math.min(LONGEST_MS, SHARE * (at - bowledAt));
       took = moves && ballSeq !== undefined && flight >= SHORTEST_MS ? flight : 0;
       [seq, bowledAt, until] = [ballSeq ?? -1, at, at + took];
+      return true;
     },
+    get seq() { return seq; },
     /** Milliseconds of the newest ball's flight; 0 where it is not shown. */
     get took() { return took; },
     /** Milliseconds until the ball has come to rest. */

@@ -12,11 +12,15 @@ import { mountField } from "./field.js";
 import { makeFlight } from "./flight.js";
 import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
-import { sections } from "./sections.js";
 import { weight, worths } from "./weights.js";
 import { swingOf, whyWords } from "./why.js";
 import { mountWheel } from "./wheel.js";
-import { momentNames, moments, names } from "./words.js";
+import { markKind, markName, momentNames, moments, names } from "./words.js";
+
+/** Flights from which on a big ball is told large: two balls are then at least a second and a half apart. */
+const SLOW_MS = 450;
+/** What is told so much later than it happened is left out. */
+const LATE_MS = 500;
 
 export default {
   /** @param {HTMLElement} root @param {any} ctx */
@@ -45,7 +49,7 @@ export default {
       update(state, event) {
         const awaits = (state.episode?.options?.forecast_futures ?? 0) > 0 && state.episode?.status !== "ended";
         const moves = event !== null && !ctx.still();
-        flight.take(state.world?.last_ball?.seq, moves);
+        if (flight.take(state.world?.last_ball?.seq, moves) && flight.took >= SLOW_MS) void tellLarge(state.world.last_ball, flight, ctx);
         fold.style.setProperty("--flight", `${Math.round(flight.took)}ms`);
         parts.update({ ...state.world, awaits_forecast: awaits, seats: state.episode?.seats, decided: state.decisions }, moves);
       },
@@ -57,7 +61,7 @@ export default {
       },
     };
   },
-  sections: (/** @type {any} */ state) => sections(state.world ?? {}),
+  sections: async (/** @type {any} */ state) => (await import("./sections.js")).sections(state.world ?? {}),
   names: (/** @type {any} */ state) => names(state.world),
   moments,
   note: (/** @type {any} */ event, /** @type {any} */ before) => swingOf(event, before) ?? deedOf(event),
@@ -65,6 +69,19 @@ export default {
   worths,
   turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),
 };
+
+/** A wicket or a six takes the screen once the ball has come to rest. @param {any} ball @param {ReturnType<typeof makeFlight>} flight @param {any} ctx */
+async function tellLarge(ball, flight, ctx) {
+  const kind = markKind(ball.mark);
+  if (kind !== "wicket" && kind !== "six") return;
+  const due = performance.now() + flight.left;
+  const { showLarge } = await import("./large.js");
+  const show = () => {
+    const stands = flight.seq === ball.seq && !ctx.still() && ctx.banner.checkVisibility() && !document.querySelector("dialog[open]");
+    if (stands && performance.now() - due < LATE_MS) showLarge(ctx.ui, kind, ctx.ui.clip(ctx.ui.plain(ball.words), 120));
+  };
+  setTimeout(show, due - performance.now());
+}
 
 /**
  * The balls that moved the chance to win most, with what both captains thought and what their calls were worth.
@@ -77,7 +94,7 @@ function turns(world, stateAt) {
     const [gains, points] = [world.teams?.[swing.change > 0 ? "home" : "away"]?.name ?? "", Math.abs(Math.round(100 * swing.change))];
     const sides = ball ? /** @type {const} */ (["bowling", "batting"]).map((role) => thought(world, ball, role)) : [];
     const why = ball ? [whyWords({ ...swing, batting: ball.decisions?.batting?.actor, batted: ball.values?.batting ?? 0, bowled: ball.values?.bowling ?? 0 }, world.teams)] : [];
-    return { moment, title: `${swing.innings > 1 ? "2nd" : "1st"} innings, ${swing.at}: ${swing.mark === "W" ? "wicket" : swing.mark}, ${gains} +${points}`, lines: [ball?.words ?? "", ...why, ...sides] };
+    return { moment, title: `${swing.innings > 1 ? "2nd" : "1st"} innings, ${swing.at}: ${markName(swing.mark, "wicket")}, ${gains} +${points}`, lines: [ball?.words ?? "", ...why, ...sides] };
   });
 }
 

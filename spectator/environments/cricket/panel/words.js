@@ -28,6 +28,9 @@ export function markKind(mark) {
   return mark === "·" ? "dot" : "run";
 }
 
+/** A mark in a line of text, where a dot would be lost. @param {string} mark @param {string} [wicket] what a wicket is called */
+export const markName = (mark, wicket = mark) => (mark === "·" ? "dot" : mark === "W" ? wicket : mark);
+
 /** A mark as it is read aloud. @param {string} mark */
 export function markWords(mark) {
   const kind = markKind(mark);

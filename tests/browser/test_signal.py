@@ -1,0 +1,65 @@
+"""A phone whose server was killed counts to the next try, can try at once, and comes back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import PHONE, Opener
+from tests.browser.test_quality import faults_at_rest
+from tests.serving import free_port, serve_process
+
+pytestmark = pytest.mark.browser
+
+COUNTS_DOWN = """() => {
+  const counted = window.told.map((words) => Number(/in (\\d+) s/.exec(words)?.[1] ?? NaN));
+  return counted.some((seconds, place) => seconds === counted[place - 1] - 1);
+}"""
+LISTEN = """
+window.told = [];
+addEventListener("DOMContentLoaded", () => {
+  const state = document.getElementById("state");
+  const every = { subtree: true, childList: true, characterData: true };
+  new MutationObserver(() => window.told.push(state.textContent)).observe(state, every);
+});
+"""
+FORGIVEN = ("ERR_CONNECTION", "WebSocket connection", "ERR_EMPTY", "ERR_INCOMPLETE", "ERR_FAILED")
+
+
+def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page: Opener) -> None:
+    """The seconds count, Live is not lit, nothing overlaps; the button tries at once, and then finds it."""
+    port = free_port()
+    variables = {"SPECTATOR_ENVIRONMENT": "cricket"}
+    with serve_process(tmp_path, port=port, variables=variables) as server:
+        match = {"pace": "broadcast", "max_overs": 5}
+        answer = httpx.post(f"{server.base_url}/custom/start_episode", json=match, timeout=20)
+        page = open_page("", viewport=PHONE, has_touch=True, forgive=FORGIVEN)
+        page.add_init_script(LISTEN)
+        page.goto(f"{server.base_url}/watch/{answer.json()['episode_id']}")
+        expect(page.locator("#state")).to_have_text("Live")
+        expect(page.locator(".player__live--on")).to_have_count(1)
+        server.kill()
+    state, again = page.locator("#state"), page.get_by_role("button", name="Try now")
+    expect(state).to_have_text(re.compile(r"^Reconnecting in \d+ s$"))
+    expect(again).to_be_visible()
+    expect(page.locator(".player__live--on")).to_have_count(0)
+    expect(page.locator(".score")).to_be_visible()
+    page.wait_for_function(COUNTS_DOWN, timeout=60_000)
+    expect(again).to_be_visible()
+    for width in (320, 660, 820, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert faults_at_rest(page) == [], width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("window.told = []")
+    again.click(force=True)
+    page.wait_for_function("() => window.told.includes('Reconnecting')", timeout=5_000)
+    with serve_process(tmp_path, port=port, variables=variables):
+        if again.is_visible():
+            again.click(force=True)
+        expect(state).to_have_text(re.compile("^(Live|Interrupted|Finished)$"), timeout=30_000)
+        expect(again).to_be_hidden()
+        expect(page.locator(".score")).to_be_visible()

@@ -50,7 +50,7 @@ MUTANTS: Final = (
         "        async with self._order:\n            if self.ended:",
         "        if True:\n            if self.ended:",
     ),
-    Mutant(STREAM, "await asyncio.shield(\n", "await (\n"),
+    Mutant(STREAM, "await whole(self._emit(", "await (self._emit("),
     Mutant(
         STREAM,
         "        self.state, self.head_seq, self.ended = view.state, view.seq, ends\n        self._bus",
@@ -77,13 +77,13 @@ MUTANTS: Final = (
     Mutant(RECORDER, "if not patient or self._closed", "if self._closed"),
     Mutant(
         WRITER,
-        "            self._heads.pop(group[0].events[0].episode_id, None)\n",
+        "            self._heads.pop(episode_id, None)\n",
         "            self._heads.update(heads)\n",
     ),
     Mutant(
         WRITER,
-        "        for append in group:\n            answer(append.done, None, error)",
-        "        answer(group[0].done, None, error)",
+        "        answer_all([append.done for append in group], error)",
+        "        answer_all([group[0].done], error)",
     ),
     Mutant(
         HANDLE,
@@ -100,7 +100,11 @@ MUTANTS: Final = (
         "            self._started.set_exception(error)\n            await self._driver.let_go()",
         "            await self._driver.let_go()",
     ),
-    Mutant(DRIVER, "        self._turn += 1\n", "        self._turn += self._control.held + 1\n"),
+    Mutant(
+        DRIVER,
+        "self._control.play_on())\n        self._turn += 1\n",
+        "self._control.play_on())\n        self._turn += self._control.held + 1\n",
+    ),
     Mutant(RESTORE, "replay.refusals, turn, replay.total", "replay.refusals, turn + 1, replay.total"),
     Mutant(
         BUS,
@@ -131,16 +135,26 @@ MUTANTS: Final = (
 )
 
 
+def planted(mutant: Mutant, root: Path) -> str | None:
+    """The file with the fault in it; ``None`` if its place is not there, or not once."""
+    text = path_of(mutant, root).read_text(encoding="utf-8")
+    return text.replace(mutant.was, mutant.now) if text.count(mutant.was) == 1 else None
+
+
+def path_of(mutant: Mutant, root: Path) -> Path:
+    """The file of a mutant in a copy of the project at ``root``."""
+    return Path(root, "" if mutant.where.startswith("server/") else "spectator", mutant.where)
+
+
 def dies(mutant: Mutant, days: int) -> bool | None:
     """Whether the days notice; ``None`` if the code is not there any more."""
     with TemporaryDirectory(prefix="spectator-") as kept:
         for name in ("spectator", "server", "tests/simulated"):
             shutil.copytree(ROOT / name, Path(kept, name), ignore=shutil.ignore_patterns("__pycache__"))
-        path = Path(kept, "" if mutant.where.startswith("server/") else "spectator", mutant.where)
-        text = path.read_text(encoding="utf-8")
-        if text.count(mutant.was) != 1:
+        text = planted(mutant, Path(kept))
+        if text is None:
             return None
-        path.write_text(text.replace(mutant.was, mutant.now), encoding="utf-8")
+        path_of(mutant, Path(kept)).write_text(text, encoding="utf-8")
         found = subprocess.run(
             [sys.executable, "-m", "tests.simulated", str(days), "--until-wrong"],
             cwd=kept, env={**os.environ, "PYTHONPATH": kept}, capture_output=True, check=False,
@@ -158,7 +172,8 @@ def _main() -> int:
         told = {True: "died", False: "LIVES", None: "IS NOT THERE"}[died]
         reason = f" ({mutant.same})" if mutant.same else ""
         print(f"{told:12} {mutant.where}: {mutant.was.strip()[:60]!r}{reason}", flush=True)
-    print(f"{dead} of {due} died in {days} days, and {len(mutants) - due} beside them change nothing")
+    beside = len(mutants) - due
+    print(f"{dead} of {due} ({dead / due:.0%}) died in {days} days, and {beside} beside them change nothing")
     return 0 if dead == due else 1
 
 

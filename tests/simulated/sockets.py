@@ -195,7 +195,7 @@ class _Left:
 
     looked: asyncio.Event
 
-    async def settled(self, episode_id: str) -> None:
+    async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
         await self.looked.wait()
 
 

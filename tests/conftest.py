@@ -25,6 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).resolve().parent.parent
 
 INSTALL = {
+    "caddy": "apt-get install caddy",
     "chromium": "apt-get install chromium",
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
@@ -55,6 +56,12 @@ def chromium() -> str:
     """A Chromium to drive."""
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     return require("chromium", next(filter(None, map(shutil.which, names)), None))
+
+
+@pytest.fixture(scope="session")
+def caddy() -> str:
+    """A Caddy, the proxy before several servers."""
+    return require("caddy", shutil.which("caddy"))
 
 
 @pytest.fixture(scope="session")

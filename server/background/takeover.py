@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from spectator.clock import Clock
@@ -56,6 +57,7 @@ class Takeover:
         self._supervisor = supervisor
         self._clock = clock
         self._claimed: set[str] = set()
+        self._handing = 0
         self._handed_over: set[str] = set()
         self._signs: dict[
             str, tuple[int, int]
@@ -69,9 +71,10 @@ class Takeover:
         """
         if self._supervisor.free_slots == 0 or self._supervisor.live(episode_id) is not None:
             return None
-        if not await self._ownership.claim(episode_id):
-            return None
         self._claimed.add(episode_id)
+        if not await self._ownership.claim(episode_id):
+            self._claimed.discard(episode_id)
+            return None
         summary = await self._journal.episode(episode_id)
         if summary is not None and summary.ended_at is None:
             return summary
@@ -86,7 +89,6 @@ class Takeover:
         """
         await self._ownership.release(episode_id)
         self._claimed.discard(episode_id)
-        self._handed_over.discard(episode_id)
 
     async def hand_over(self, plan: EpisodePlan) -> str | None:
         """Begin an episode for a server that has room, where one has; returns once its start is recorded.
@@ -98,20 +100,42 @@ class Takeover:
             EpisodeBusy: This server is going away.
             JournalError: Its start could not be recorded, or nobody can be asked now.
         """
-        if not await self._ownership.claim_room():
-            return None
-        episode_id = await self._supervisor.leave_begun(plan)
+        self._handing += 1
+        try:
+            if not await self._ownership.claim_room():
+                return None
+            return await self._leave_begun(plan)
+        finally:
+            self._handing -= 1
+
+    async def _leave_begun(self, plan: EpisodePlan) -> str:
+        """Record the start of an episode for whoever has the room that was claimed; its id."""
+        try:
+            episode_id = await self._supervisor.leave_begun(plan)
+        except BaseException:
+            with suppress(JournalError):  # the next sign of life gives it up, too
+                await self._ownership.give_up_room()
+            raise
         self._handed_over.add(episode_id)
         try:
-            await self.release(episode_id)
+            await self._let_go_of(episode_id)
         except JournalError as error:
             logger.warning("episode %s is handed over later: %s", episode_id, error)
         return episode_id
+
+    async def _let_go_of(self, episode_id: str) -> None:
+        """Let others play an episode that was begun here for them."""
+        await self._ownership.hand_over(episode_id)
+        self._handed_over.discard(episode_id)
 
     def _room(self) -> int:
         """How many episodes more could be played here."""
         rebuilt = sum(self._supervisor.live(one) is None for one in self._claimed)
         return max(0, self._supervisor.free_slots - rebuilt)
+
+    def _is_handing(self) -> bool:
+        """Whether room elsewhere may still be claimed for episodes that are begun here."""
+        return self._handing > 0 or bool(self._handed_over)
 
     async def show_life(self) -> None:
         """Give signs of life, and depose who gives none, until cancelled."""
@@ -137,7 +161,7 @@ class Takeover:
         Raises:
             JournalError: The database cannot be reached now.
         """
-        for name in self._missing(await self._ownership.beat(self._room())):
+        for name in self._missing(await self._ownership.beat(self._room(), handing=self._is_handing())):
             freed = await self._ownership.depose(name)
             self.deposed += 1
             told = "server %s is not heard of any more: %d episodes are free to be played on"
@@ -151,7 +175,7 @@ class Takeover:
             JournalError: The database cannot be reached now.
         """
         for episode_id in tuple(self._handed_over):
-            await self.release(episode_id)
+            await self._let_go_of(episode_id)
         if not recovery.over:
             return
         for stop in await self._commands.stops_left_alone(AT_ONCE):

@@ -243,3 +243,64 @@ def test_a_process_that_stops_within_a_commit_is_waited_for_no_longer_than_secon
         await journal.aclose()
 
     run(look())
+
+
+def test_room_is_given_out_once_whatever_was_heard_of_it_since(url: str) -> None:
+    """An episode that was begun for others needs room once, before and after one of them takes it."""
+
+    async def scenario() -> None:
+        (full, mine), (roomy, other) = await opened(url), await opened(url)
+        await mine.beat(0)
+        assert not await mine.claim_room(), "nobody has said how much there is"
+        await other.beat(2)
+        await mine.beat(0, handing=True)
+        for episode_id in ("ep-1", "ep-2"):
+            assert await mine.claim_room()
+            await full.append([started(episode_id)])
+            await mine.hand_over(episode_id)
+        assert not await mine.claim_room()
+        assert await other.claim("ep-1")
+        assert not await mine.claim_room(), "what was taken is no room, before its next sign of life"
+        await other.beat(1)
+        assert not await mine.claim_room()
+        await roomy.append([ended("ep-1", 2)])
+        await other.beat(2)
+        assert await mine.claim_room()
+        await full.aclose()
+        await roomy.aclose()
+
+    run(scenario())
+
+
+def test_room_that_was_claimed_for_nothing_is_given_back(url: str) -> None:
+    async def scenario() -> None:
+        (full, mine), (roomy, other) = await opened(url), await opened(url)
+        await mine.beat(0)
+        await other.beat(1)
+        assert await mine.claim_room()
+        await mine.beat(0, handing=True)
+        assert not await mine.claim_room(), "a sign of life alone gives nothing back"
+        await mine.give_up_room()
+        assert await mine.claim_room()
+        await mine.beat(0)  # whoever died of it forgot it
+        assert await mine.claim_room()
+        await other.depose(mine.name)
+        assert not await mine.claim_room(), "it shows again first that it is there"
+        await full.aclose()
+        await roomy.aclose()
+
+    run(scenario())
+
+
+def test_clients_at_once_are_given_all_the_room_and_no_more(url: str) -> None:
+    async def scenario() -> None:
+        servers = [await opened(url) for _ in range(3)]
+        (_, mine), (_, second), (_, roomy) = servers
+        for one, free in ((mine, 0), (second, 0), (roomy, 3)):
+            await one.beat(free)
+        claimed = await asyncio.gather(*(one.claim_room() for one in (mine, second) * 4))
+        assert sum(claimed) == 3
+        for journal, _ in servers:
+            await journal.aclose()
+
+    run(scenario())

@@ -31,20 +31,24 @@ rooms: Final = Table(
     owner_tables,
     Column("name", Text(collation="C"), primary_key=True),
     Column("free", BigInteger, nullable=False),
+    Column("handing", BigInteger, nullable=False, server_default="0"),
 )
-"""How many episodes more each process could play when it last showed that it lives, less what was claimed."""
+"""How many episodes more each process could play, and how many it is about to hand over to others."""
 
 _ROOM: Final = text(
-    "INSERT INTO rooms (name, free) VALUES (:name, :free) ON CONFLICT (name) DO UPDATE SET free = :free"
+    "INSERT INTO rooms (name, free) VALUES (:name, :free) ON CONFLICT (name) DO UPDATE "
+    "SET free = :free, handing = CASE WHEN :handing THEN rooms.handing ELSE 0 END"
 )
+_FILL: Final = text("UPDATE rooms SET free = greatest(free - 1, 0) WHERE name = :name")
+_ONE_BY_ONE: Final = select(rooms.c.name).order_by(rooms.c.name).with_for_update()
 _CLAIM_ROOM: Final = text(
-    "UPDATE rooms SET free = free - 1 WHERE name = ("
-    "SELECT rooms.name FROM rooms JOIN owners ON owners.name = rooms.name "
-    "WHERE free > 0 AND rooms.name <> :name ORDER BY free DESC LIMIT 1 FOR UPDATE OF rooms) "
-    "AND (SELECT coalesce(sum(free), 0) FROM rooms WHERE name <> :name) > ("
+    "UPDATE rooms SET handing = handing + 1 WHERE name = :name "
+    "AND (SELECT coalesce(sum(free), 0) FROM rooms JOIN owners USING (name) WHERE name <> :name) > ("
     "SELECT count(*) FROM episodes WHERE ended_at IS NULL "
-    "AND NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = episodes.episode_id))"
+    "AND NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = episodes.episode_id)"
+    ") + (SELECT sum(handing) FROM rooms)"
 )
+_HANDED: Final = text("UPDATE rooms SET handing = greatest(handing - 1, 0) WHERE name = :name")
 _REGISTER: Final = text(
     "INSERT INTO owners (name, beat) VALUES (:name, 0) "
     "ON CONFLICT (name) DO UPDATE SET beat = owners.beat + :by"
@@ -116,6 +120,7 @@ class Fences:
         found = connection.execute(_TAKE, {"episode": episode_id, "owner": self.name}).first()
         if found is None:
             raise NotHeld(f"{episode_id} is played by another server")
+        connection.execute(_FILL, {"name": self.name})
         return int(found.fence)
 
 
@@ -191,11 +196,12 @@ class Ownership:
         self._journal = journal
         self._fences = fences
 
-    async def beat(self, free: int = 0) -> Mapping[str, int]:
+    async def beat(self, free: int = 0, *, handing: bool = False) -> Mapping[str, int]:
         """Show that this process lives; the others, each with the number that it counts up.
 
         Args:
             free: How many episodes more it could play now.
+            handing: Whether it is about to hand any over; where not, room that it still claims is given back.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -203,7 +209,7 @@ class Ownership:
 
         def work(connection: Connection) -> dict[str, int]:
             self._fences.register(connection, by=1)
-            connection.execute(_ROOM, {"name": self.name, "free": free})
+            connection.execute(_ROOM, {"name": self.name, "free": free, "handing": handing})
             found = living(connection)
             found.pop(self.name)
             return found
@@ -214,18 +220,40 @@ class Ownership:
     async def claim_room(self) -> bool:
         """Keep room at another process for an episode that nobody plays yet; whether there was any.
 
-        Room that others left alone already need is not given out again. It is kept until that process next
-        says how much it has.
+        Room that episodes left alone need, or that was claimed before, is not given out again. It is kept
+        until :meth:`hand_over` or :meth:`give_up_room`.
 
         Raises:
             JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> bool:
+            connection.execute(_ONE_BY_ONE)
             return bool(connection.execute(_CLAIM_ROOM, {"name": self.name}).rowcount)
 
         claimed: bool = await self._journal.transact(work)
         return claimed
+
+    async def hand_over(self, episode_id: str) -> None:
+        """Give back the lease of an episode that room was claimed for; from now on that episode needs it.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> None:
+            self._fences.release(connection, episode_id)
+            connection.execute(_HANDED, {"name": self.name})
+
+        await self._journal.transact(work)
+
+    async def give_up_room(self) -> None:
+        """Let others have room that was claimed and is not needed.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        await self._journal.transact(lambda connection: connection.execute(_HANDED, {"name": self.name}))
 
     async def others(self) -> list[str]:
         """The other processes that write."""

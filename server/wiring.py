@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import URL
 from starlette.concurrency import run_in_threadpool
 from ulid import ULID
 
@@ -29,16 +28,15 @@ from spectator.episodes.record.state_file import FILE as STATES_FILE
 from spectator.episodes.record.state_file import StateFile
 from spectator.episodes.record.usage import spent_on
 from spectator.episodes.run.limits import EpisodeLimits
-from spectator.errors import ConfigurationError, JournalDamaged, JournalError
+from spectator.errors import ConfigurationError
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
 from spectator.following.run_records import RunRecords
-from spectator.journal.base import EpisodeFilter, Journal, Synchronous
+from spectator.journal.base import Journal
 from spectator.journal.notes import FILE as NOTES_FILE
 from spectator.journal.notes import NoteBook
 from spectator.journal.stores.commands import Commands
-from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
 from spectator.policies.model_presets import preload
 from spectator.policies.spending import SpendLedger
@@ -49,6 +47,7 @@ from .background.exchange import exchange_notices
 from .background.exhibition import Exhibition
 from .background.housekeeping import Housekeeper
 from .background.joined_journal import JoinedJournal
+from .background.journal_opening import journal_url, open_journal
 from .background.narration import open_narration
 from .background.readiness import Readiness
 from .background.reading_process import ReadingProcess
@@ -79,8 +78,6 @@ from .viewers.next_episode import Waiters
 from .viewers.run_boards import RunBoards
 from .viewers.shown_episodes import ShownEpisodes
 from .viewers.wall import Wall
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +126,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         keepalive = Keepalive(clock)
         housekeeper = Housekeeper(journal, _keep(settings), clock)
         unended = UnendedRoom(journal, settings.keep_mb, supervisor, clock)
-        environment = settings.environment if settings.exhibition else None
-        exhibition = Exhibition(
-            environment, supervisor, journal, queue, orders, playing.readiness.over.is_set, clock
-        )
-        for name, work in {
+        exhibition = _exhibition(settings, playing, queue)
+        works = {
             "scorekeeper": scorekeeper.run(),
             "narration": narration.attend(playing.signals, supervisor, playing.audience),
             "keepalive": keepalive.run(),
@@ -142,8 +136,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "loop lag": loop_lag.run(),
             "queue for slots": queue.run(),
             "exhibition": exhibition.run(),
-        }.items():
-            stack.callback(playing.tasks.create_task(work, name=name).cancel)
+        }
+        _begin(works, stack, playing.tasks)
         views = ViewReader(journal, load, states=journal.states, turn=budget.reading.take)
         stack.push_async_callback(views.aclose)
         reading = ReadingProcess(journal_url(settings), journal)
@@ -167,11 +161,31 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
         if playing.commands is not None:
-            rounds = CommandRounds(
-                playing.commands, lambda command: carry_out(command, services), clock, playing.tasks
-            )
-            stack.callback(playing.tasks.create_task(rounds.run(), name="commands").cancel)
+            _begin({"commands": _command_rounds(playing.commands, services, playing)}, stack, playing.tasks)
         yield services
+
+
+def _begin(
+    works: Mapping[str, Coroutine[Any, Any, None]], stack: AsyncExitStack, tasks: asyncio.TaskGroup
+) -> None:
+    """Begin work in the background, which ends with ``stack``."""
+    for name, work in works.items():
+        stack.callback(tasks.create_task(work, name=name).cancel)
+
+
+def _command_rounds(commands: Commands, services: Services, playing: _Playing) -> Coroutine[Any, Any, None]:
+    rounds = CommandRounds(
+        commands, lambda command: carry_out(command, services), playing.clock, playing.tasks
+    )
+    return rounds.run()
+
+
+def _exhibition(settings: Settings, playing: _Playing, queue: SlotQueue) -> Exhibition:
+    environment = settings.environment if settings.exhibition else None
+    ready = playing.readiness.over.is_set
+    return Exhibition(
+        environment, playing.supervisor, playing.journal, queue, playing.orders, ready, playing.clock
+    )
 
 
 @asynccontextmanager
@@ -181,7 +195,7 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
         ledger = settings.ledger(clock)
-        journal = await _journal(settings, clock)
+        journal = await open_journal(settings, clock)
         stack.push_async_callback(journal.aclose)
         journal.states = _state_file(settings)
         journal.runs = RunRecords(settings.runs_dir)
@@ -202,8 +216,8 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
             takeover = Takeover(shared, commands, journal, supervisor, clock)
         readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
         if takeover is not None:
-            for work in (takeover.show_life(), takeover.play_on(readiness.recovery)):
-                stack.callback(tasks.create_task(work, name="takeover").cancel)
+            works = {"signs of life": takeover.show_life(), "takeover": takeover.play_on(readiness.recovery)}
+            _begin(works, stack, tasks)
         tasks.create_task(readiness.run(), name="readiness")
         stack.push_async_callback(readiness.aclose)
         orders = OperatorOrders(settings.data_dir)
@@ -366,42 +380,6 @@ async def _readiness(
         ledger.add(await spent_on(journal, ledger.today))
 
     return Readiness(recovery, count_spending, clock)
-
-
-async def _journal(settings: Settings, clock: Clock) -> JoinedJournal:
-    """The journal; one that is damaged is set aside, and a new one begun."""
-    url, synchronous = journal_url(settings), settings.journal_synchronous
-    if settings.journal_url is not None:  # an embedded one makes the folder that it lies in
-        try:
-            settings.data_dir.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigurationError(f"SPECTATOR_DATA_DIR: {error}") from error
-    try:
-        return await _read(url, synchronous)
-    except JournalDamaged as error:
-        place = await asyncio.to_thread(set_aside, url, clock.now())
-        logger.exception("the journal is damaged; it was set aside as %s and a new one is begun", place)
-        if place is None:
-            raise error from None
-    return await _read(url, synchronous)
-
-
-async def _read(url: str, synchronous: Synchronous) -> JoinedJournal:
-    journal = await JoinedJournal.open(url, synchronous=synchronous)
-    try:
-        for ended in (False, None):  # what recovery and the lobby read: its index is whole
-            await journal.episodes(EpisodeFilter(ended=ended))
-        return journal
-    except JournalError:
-        await journal.aclose()
-        raise
-
-
-def journal_url(settings: Settings) -> str:
-    """Where the journal is, as SQLAlchemy takes it, whatever the folder is called."""
-    if settings.journal_url is not None:
-        return settings.journal_url.get_secret_value()
-    return URL.create("sqlite", database=str(settings.data_dir / "journal.db")).render_as_string()
 
 
 def _limits(settings: Settings) -> EpisodeLimits:

@@ -73,21 +73,15 @@ class FollowedEpisodes:
         """An episode that is followed now."""
         return self._followed.get(episode_id)
 
-    async def follow(self, episode_id: str, seen_seq: int = 0) -> None:
+    async def follow(self, episode_id: str) -> None:
         """Follow an episode from now on, unless it has ended, or stands still until somebody resumes it.
 
-        Args:
-            episode_id: Which.
-            seen_seq: An event that it has reached for sure, where that is known; what is followed already is
-                brought up to there, or a viewer who comes from another server would go back.
+        One that is followed already costs nothing.
 
         Raises:
             JournalError: Its record cannot be read.
         """
-        followed = self._followed.get(episode_id)
-        if followed is not None:
-            if 0 < followed.head_seq < seen_seq:
-                await self._advance(episode_id, followed)
+        if episode_id in self._followed:
             return
         summary = await self._records.episode(episode_id)
         if summary is None or summary.ended_at is not None or await self._records.suspended(episode_id):
@@ -97,6 +91,21 @@ class FollowedEpisodes:
         self._followed.setdefault(episode_id, view)
         if self._looking is None:
             self._looking = self._tasks.create_task(self._look_on(), name="followed episodes")
+
+    async def reach(self, episode_id: str, seen_seq: int) -> None:
+        """Bring what is followed up to an event that it has reached for sure, or a viewer who comes from
+        another server would go back; at once where it is as far, or not followed.
+
+        Args:
+            episode_id: Which.
+            seen_seq: The number of that event.
+
+        Raises:
+            JournalError: Its record cannot be read.
+        """
+        view = self._followed.get(episode_id)
+        if view is not None and 0 < view.head_seq < seen_seq:
+            await self._advance(episode_id, view, seen_seq)
 
     def thoughts_of(self, view: FollowedView) -> ToldThoughts:
         """Takes what its captains think, as whoever plays it tells."""
@@ -143,7 +152,7 @@ class FollowedEpisodes:
         self._looked_s = self._clock.monotonic()
         heads = await self._journal.heads(list(self._followed))
         for episode_id, view in tuple(self._followed.items()):
-            if heads.get(episode_id) != self._heads.get(episode_id):
+            if heads.get(episode_id) != self._heads.get(episode_id, view.head_seq):
                 await self._advance(episode_id, view)
             idle = not view.watched and self._clock.monotonic() - view.opened_s > KEPT_S
             if view.ended or idle or episode_id not in heads:
@@ -160,9 +169,9 @@ class FollowedEpisodes:
                 if view.ended:
                     self._followed.pop(episode_id, None)
 
-    async def _advance(self, episode_id: str, view: FollowedView) -> None:
+    async def _advance(self, episode_id: str, view: FollowedView, enough: int | None = None) -> None:
         try:
-            await view.advance()
+            await view.advance(enough)
             self.thoughts_of(view).over(view.turn)
         except JournalError:
             raise

@@ -10,6 +10,7 @@ from spectator.episodes.host.episode_view import EpisodeView
 from .feed import LiveEpisodes
 from .followed_episodes import FollowedEpisodes
 from .run_boards import RunBoards
+from .shared_work import SharedWork
 
 
 class FindsRuns(Protocol):
@@ -52,6 +53,7 @@ class ShownEpisodes:
         self._finder = finder
         self._boards = boards
         self._others = others
+        self._beginnings = SharedWork(self._begin)
 
     def live(self, episode_id: str) -> EpisodeView | None:
         """The episode of this id, if it is live."""
@@ -72,7 +74,14 @@ class ShownEpisodes:
         await self._left.settled(episode_id)
         if self._played.live(episode_id) is not None:
             return
+        if self._others is None or self._others.live(episode_id) is None:
+            await self._beginnings.of(episode_id)
+        if self._others is not None and seen_seq:
+            await self._others.reach(episode_id, seen_seq)
+
+    async def _begin(self, episode_id: str) -> None:
+        """Find out whose an episode is, and follow it from now on, once for all who come meanwhile."""
         if await self._finder.run_of(episode_id) is not None:
             await self._boards.follow(episode_id)
         elif self._others is not None:
-            await self._others.follow(episode_id, seen_seq)
+            await self._others.follow(episode_id)

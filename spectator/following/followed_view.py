@@ -82,15 +82,18 @@ class FollowedView:
             state = await self._views.state(summary)
             self.epoch, self.state, self.head_seq = summary.epoch, state, summary.head_seq
 
-    async def advance(self) -> None:
+    async def advance(self, enough: int | None = None) -> None:
         """Take in what was recorded since, and hand it to whoever listens.
+
+        Args:
+            enough: An event after which nothing need be read: who waits for the same reads once.
 
         Raises:
             JournalError: The record cannot be read.
         """
         await self.open()
         async with self._order:
-            goes_on = not self.ended
+            goes_on = not self.ended and (enough is None or self.head_seq < enough)
             while goes_on and (
                 batch := await self._records.read(self.episode_id, after_seq=self.head_seq, limit=READ_EVENTS)
             ):

@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +210,59 @@ def test_viewers_of_another_server_are_told_of_each_commit(
         assert events == list(range(frames[1]["seq"] + 1, len(whole) + 1))
         assert state["episode"]["status"] == "ended"
         assert frames[-1]["reason"] == "ended"
+
+
+def questions_of(episode_id: str, patch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts what the servers of this process ask the journal about an episode from now on."""
+    asked: Counter[str] = Counter()
+
+    def counting(name: str) -> Any:
+        work = getattr(SqlJournal, name)
+
+        def count(journal: SqlJournal, about: Any, *args: Any, **options: Any) -> Any:
+            asked[name] += about == episode_id
+            return work(journal, about, *args, **options)
+
+        return count
+
+    for name in ("episode", "read", "texts", "checkpoints"):
+        patch.setattr(SqlJournal, name, counting(name))
+    return asked
+
+
+def joins_without_questions(dying: ServerProcess, watching: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one viewer come, then ten more, to an episode that stands still."""
+    episode_id = start(dying, pace="broadcast", options={"turns": TURNS})
+    paused = httpx.post(f"{dying.base_url}/custom/pause", json={"episode_id": episode_id}, timeout=30)
+    assert paused.status_code == 200
+    wait_for_turns(watching, episode_id, 0)
+
+    def snapshot(stack: ExitStack) -> dict[str, Any]:
+        socket = stack.enter_context(connect(f"{watching.ws_url}/live/{episode_id}"))
+        assert json.loads(socket.recv(timeout=PATIENCE_S))["frame"] == "hello"
+        frame: dict[str, Any] = json.loads(socket.recv(timeout=PATIENCE_S))
+        assert frame["frame"] == "snapshot"
+        return frame
+
+    with ExitStack() as stack:
+        asked = questions_of(episode_id, monkeypatch)
+        first = snapshot(stack)
+        until("the pause", lambda: snapshot(stack)["state"]["episode"]["status"] == "paused")
+        assert asked.total() > 0
+        asked.clear()
+        assert all(snapshot(stack)["seq"] >= first["seq"] for _ in range(10))
+        assert not +asked
+    httpx.post(f"{dying.base_url}/custom/stop_episode", json={"episode_id": episode_id}, timeout=30)
+
+
+def test_whoever_joins_what_others_watch_here_already_asks_the_journal_nothing(
+    dying: ServerProcess, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "b").mkdir()
+    settings = test_settings(tmp_path / "b", journal_url=SecretStr(url), runs_dir=tmp_path / "runs")
+    with serve(settings) as watching:
+        joins_without_questions(dying, watching, monkeypatch)
 
 
 def test_a_server_that_leaves_in_order_gives_its_episodes_at_once(

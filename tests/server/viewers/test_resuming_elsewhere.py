@@ -1,4 +1,4 @@
-"""A viewer who comes from a server that was further is not taken back."""
+"""Viewers who come to an episode of another server: none is taken back, and many cost what one costs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from server.viewers.followed_episodes import FollowedEpisodes
+from server.viewers.shown_episodes import ShownEpisodes
 from spectator.events import RecordedEvent
 from spectator.journal.base import EpisodeSummary
 from tests.fakes import ManualClock
@@ -21,6 +22,7 @@ class Record:
     def __init__(self) -> None:
         self.events: list[RecordedEvent] = [started(EPISODE)]
         self.reads = 0
+        self.questions = 0
 
     def go_on(self, count: int) -> None:
         """Record so many events more."""
@@ -30,7 +32,14 @@ class Record:
     async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
         return dict.fromkeys(episode_ids, len(self.events))
 
+    async def run_of(self, episode_id: str) -> str | None:
+        self.questions += 1
+        await asyncio.sleep(0)
+        return None
+
     async def episode(self, episode_id: str) -> EpisodeSummary:
+        self.questions += 1
+        await asyncio.sleep(0)
         return EpisodeSummary(
             episode_id, "e1", "counting", "Counting", "heuristic", "Heuristic", "random", "default", 1,
             "2026-11-21T05:00:00.000Z", None, None, None, None, None, len(self.events),
@@ -63,7 +72,7 @@ def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> N
             found = []
             for seen_seq in (0, 1, 250, 250):
                 record.go_on(300 if seen_seq == 250 else 0)
-                await followed.follow(EPISODE, seen_seq)
+                await asyncio.gather(*(followed.reach(EPISODE, seen_seq) for _ in range(20)))
                 found.append((view.head_seq, record.reads))
             assert followed._looking is not None
             followed._looking.cancel()
@@ -71,5 +80,59 @@ def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> N
 
     (by_nobody, none), (as_far, no_more), (further, read), (again, reads) = asyncio.run(resume())
     assert (by_nobody, none, as_far, no_more) == (1, 0, 1, 0), "who is no further needs no reading"
-    assert further >= 250 and read > 0
+    assert (further, read) == (301, 2), "all who wait for the same event read it once"
     assert (again, reads) == (further, read)
+
+
+class NothingHere:
+    """A server that plays nothing, had nothing before, and watches no runs."""
+
+    def live(self, episode_id: str) -> None:
+        return None
+
+    async def settled(self, episode_id: str) -> None:
+        return None
+
+
+def test_viewers_who_come_at_once_ask_for_an_episode_once_and_those_after_them_never() -> None:
+    record: Any = Record()
+    here: Any = NothingHere()
+
+    async def come() -> list[int]:
+        async with asyncio.TaskGroup() as tasks:
+            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+            shown = ShownEpisodes(here, here, record, here, followed)
+            asked: list[int] = []
+            for viewers in (1, 50, 50):
+                if viewers == 50 and len(asked) == 1:
+                    followed._followed.clear()
+                await asyncio.gather(*(shown.settled(EPISODE) for _ in range(viewers)))
+                assert shown.live(EPISODE) is not None
+                asked.append(record.questions)
+            assert followed._looking is not None
+            followed._looking.cancel()
+        return asked
+
+    alone, together, later = asyncio.run(come())
+    assert alone > 0
+    assert together == 2 * alone, "fifty who come together ask as often as one"
+    assert later == together, "who comes to what is followed asks nothing"
+
+
+def test_who_stops_waiting_for_an_episode_does_not_stop_it_for_the_others() -> None:
+    record: Any = Record()
+    here: Any = NothingHere()
+
+    async def come() -> bool:
+        async with asyncio.TaskGroup() as tasks:
+            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+            shown = ShownEpisodes(here, here, record, here, followed)
+            gone, stays = (asyncio.ensure_future(shown.settled(EPISODE)) for _ in range(2))
+            await asyncio.sleep(0)
+            gone.cancel()
+            await stays
+            assert followed._looking is not None
+            followed._looking.cancel()
+        return gone.cancelled() and shown.live(EPISODE) is not None
+
+    assert asyncio.run(come())

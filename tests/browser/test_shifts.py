@@ -59,7 +59,7 @@ def test_an_empty_lobby_comes_without_a_move(tmp_path: Path, open_page: Opener) 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_record_comes_without_a_move(house: House, open_page: Opener, size: str) -> None:
-    """The report at the end, an address in the middle, a replay from its beginning, in two worlds."""
+    """The report at the end, an address in the middle, a replay from its beginning."""
     home = house.serving.base_url
     page = open_page(f"{home}/watch/{house.cricket}", viewport=SIZES[size])
     expect(page.locator(".ending__result")).to_have_count(1)
@@ -70,9 +70,16 @@ def test_a_record_comes_without_a_move(house: House, open_page: Opener, size: st
     page.goto(f"{home}/replay/{house.cricket}")
     expect(page.locator(".player__where")).to_contain_text("4 /", timeout=60_000)
     assert shifts(page) <= MOST
-    page.goto(f"{home}/replay/{house.collider}")
-    expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)
-    assert shifts(page) <= MOST
+
+
+def test_a_replay_goes_by_without_a_move(house: House, open_page: Opener) -> None:
+    """A whole campaign at its own speed, at every width; the pages play side by side, each for itself."""
+    address = f"{house.serving.base_url}/replay/{house.collider}"
+    pages = {size: open_page(address, viewport=viewport) for size, viewport in SIZES.items()}
+    for page in pages.values():
+        expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)
+    moved = {size: shifts(page) for size, page in pages.items()}
+    assert all(one <= MOST for one in moved.values()), moved
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -13,19 +13,23 @@ from tests.serving import Serving
 
 pytestmark = pytest.mark.browser
 
-COVERED = """(it) => {
-  const { left, top, right, bottom } = it.getBoundingClientRect();
-  const word = it.firstElementChild.getBoundingClientRect();
-  return left <= 0 && top <= 0 && right >= document.documentElement.clientWidth && bottom >= innerHeight
-    && word.left >= 0 && word.right <= innerWidth && word.height > innerHeight / 12;
-}"""
 WITNESS = """
 window.large = [];
+const look = (it) => {
+  const { left, top, right, bottom } = it.getBoundingClientRect();
+  const word = it.firstElementChild.getBoundingClientRect();
+  const { clientWidth } = document.documentElement;
+  const covers = left <= 0 && top <= 0 && right >= clientWidth && bottom >= innerHeight
+    && word.left >= 0 && word.right <= innerWidth && word.height > innerHeight / 12;
+  const [words, { pointerEvents }] = [it.innerText, getComputedStyle(it)];
+  return { kind: it.dataset.kind, covers, words, pointerEvents, hidden: it.getAttribute("aria-hidden") };
+};
 addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => changes.forEach((change) => {
-  for (const one of change.addedNodes) if (one.className === "large") window.large.push(one.dataset.kind);
+  for (const one of change.addedNodes)
+    if (one.className === "large") requestAnimationFrame(() => window.large.push(look(one)));
 })).observe(document.body, { childList: true }));
 """
-"""Remembers what was told large, however soon it goes."""
+"""Remembers how all that was told large looked, however soon it goes."""
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +49,14 @@ def before(balls: list[dict[str, Any]], kind: str) -> int:
     )
 
 
-def play_from(page: Page, address: str) -> None:
-    """Play on from a place in the past at its own speed."""
+def stand_at(page: Page, address: str) -> None:
+    """Stand still at a place in the past."""
     page.goto(address)
     expect(page.locator("#state")).to_have_text("Replay")
+
+
+def play(page: Page) -> None:
+    """Play on from there at its own speed."""
     page.get_by_role("button", name="Play", exact=True).click()
 
 
@@ -69,16 +77,14 @@ def test_a_big_ball_owns_the_screen_for_a_second(
     page.on("request", lambda request: fetched.append(request.url))
     page.add_init_script(WITNESS)
     address = f"{app.base_url}/watch/{episode_id}?seq={before(balls, kind)}"
-    play_from(page, address)
+    stand_at(page, address)
     assert not any("/large" in url for url in fetched), "fetched before it was needed"
-    large = page.locator(f".large[data-kind={kind}]")
-    large.wait_for(state="attached")
-    assert large.evaluate(COVERED)
-    assert word in large.inner_text()
-    assert large.evaluate("(it) => getComputedStyle(it).pointerEvents") == "none"
-    assert large.get_attribute("aria-hidden") == "true"
-    expect(large).to_have_count(0)
-    assert page.evaluate("window.large")[0] == kind
+    play(page)
+    page.wait_for_function("() => window.large.length > 0", timeout=20_000)
+    expect(page.locator(f".large[data-kind={kind}]")).to_have_count(0)
+    told = page.evaluate("window.large")[0]
+    assert word in told.pop("words")
+    assert told == {"kind": kind, "covers": True, "pointerEvents": "none", "hidden": "true"}
     assert page.evaluate("window.shiftAtOnce") < 0.02
 
 
@@ -89,8 +95,9 @@ def test_it_does_not_with_reduced_motion_nor_where_balls_come_fast(
     address = f"{app.base_url}/watch/{episode_id}?seq={before(balls, 'wicket')}"
     page = open_page("", reduced_motion="reduce")
     page.add_init_script(WITNESS)
-    play_from(page, address)
+    stand_at(page, address)
     where = page.locator(".player__where").inner_text()
+    play(page)
     expect(page.locator(".player__where")).not_to_have_text(where)
     expect(page.locator(".ball__mark--wicket")).to_be_visible()
     assert page.evaluate("window.large") == []

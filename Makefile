@@ -98,7 +98,7 @@ check: install
 
 test: check openenv-venv edges-venv ray-venv
 	rm -rf .pytest_cache
-	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile || { code=$$?; [ $$code = 1 ] || rm -rf .pytest_cache; exit $$code; }
+	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder || { code=$$?; [ $$code = 1 ] || rm -rf .pytest_cache; exit $$code; }
 
 # What failed in the last `make test` that came to its end, once more, one after the other: does it fail by itself too?
 test-failed:

@@ -40,6 +40,28 @@ INSTALL = {
     "the compiled loop": "apt-get install gcc python3-dev; touch pyproject.toml; make install",
 }
 
+LONGEST = (
+    "tests/browser/test_shifts.py",
+    "tests/rollouts/workers/test_hundred_kills.py",
+    "tests/browser/test_accessibility.py",
+    "tests/server/transport/test_version_edges.py",
+    "tests/browser/test_signal.py",
+    "tests/openenv/test_container.py",
+    "tests/browser/test_figures.py",
+    "tests/tools/test_trips.py",
+    "tests/browser/test_watching.py",
+    "tests/rollouts/workers/test_ray.py",
+    "tests/browser/test_sound.py",
+    "tests/server/http/test_fuzz.py",
+)
+"""Files that take longest, those with a browser and others in turn."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Longest files first: one that began last would keep a worker while the others have nothing to do."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
 
 def require(tool: str, path: str | None) -> str:
     """The path of an outside tool; without it the test is skipped, or fails under ``REQUIRE_ALL=1``."""

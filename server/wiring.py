@@ -48,6 +48,7 @@ from .background.exhibition import Exhibition
 from .background.housekeeping import Housekeeper
 from .background.joined_journal import JoinedJournal
 from .background.journal_opening import journal_url, open_journal
+from .background.long_records import LongRecords
 from .background.narration import open_narration
 from .background.readiness import Readiness
 from .background.reading_process import ReadingProcess
@@ -140,6 +141,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         _begin(works, stack, playing.tasks)
         views = ViewReader(journal, load, states=journal.states, turn=budget.reading.take)
         stack.push_async_callback(views.aclose)
+        long_records = LongRecords(journal, views)
+        playing.signals.on_end(long_records.ended.put_nowait)
+        _begin({"long records": long_records.run(playing.readiness.over)}, stack, playing.tasks)
         reading = ReadingProcess(journal_url(settings), journal)
         stack.push_async_callback(reading.aclose)
         records, recorded = PublicReader(views, load), PublicReader(journal, load)

@@ -38,9 +38,12 @@ def merge_into(target: dict[str, Any], patch: Mapping[str, Any]) -> None:
     {'over': {'ball': 3}}
     """
     for key, value in patch.items():
+        kind = type(value)
         if value is None:
             target.pop(key, None)
-        elif type(value) is not dict:
+        elif kind in _PLAIN:
+            target[key] = value
+        elif kind is not dict:
             target[key] = apply_patch(target.get(key), value)
         elif type(held := target.get(key)) is dict:
             merge_into(held, value)

@@ -14,7 +14,7 @@ import { mountFeed } from "./ui/feed.js";
 import { mountGoTo, placeNamed, seqOf } from "./ui/go_to.js";
 import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
-import { aboutWhenAsked, clipWhenAsked, forkWhenAsked, operatorWhenUsed, plainWhenAsked, seatWhenPlayed, soundWhenUsed } from "./ui/later.js";
+import { aboutWhenAsked, clipWhenAsked, forkWhenAsked, operatorWhenUsed, plainWhenAsked, readingWhenSlow, seatWhenPlayed, soundWhenUsed } from "./ui/later.js";
 import { mountMind } from "./ui/mind.js";
 import { mountNotice } from "./ui/notice.js";
 import { hostPanel } from "./ui/panel_host.js";
@@ -42,7 +42,7 @@ const wanted = new URLSearchParams(location.search).get("seq") ?? new URLSearchP
 
 const timeline = new Timeline(JSON.parse(beats || "{}"), JSON.parse(chapters || "{}"));
 const player = new Player(timeline);
-const source = new Source({ root, episodeId, timeline, onChange: schedule, onFrame: (frame) => { work.take(frame); notice.take(frame); } });
+const source = new Source({ root, episodeId, timeline, onChange: schedule, onFrame: (frame) => { work.take(frame); notice.take(frame); }, onReading: readingWhenSlow(byId("notice")) });
 let scheduled = false;
 let restUntil = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;

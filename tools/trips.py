@@ -45,11 +45,12 @@ ENDLESS: Final = {"environment": "counting", "options": {"turns": 1_000_000}}
 COUNTER: Final = {"tool": "say", "arguments": {"text": "ACTION: 1"}}
 
 ELSEWHERE: Final = re.compile(
-    r":(Housekeeper|Keepalive|LoopLag|Narration|Scorekeeper)\.|:SlotQueue\.run$|\b(open_services|lifespan)$"
+    r":(Housekeeper|Keepalive|LongRecords|LoopLag|Narration|Scorekeeper)\.|:SlotQueue\.run$"
+    r"|\b(open_services|lifespan)$"
 )
 """Functions that begin what is no part of a trip: the opening of the server's other rooms, and the tasks that
-tidy the record, keep the standings, look after slots, measure the loop, speak, and ping viewers. What they
-call is not counted either, unless the beginning of the trip stands between."""
+tidy the record, go through long ones, keep the standings, look after slots, measure the loop, speak, and ping
+viewers. What they call is not counted either, unless the beginning of the trip stands between."""
 
 Step = tuple[str, str]
 """File, from the root, and qualified name of a function."""

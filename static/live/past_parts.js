@@ -10,25 +10,37 @@ import { parseEvent } from "./protocol.js";
 export const PART = 1_000;
 /** Events of the past that are kept: a part that would make it more takes the place of all. */
 const MOST_KEPT = 5 * PART;
+/** After how long a wait is told how far the server is, in milliseconds. */
+const SLOW_MS = 700;
+/** Events between the states that the server keeps on its way. */
+const SPACING = 2 * PART;
+/** How often it is told at most. */
+const STEPS = 20;
+
+/** @typedef {{done: number, all: number}} Reading events that the server has gone through, of how many; 0 of 0 before that is known */
 
 export class PastParts {
-  #root; #episodeId; #timeline; #onChange; #past;
+  #root; #episodeId; #timeline; #onChange; #onReading; #past;
   /** @type {Promise<void> | null} */ #reaching = null;
   /** The event that is wanted next; 0 for none. */ #wanted = 0;
 
-  /** @param {string} root @param {string} episodeId @param {Timeline} timeline @param {() => void} onChange */
-  constructor(root, episodeId, timeline, onChange) {
+  /**
+   * @param {string} root @param {string} episodeId @param {Timeline} timeline @param {() => void} onChange
+   * @param {(reading: Reading | null) => void} [onReading] told how far the server is, where it takes long, and `null` once it is there
+   */
+  constructor(root, episodeId, timeline, onChange, onReading = () => {}) {
     this.#root = root;
     this.#episodeId = episodeId;
     this.#timeline = timeline;
     this.#onChange = onChange;
+    this.#onReading = onReading;
     this.#past = timeline.past = new Past((base, state) => timeline.begun(base, state));
   }
 
   async openAtEnd() {
     const { epoch, seq, state } = await this.#state(null);
     this.#timeline.reset(epoch, seq, state);
-    this.#state(Math.max(1, seq - 3 * PART)).catch(() => { /* asked only so that the server has looked through the record before somebody goes back */ });
+    this.#stateThen(Math.max(1, seq - 3 * PART)).catch(() => { /* asked only so that the server has looked through the record before somebody goes back */ });
   }
 
   /** Have the part that an event is in; the newest wish counts. @param {number} seq @returns {Promise<void>} */
@@ -65,8 +77,37 @@ export class PastParts {
     return (await response.text()).split("\n").filter(Boolean).map(parseEvent);
   }
 
-  /** What viewers saw after an event. @param {number | null} at the newest where it is `null` @returns {Promise<{epoch: string, seq: number, state: Record<string, any>}>} */
+  /** The same as `#stateThen`; where it takes long, how far the server is is told meanwhile. @param {number | null} at */
   async #state(at) {
+    let [waits, slow] = [true, false];
+    const follow = () => {
+      slow = true;
+      this.#follow(at, () => waits).catch(() => { /* whoever waits for the state itself is told */ });
+    };
+    const timer = setTimeout(follow, SLOW_MS);
+    try {
+      return await this.#stateThen(at);
+    } finally {
+      waits = false;
+      clearTimeout(timer);
+      if (slow) this.#onReading(null);
+    }
+  }
+
+  /** Ask for places on the way: each is answered once the server has come there. @param {number | null} at @param {() => boolean} waits */
+  async #follow(at, waits) {
+    let all = at ?? 0;
+    this.#onReading({ done: 0, all });
+    for (let done = SPACING; waits(); done += SPACING * Math.ceil(all / STEPS / SPACING)) {
+      if (all && done >= all) return;
+      const told = await this.#stateThen(done + 1);
+      all ||= told.head_seq;
+      if (waits()) this.#onReading({ done, all });
+    }
+  }
+
+  /** What viewers saw after an event. @param {number | null} at the newest where it is `null` @returns {Promise<{epoch: string, seq: number, head_seq: number, state: Record<string, any>}>} */
+  async #stateThen(at) {
     return (await this.#ask(`state${at === null ? "" : `?at=${at}`}`)).json();
   }
 

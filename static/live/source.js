@@ -16,7 +16,7 @@ const PATIENCE = 2;
 const AHEAD = 400;
 
 export class Source {
-  #root; #episodeId; #timeline; #onChange; #onFrame; #connection;
+  #root; #episodeId; #timeline; #onChange; #onFrame; #onReading; #connection;
   /** @type {Promise<void> | null} */ #reading = null;
   /** @type {Promise<unknown> | null} what the page begins with, where that is the record */ #opening = null;
   /** @type {Promise<import("./past_parts.js").PastParts> | null} */ #parts = null;
@@ -35,13 +35,15 @@ export class Source {
    * @param {Timeline} wiring.timeline what every event is added to
    * @param {() => void} wiring.onChange after anything that can be seen
    * @param {(frame: import("./protocol.js").Frame) => void} [wiring.onFrame] every frame, after it was taken
+   * @param {(reading: import("./past_parts.js").Reading | null) => void} [wiring.onReading] how far the server is with a long record
    */
-  constructor({ root, episodeId, timeline, onChange, onFrame = () => {} }) {
+  constructor({ root, episodeId, timeline, onChange, onFrame = () => {}, onReading }) {
     this.#root = root;
     this.#episodeId = episodeId;
     this.#timeline = timeline;
     this.#onChange = onChange;
     this.#onFrame = onFrame;
+    this.#onReading = onReading;
     this.#connection = new Connection({
       ways: waysTo(root, `live/${encodeURIComponent(episodeId)}`, () => (timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null)),
       onFrame: (frame) => this.#hear(frame),
@@ -121,7 +123,7 @@ export class Source {
 
   async #fetchParts() {
     const { PastParts } = await import("./past_parts.js");
-    return new PastParts(this.#root, this.#episodeId, this.#timeline, this.#onChange);
+    return new PastParts(this.#root, this.#episodeId, this.#timeline, this.#onChange, this.#onReading);
   }
 
   /** @param {LiveEvent} event @returns {boolean} whether something is missing before it */

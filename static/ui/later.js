@@ -133,3 +133,8 @@ export function seatWhenPlayed(place, root, episodeId, changed) {
     },
   };
 }
+
+/** @param {HTMLElement} place @returns {(reading: import("../live/past_parts.js").Reading | null) => Promise<void>} */
+export function readingWhenSlow(place) {
+  return async (reading) => (await import("./reading.js")).showReading(place, reading);
+}

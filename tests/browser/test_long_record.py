@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Opener
 from tests.episodes.long_record import EPISODE, long_journal
@@ -74,3 +74,18 @@ def test_a_long_record_opens_at_its_end_and_is_never_read_whole(serving: Serving
 def test_a_link_to_a_moment_of_a_long_record_leads_there(serving: Serving, open_page: Opener) -> None:
     page = open_page(f"{serving.base_url}/watch/{EPISODE}?seq=12345")
     expect(page.locator(".player__where")).to_contain_text(f"12345 / {LAST}")
+
+
+def test_while_the_server_goes_through_a_record_the_page_says_how_far_it_is(
+    serving: Serving, open_page: Opener
+) -> None:
+    page, held = open_page("about:blank"), list[Route]()
+    page.route(f"**/api/episodes/{EPISODE}/state", lambda route: held.append(route))
+    page.goto(f"{serving.base_url}/watch/{EPISODE}")
+    line = page.locator("#reading")
+    expect(line).to_contain_text("goes through this long record for the first time")
+    expect(line).to_contain_text("99 % of 20,202 events")
+    assert float(line.locator("progress").get_attribute("value") or 0) > 0.98
+    held[0].continue_()
+    expect(page.locator(".player__where")).to_contain_text(f"{LAST} / {LAST}")
+    expect(line).to_have_count(0)

@@ -25,8 +25,9 @@ function opened(t) {
     return new Response(events(number("after_seq") + 1, last).map((one) => JSON.stringify(one)).join("\n"));
   });
   const timeline = new Timeline();
-  const source = new Source({ root: "http://here/", episodeId: "ep-1", timeline, onChange: () => {} });
-  return { asked, timeline, source, player: new Player(timeline) };
+  const told = [];
+  const source = new Source({ root: "http://here/", episodeId: "ep-1", timeline, onChange: () => {}, onReading: (reading) => told.push(reading) });
+  return { asked, told, timeline, source, player: new Player(timeline) };
 }
 
 test("a long record opens with its newest state and none of its events", async (t) => {
@@ -111,4 +112,36 @@ test("the whole record takes the place of the parts", async (t) => {
   timeline.complement(events(1, HEAD));
   assert.ok(timeline.complete && !timeline.inParts && timeline.past.part === null);
   assert.deepEqual(timeline.stateAt(500), stateAt(500));
+});
+
+test("where the server takes long over a record, the page is told how far it is", async (t) => {
+  const { told, source, timeline } = opened(t);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const fetching = globalThis.fetch;
+  let [answer, asked] = [() => {}, []];
+  const newest = new Promise((resolve) => { answer = resolve; });
+  t.mock.method(globalThis, "fetch", async (address) => {
+    asked.push(new URL(address).searchParams.get("at"));
+    if (asked.length === 5) answer();
+    if (asked.at(-1) === null) await newest;
+    return fetching(address);
+  });
+  const opening = source.openAtEnd();
+  while (asked.length === 0) await new Promise(setImmediate);
+  assert.deepEqual(told, []);
+  t.mock.timers.tick(700);
+  await opening;
+  assert.deepEqual(asked.slice(0, 4), [null, "2001", "4001", "6001"]);
+  const all = HEAD;
+  assert.deepEqual(told.slice(0, 4), [{ done: 0, all: 0 }, { done: 2_000, all }, { done: 4_000, all }, { done: 6_000, all }]);
+  assert.equal(told.at(-1), null, "the line is taken away");
+  assert.equal(timeline.headSeq, HEAD);
+  assert.ok(told.length <= 6);
+});
+
+test("what is there at once is told of by nobody", async (t) => {
+  const { told, source } = opened(t);
+  await source.openAtEnd();
+  await source.reach(9_123);
+  assert.deepEqual(told, []);
 });

@@ -176,7 +176,7 @@ class ViewReader:
             state, seq = await self._past.state(summary, before_end), before_end
             if summary.ended_at is not None:
                 await keep_view(self._journal, episode_id, KeptView(summary.epoch, seq, seq, state))
-        self._look_through(summary)
+        self.look_through(summary)
         while seq < head and (
             texts := await self.texts(
                 episode_id, after_seq=seq, limit=min(most, (before_end if seq < before_end else head) - seq)
@@ -197,7 +197,7 @@ class ViewReader:
         Raises:
             JournalError: The record cannot be read.
         """
-        self._look_through(summary)
+        self.look_through(summary)
         return await self._past.state(summary, seq)
 
     async def aclose(self) -> None:
@@ -218,8 +218,11 @@ class ViewReader:
         kept = await newest_view(self._journal, summary.episode_id, summary.epoch, derived=False, until=until)
         return (0, {}) if kept is None else (kept.seq, kept.state)
 
-    def _look_through(self, summary: EpisodeSummary) -> None:
-        """Have states of all of a long record kept, in the background: whoever opens it may go anywhere."""
+    def look_through(self, summary: EpisodeSummary) -> None:
+        """Have states of all of a long record kept, in the background: whoever opens it may go anywhere.
+
+        Nothing is done where it is not long, has not ended, or was looked through already.
+        """
         episode_id = summary.episode_id
         long = summary.head_seq > LONG_EVENTS and summary.ended_at is not None
         if not long or not self._looks_through or self._looked.get(episode_id) == summary.digest:

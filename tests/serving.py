@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -16,12 +17,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 
+from server import wiring
 from server.app import build_server
+from server.background.reading_process import ReadingProcess
 from server.process.serving import Server, listen
 from server.settings import Settings
+from spectator.journal.stores.pieces import Piece, WantedPiece, piece_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 30.0
@@ -136,13 +141,23 @@ def until_ready(base_url: str, deadline: float) -> None:
             time.sleep(0.01)
 
 
+class ReadingHere(ReadingProcess):
+    """Reads pieces in this process: the start of another takes three times as long as that of a server."""
+
+    async def read(self, wanted: WantedPiece) -> Piece:
+        """Read a piece."""
+        texts = await self._journal.texts(wanted.episode_id, after_seq=wanted.after_seq, limit=wanted.limit)
+        return await asyncio.to_thread(piece_of, texts, wanted.crc)
+
+
 @contextmanager
-def serve(settings: Settings, *, ready: bool = True) -> Iterator[Serving]:
+def serve(settings: Settings, *, ready: bool = True, reads_aside: bool = False) -> Iterator[Serving]:
     """Run a server in a thread; it is stopped in order on the way out.
 
     Args:
         settings: How it is set.
         ready: Whether to wait until what ran before it is recovered.
+        reads_aside: Whether long records are read by a process beside it, as by every other server.
     """
     server = build_server(settings)
     listener = listen(settings)
@@ -156,13 +171,15 @@ def serve(settings: Settings, *, ready: bool = True) -> Iterator[Serving]:
             failure.append(error)
 
     thread = threading.Thread(target=run, name="server under test")
-    thread.start()
+    reader = ReadingProcess if reads_aside else ReadingHere
     try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not server.started:
-            assert thread.is_alive(), f"the server did not start: {failure}"
-            assert time.monotonic() < deadline, "the server did not start in time"
-            time.sleep(0.01)
+        with patch.object(wiring, "ReadingProcess", reader):
+            thread.start()
+            deadline = time.monotonic() + PATIENCE_S
+            while not server.started:
+                assert thread.is_alive(), f"the server did not start: {failure}"
+                assert time.monotonic() < deadline, "the server did not start in time"
+                time.sleep(0.01)
         if ready:
             until_ready(base_url, deadline)
         with httpx.Client(base_url=base_url, timeout=PATIENCE_S) as client:

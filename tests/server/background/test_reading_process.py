@@ -25,7 +25,7 @@ EVENTS = 40
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Serving]:
-    with serve(test_settings(tmp_path)) as running:
+    with serve(test_settings(tmp_path), reads_aside=True) as running:
         yield running
 
 

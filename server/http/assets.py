@@ -228,6 +228,13 @@ def modules_of(root: Path, entry: str) -> list[str]:
     return list(found)
 
 
+@functools.cache
+def _joined_pages() -> tuple[dict[str, Packed], dict[str, Packed]]:
+    """The scripts and the style sheets of all pages, each as one file; made and compressed once a process."""
+    static = folder("static")
+    return joined_scripts(static, ENTRIES), joined_sheets(static, folder("templates"))
+
+
 def mount_assets(app: FastAPI, *, join: bool) -> None:
     """Serve the pages' files at ``/static/<digest>/`` and panels at ``/panels/<world>/<digest>/``.
 
@@ -236,8 +243,7 @@ def mount_assets(app: FastAPI, *, join: bool) -> None:
         join: Whether the modules and the style sheets of a page are sent as one file each.
     """
     static = folder("static")
-    scripts = joined_scripts(static, ENTRIES) if join else {}
-    sheets = joined_sheets(static, folder("templates")) if join else {}
+    scripts, sheets = _joined_pages() if join else ({}, {})
     app.state.static_path = f"static/{digest(static, joined=join)}"
     app.state.panels = Panels(join=join)
     app.state.modules = {entry: [] if entry in scripts else modules_of(static, entry) for entry in ENTRIES}

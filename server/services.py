@@ -41,6 +41,7 @@ from .settings import Settings
 from .transport import TransportPorts
 from .viewers.audience import Audience
 from .viewers.episode_signals import EpisodeSignals
+from .viewers.episodes_elsewhere import EpisodesElsewhere
 from .viewers.feed import FeedSources
 from .viewers.finals import FinalStates
 from .viewers.run_boards import RunBoards
@@ -81,7 +82,8 @@ class Services:
         loop_lag: How late the event loop is.
         unended: Keeps what has not ended within its room.
         finals: Snapshots of recorded episodes.
-        wall: What runs here, as tiles.
+        wall: What runs, as tiles.
+        elsewhere: What other servers play; ``None`` where there are none.
         runs: The runs of rollouts that are watched here.
         cast: The worlds, with everybody who can play in them here.
         ledger: What asking models may cost.
@@ -121,6 +123,7 @@ class Services:
     unended: UnendedRoom
     finals: FinalStates
     wall: Wall
+    elsewhere: EpisodesElsewhere | None
     runs: RunBoards
     cast: Cast
     ledger: SpendLedger

@@ -72,6 +72,7 @@ from .transport import Keepalive, TransportPorts, choose_sends
 from .viewers.audience import Audience, AudienceLimits
 from .viewers.broadcaster import Broadcaster
 from .viewers.episode_signals import EpisodeSignals
+from .viewers.episodes_elsewhere import EpisodesElsewhere
 from .viewers.feed import FeedSources
 from .viewers.finals import FinalStates
 from .viewers.followed_episodes import FollowedEpisodes
@@ -160,7 +161,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             notes=NoteBook(settings.data_dir / NOTES_FILE),
             exhibition=exhibition, seat_keys=seat_keys, starters=starters,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
-            wall=Wall(supervisor, clock, playing.tasks, orders), runs=boards,
+            wall=Wall(supervisor, clock, playing.tasks, orders, others), elsewhere=others, runs=boards,
             cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
@@ -253,13 +254,17 @@ async def _starters(settings: Settings, seat_keys: SeatKeys, playing: _Playing) 
 
 def _follow_others(
     stack: AsyncExitStack, settings: Settings, playing: _Playing, views: ViewReader, records: PublicReader
-) -> FollowedEpisodes | None:
+) -> EpisodesElsewhere | None:
     """The episodes of other servers that record into the same journal, where others may."""
     if playing.journal.ownership is None:
         return None
     clock, tasks, journal = playing.clock, playing.tasks, playing.journal
-    others = FollowedEpisodes(journal, views, records, clock, tasks)
-    exchange_notices(stack, settings, journal, playing.supervisor, others, playing.audience, clock, tasks)
+    played, signals = playing.supervisor, playing.signals
+    followed = FollowedEpisodes(journal, views, records, clock, tasks)
+    others = EpisodesElsewhere(
+        journal, followed, lambda episode_id: played.live(episode_id) is not None, signals.wake, clock
+    )
+    exchange_notices(stack, settings, journal, played, others, playing.audience, clock, tasks)
     return others
 
 
@@ -273,11 +278,12 @@ def _feeds(
     records: PublicReader,
     finals: FinalStates,
     boards: RunBoards,
-    others: FollowedEpisodes | None,
+    others: EpisodesElsewhere | None,
 ) -> FeedSources:
     waiters = Waiters(playing.signals.next_start, playing.tasks)
-    shown = ShownEpisodes(playing.supervisor, playing.readiness.recovery, playing.journal, boards, others)
-    return FeedSources(shown, records, finals, playing.audience, waiters, shown, playing.orders)
+    followed, listed = (None, tuple) if others is None else (others.followed, others.listed)
+    shown = ShownEpisodes(playing.supervisor, playing.readiness.recovery, playing.journal, boards, followed)
+    return FeedSources(shown, records, finals, playing.audience, waiters, shown, playing.orders, listed)
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:

@@ -48,7 +48,7 @@ async function refresh() {
   tell();
   onNow.update(status);
   if (!status.ok) return;
-  const running = status.body.running.map((/** @type {any} */ one) => one.episode_id).join();
+  const running = [...status.body.running, ...status.body.shown].map((/** @type {any} */ one) => one.episode_id).join();
   if (running !== known || played.failed()) await played.reload();
   known = running;
   if (form.failed()) await form.load();

@@ -11,7 +11,7 @@ from spectator.journal.stores.notices import NoticeListener, NoticeSender
 from ..metrics.timed_journal import TimedJournal
 from ..settings import Settings
 from ..viewers.audience import Audience
-from ..viewers.followed_episodes import FollowedEpisodes
+from ..viewers.episodes_elsewhere import EpisodesElsewhere
 from . import commit_notices, live_notices
 from .commit_notices import CommitNotices
 from .live_notices import LiveNotices, Showing
@@ -22,7 +22,7 @@ def exchange_notices(
     settings: Settings,
     journal: TimedJournal,
     played: Showing,
-    followed: FollowedEpisodes,
+    others: EpisodesElsewhere,
     audience: Audience,
     clock: Clock,
     tasks: asyncio.TaskGroup,
@@ -34,7 +34,7 @@ def exchange_notices(
         settings: Say where the database is; one it must be.
         journal: Whose commits are told of.
         played: What is played here.
-        followed: What others play.
+        others: What others play.
         audience: Who watches here.
         clock: Time.
         tasks: The group that it is done in.
@@ -43,6 +43,7 @@ def exchange_notices(
         return
     url = settings.journal_url.get_secret_value()
     direct = (settings.journal_listen_url or settings.journal_url).get_secret_value()
+    followed = others.followed
     of_commits, of_live = NoticeSender(url), NoticeSender(url)
     commits = CommitNotices(of_commits, clock)
     journal.appended = commits.note
@@ -50,7 +51,7 @@ def exchange_notices(
     heard_commits = NoticeListener(
         direct,
         commit_notices.CHANNEL,
-        commit_notices.taking(followed.wake),
+        commit_notices.taking(others.wake),
         of_commits,
         clock,
         "the journal is asked every 0.25 s",
@@ -61,5 +62,5 @@ def exchange_notices(
     )
     for sender in (of_commits, of_live):
         stack.push_async_callback(sender.aclose)
-    for work in (commits.run(), live.run(), heard_commits.run(), heard_live.run()):
+    for work in (commits.run(), live.run(), heard_commits.run(), heard_live.run(), others.run()):
         stack.callback(tasks.create_task(work, name="notices").cancel)

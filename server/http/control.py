@@ -37,7 +37,7 @@ from ..security.slot_tickets import NoSlot
 from ..services import Services, ServicesDep
 from .elsewhere import carried_out
 from .rights import Rights
-from .running import RunningEpisode, StoppedEpisode, described, find_live
+from .running import RunningEpisode, StoppedEpisode, described, described_elsewhere, find_live
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
 from .usage import DayUsage, usage_today
 
@@ -293,13 +293,17 @@ async def pace(
 
 @router.get("/status")
 async def status(services: ServicesDep) -> Status:
-    """What runs here, oldest first."""
+    """What runs here, and what is only shown here, each oldest first."""
     services.exhibition.note_visit()
+    elsewhere = () if services.elsewhere is None else services.elsewhere.listed()
     return Status(
         running=_running(services),
         slots=services.supervisor.slots,
         waiting=services.queue.waiting,
-        shown=[described(live, services) for live in services.supervisor.external()],
+        shown=[
+            *(described(live, services) for live in services.supervisor.external()),
+            *(described_elsewhere(one, services) for one in elsewhere),
+        ],
         models_today=usage_today(services),
     )
 

@@ -34,7 +34,9 @@ router = APIRouter(tags=["live"])
 )
 async def wall_now(request: Request) -> Response:
     """Everything that runs here, as the first frame of the WebSocket at this address; for polling."""
-    text = services_of(request).wall.now().text
+    wall = services_of(request).wall
+    await wall.look_elsewhere()
+    text = wall.now().text
     return Response(text, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 

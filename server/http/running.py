@@ -8,6 +8,7 @@ from spectator.clock import timestamp
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.errors import EpisodeNotFound, EpisodeOver
 from spectator.events import EndReason
+from spectator.journal.base import EpisodeSummary
 
 from ..services import Services
 from .starting import PaceName
@@ -22,13 +23,17 @@ class RunningEpisode(BaseModel):
     captain_preset: str
     opponent_choice: str | None = Field(description="null in worlds without opponents")
     started_at: str = Field(description="RFC 3339")
-    turn: int = Field(ge=0, description="Actions taken or refused so far")
-    pace: PaceName
+    turn: int | None = Field(
+        ge=0,
+        description="Actions taken or refused so far; null of one that another server plays and nobody "
+        "watches here, as is `pace`",
+    )
+    pace: PaceName | None
     paused: bool
     trouble: str | None = Field(
         description="What keeps its record from being written; play stands still meanwhile. null as a rule"
     )
-    viewers: int = Field(ge=0, description="How many watch it on the server that plays it")
+    viewers: int = Field(ge=0, description="How many watch it, over all servers")
     usage: dict[str, SeatUsage] = Field(description="What models took so far, by actor")
 
 
@@ -72,4 +77,24 @@ def described(live: EpisodeHandle, services: Services) -> RunningEpisode:
         trouble=None if live.trouble is None else live.trouble.message,
         viewers=services.audience.total(live.episode_id),
         usage=usage_in(live.usage),
+    )
+
+
+def described_elsewhere(summary: EpisodeSummary, services: Services) -> RunningEpisode:
+    """The same of one that another server plays, as far as it is known here without asking."""
+    view = None if services.elsewhere is None else services.elsewhere.view(summary.episode_id)
+    shown = {} if view is None else view.state["episode"]
+    trouble = None if view is None else view.trouble
+    return RunningEpisode(
+        episode_id=summary.episode_id,
+        environment=summary.environment,
+        captain_preset=summary.captain,
+        opponent_choice=summary.opponent or None,
+        started_at=summary.started_at,
+        turn=None if view is None else view.turn,
+        pace=shown.get("pace"),
+        paused=shown.get("status") == "paused",
+        trouble=None if trouble is None else trouble.message,
+        viewers=services.audience.total(summary.episode_id),
+        usage={} if view is None else usage_in(view.state.get("usage", {})),
     )

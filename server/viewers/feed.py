@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Protocol
 
 from spectator.episodes.host.episode_view import EpisodeView
@@ -70,6 +71,7 @@ class FeedSources:
         waiters: Viewers who wait for the next episode.
         left: Episodes that are being recovered, whose viewers wait for that.
         names: Says which names are hidden.
+        elsewhere: Tells which episodes other servers play.
     """
 
     episodes: LiveEpisodes
@@ -79,6 +81,7 @@ class FeedSources:
     waiters: Waiters
     left: LeftEpisodes
     names: ShowsNames
+    elsewhere: Callable[[], Sequence[EpisodeSummary]] = tuple
 
 
 class EpisodeFeed:
@@ -161,15 +164,18 @@ class EpisodeFeed:
 
     async def _open_newest(self) -> None:
         """Begin with the newest episode that runs, or wait for the next."""
-        if self._newest() is None and not self._sent_waiting:
+        if not self._newest() and not self._sent_waiting:
             self._sent_waiting = True
             await self._send([wire.waiting()])
-        live = await self._opened(self._newest())
-        if live is None:
-            self._sources.waiters.add(self._viewer)
-        else:
-            self._shown, self._sent_waiting = live.episode_id, False
-            await self._join(live)
+        for episode_id in self._newest():
+            if self._sources.episodes.live(episode_id) is None:  # another server plays it
+                await self._sources.left.settled(episode_id)
+            live = await self._opened(self._sources.episodes.live(episode_id))
+            if live is not None:
+                self._shown, self._sent_waiting = live.episode_id, False
+                await self._join(live)
+                return
+        self._sources.waiters.add(self._viewer)
 
     async def _opened(self, live: EpisodeView | None) -> EpisodeView | None:
         """The episode with its view up to date; ``None`` when it is no longer on by then."""
@@ -178,13 +184,15 @@ class EpisodeFeed:
         await live.open()
         return self._sources.episodes.live(live.episode_id)
 
-    def _newest(self) -> EpisodeView | None:
-        running = [
-            live
-            for live in self._sources.episodes.showing()
-            if live.head_seq and not live.ended and live.episode_id != self._shown
-        ]
-        return running[-1] if running else None
+    def _newest(self) -> list[str]:
+        """What runs, the newest first, without what was shown last."""
+        here = [live for live in self._sources.episodes.showing() if live.head_seq and not live.ended]
+        running = [live.episode_id for live in here]
+        if others := self._sources.elsewhere():
+            begun = [(live.started_at, live.episode_id) for live in here]
+            begun += [(datetime.fromisoformat(one.started_at), one.episode_id) for one in others]
+            running = [name for _, name in sorted(begun)]
+        return [name for name in reversed(running) if name != self._shown]
 
     async def _join(self, live: EpisodeView) -> None:
         viewer, asked, self._asked = self._viewer, self._asked, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from spectator.clock import Clock, first_of
@@ -68,6 +68,11 @@ class FollowedEpisodes:
         self._interval_s = INTERVAL_S
         self._looked_s = -math.inf
         self._looking: asyncio.Task[None] | None = None
+        self._on_end: list[Callable[[str], None]] = []
+
+    def on_end(self, call: Callable[[str], None]) -> None:
+        """Call ``call`` with the id of every episode whose end was handed on."""
+        self._on_end.append(call)
 
     def live(self, episode_id: str) -> FollowedView | None:
         """An episode that is followed now."""
@@ -76,12 +81,13 @@ class FollowedEpisodes:
     async def follow(self, episode_id: str) -> None:
         """Follow an episode from now on, unless it has ended, or stands still until somebody resumes it.
 
-        One that is followed already costs nothing.
+        One that is followed already costs nothing, and is followed for another :data:`KEPT_S`.
 
         Raises:
             JournalError: Its record cannot be read.
         """
-        if episode_id in self._followed:
+        if (followed := self._followed.get(episode_id)) is not None:
+            followed.wanted_s = self._clock.monotonic()
             return
         summary = await self._records.episode(episode_id)
         if summary is None or summary.ended_at is not None or await self._records.suspended(episode_id):
@@ -154,7 +160,7 @@ class FollowedEpisodes:
         for episode_id, view in tuple(self._followed.items()):
             if heads.get(episode_id) != self._heads.get(episode_id, view.head_seq):
                 await self._advance(episode_id, view)
-            idle = not view.watched and self._clock.monotonic() - view.opened_s > KEPT_S
+            idle = not view.watched and self._clock.monotonic() - view.wanted_s > KEPT_S
             if view.ended or idle or episode_id not in heads:
                 view.close()
                 self._followed.pop(episode_id, None)
@@ -173,6 +179,9 @@ class FollowedEpisodes:
         try:
             await view.advance(enough)
             self.thoughts_of(view).over(view.turn)
+            if view.ended:
+                for call in self._on_end:
+                    call(episode_id)
         except JournalError:
             raise
         except EpisodeError:

@@ -145,7 +145,7 @@ class RunBoard:
                 self.views[episode_id].close()
         now = self._clock.monotonic()
         for episode_id, view in tuple(self.views.items()):
-            if view.ended or (not view.watched and now - view.opened_s > KEPT_S):
+            if view.ended or (not view.watched and now - view.wanted_s > KEPT_S):
                 del self.views[episode_id]
 
 

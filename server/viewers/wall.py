@@ -1,10 +1,10 @@
-"""The wall: every episode that runs here as a tile, sent at a bounded rate in the same bytes to all."""
+"""The wall: every episode that runs as a tile, sent at a bounded rate in the same bytes to all."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -18,6 +18,7 @@ from spectator.merge_patch import make_patch
 
 from ..security.masking import NameMask, ShowsNames
 from . import wire
+from .episodes_elsewhere import EpisodesElsewhere
 from .patched_frames import PatchedFrames
 from .relay import in_turns
 from .viewer import Viewer
@@ -47,7 +48,7 @@ class _Shown:
 
 
 class Wall:
-    """What runs here, as tiles, for any number of viewers.
+    """What runs here and at other servers, as tiles, for any number of viewers.
 
     It reads the episodes, and derives the views of those that are recorded without one, only while somebody
     watches; it encodes what has changed once for all viewers, and
@@ -58,12 +59,19 @@ class Wall:
         clock: Time.
         tasks: The group that it refreshes in.
         names: Says which names are hidden.
+        others: What other servers play on the same journal; nothing if left out.
     """
 
     def __init__(
-        self, supervisor: Supervisor, clock: Clock, tasks: asyncio.TaskGroup, names: ShowsNames
+        self,
+        supervisor: Supervisor,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+        names: ShowsNames,
+        others: EpisodesElsewhere | None = None,
     ) -> None:
         self._names = names
+        self._others = others
         self._frames = PatchedFrames("wall", "tiles")
         self._supervisor = supervisor
         self._clock = clock
@@ -82,6 +90,12 @@ class Wall:
         if self._task is None:
             self.refresh()
         return self._everything()
+
+    async def look_elsewhere(self) -> None:
+        """Follow what other servers play, for whoever asks for :meth:`now` without watching; returns at once
+        where it is followed already."""
+        if self._others is not None:
+            await self._others.follow_all()
 
     def after(self, version: int) -> Frame:
         """What a viewer of ``version`` needs: the last change where that is enough, else every tile."""
@@ -111,9 +125,12 @@ class Wall:
     def refresh(self) -> None:
         """Take in what has happened since the last time; returns at once."""
         changes: dict[str, Any] = {}
-        for live in self._supervisor.showing():
-            if live.episode_id not in self._shown and live.head_seq:
+        for live in self._on_now():
+            shown = self._shown.get(live.episode_id)
+            if shown is None:
                 self._shown[live.episode_id] = _Shown(live, {})
+            elif shown.live is not live:  # another server plays it now, or this one
+                shown.live, shown.until, shown.chance_at = live, None, -1
         for name, shown in tuple(self._shown.items()):
             tile = _tile(shown.live, self._names.mask)
             if (chance := _chance(shown)) is not None:
@@ -127,8 +144,15 @@ class Wall:
         if changes:
             self._frames.note(changes)
 
+    def _on_now(self) -> Iterator[EpisodeView]:
+        yield from (live for live in self._supervisor.showing() if live.head_seq)
+        if self._others is not None:
+            yield from self._others.views()
+
     def _is_gone(self, shown: _Shown) -> bool:
-        if self._supervisor.live(shown.live.episode_id) is not None:
+        name = shown.live.episode_id
+        followed = self._others is not None and self._others.view(name) is not None
+        if followed or self._supervisor.live(name) is not None:
             return False
         now = self._clock.monotonic()
         if shown.until is None:
@@ -147,6 +171,7 @@ class Wall:
 
     async def _bring_up_to_date(self) -> None:
         """Derive the views that nobody else watches, so that their tiles show them too."""
+        await self.look_elsewhere()
         shown = [tile.live for tile in self._shown.values()]
         for live in {one.episode_id: one for one in (*self._supervisor.showing(), *shown)}.values():
             try:

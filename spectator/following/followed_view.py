@@ -51,8 +51,8 @@ class FollowedView:
         self.state: State = {}
         self.turn = 0
         self.ended = False
-        self.opened_s = clock.monotonic()
-        """When somebody wanted to see it, by the clock."""
+        self.wanted_s = clock.monotonic()
+        """When somebody last wanted to see it, by the clock."""
         self._views = views
         self._records = records
         self._bus = MemoryBus()
@@ -80,6 +80,8 @@ class FollowedView:
             if summary is None:
                 raise EpisodeNotFound(self.episode_id)
             state = await self._views.state(summary)
+            last = await self._records.read(self.episode_id, after_seq=summary.head_seq - 1, limit=1)
+            self.turn = last[0].event.turn if last else 0
             self.epoch, self.state, self.head_seq = summary.epoch, state, summary.head_seq
 
     async def advance(self, enough: int | None = None) -> None:

@@ -30,7 +30,7 @@ export function mountOnNow(list, root) {
   const draw = () => {
     scheduled = false;
     const found = choose(shown, {}).filter(([, tile]) => tile.status !== "ended");
-    const viewers = new Map((status?.body?.running ?? []).map((/** @type {any} */ one) => [one.episode_id, one.viewers]));
+    const viewers = new Map([...status?.body?.running ?? [], ...status?.body?.shown ?? []].map((/** @type {any} */ one) => [one.episode_id, one.viewers]));
     const update = (/** @type {[string, any]} */ [id, tile]) => made.get(id)?.update(tile, viewers.get(id) ? plural(viewers.get(id), "watching", "watching") : "");
     keyed(tiles, found.slice(0, MOST), ([id]) => id, (named) => {
       const tile = makeTile(named[0], root);

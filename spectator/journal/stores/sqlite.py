@@ -55,7 +55,7 @@ from spectator.journal.stores.postgres import vacuum
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, schema, truths
 from spectator.journal.stores.staging import last_within
-from spectator.journal.stores.summaries import heads, summaries, summary
+from spectator.journal.stores.summaries import heads, held_by_others, summaries, summary
 from spectator.journal.stores.writer import Writer
 
 READ_ONLY: Final = "the journal was opened to be read only"
@@ -269,6 +269,14 @@ class SqlJournal:
     async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
         """The number of the last event of each of some episodes; without those that are not there."""
         return await self._query(lambda connection: heads(connection, episode_ids))
+
+    async def held_elsewhere(self) -> list[EpisodeSummary]:
+        """The episodes without an end of which other processes hold leases, oldest first; none in an
+        embedded journal."""
+        if self.ownership is None:
+            return []
+        owner = self.ownership.name
+        return await self._query(lambda connection: held_by_others(connection, owner))
 
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep where an episode stands after a recorded event."""

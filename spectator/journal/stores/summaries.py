@@ -9,6 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, func, or_, select
 
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
+from spectator.journal.stores.leases import leases
 from spectator.journal.stores.schema import episodes, events
 
 SEARCHED: Final = (
@@ -69,6 +70,14 @@ def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSumm
     if wanted.before is not None:
         query = query.where(episodes.c.episode_id < wanted.before)
     return [_summary(row) for row in connection.execute(query).mappings()]
+
+
+def held_by_others(connection: Connection, owner: str) -> list[EpisodeSummary]:
+    """Summaries of the episodes without an end of which others than ``owner`` hold leases, oldest first."""
+    held = select(leases.c.episode_id).where(leases.c.owner != owner)
+    wanted = _SUMMARIES.where(episodes.c.ended_at.is_(None), episodes.c.episode_id.in_(held))
+    rows = connection.execute(wanted.order_by(episodes.c.episode_id)).mappings()
+    return [_summary(row) for row in rows]
 
 
 def heads(connection: Connection, episode_ids: Collection[str]) -> dict[str, int]:

@@ -208,7 +208,7 @@ class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
     voice_day_characters: int = Field(
         default=200_000,
         ge=0,
-        description="Characters that paid voices may be sent in a day, UTC, by this process; 0 = no limit",
+        description="Characters that paid voices may be sent in a day, UTC; 0 = no limit",
     )
     voice_episode_characters: int = Field(
         default=50_000,

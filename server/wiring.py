@@ -64,6 +64,7 @@ from .security.kept_starters import KeptStarters
 from .security.offer import Offer
 from .security.orders import OperatorOrders
 from .security.seat_keys import SeatKeys
+from .security.shared_limits import SharedSpending, SharedStarts
 from .security.slot_queue import SlotQueue
 from .security.slot_tickets import QueueLimits
 from .services import Services
@@ -99,6 +100,7 @@ class _Playing:
     orders: OperatorOrders
     commands: Commands | None
     takeover: Takeover | None
+    shared: SharedSpending | None
 
 
 @asynccontextmanager
@@ -114,6 +116,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         clock, journal, supervisor = playing.clock, playing.journal, playing.supervisor
         guard, orders, load = Guard(settings, clock), playing.orders, playing.cast.load
         budget = Budget(settings, clock, guard, playing.ledger, orders, lambda: bool(supervisor.showing()))
+        if playing.shared is not None:
+            budget.characters = playing.shared.characters
         if settings.recorded_mb_per_hour:
             journal.recorded = budget.recorded.note
         queue = _queue(settings, supervisor, budget, clock)
@@ -122,6 +126,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         narration = open_narration(settings, clock, budget.characters, orders)
         stack.push_async_callback(narration.aclose)
         seat_keys = await _seat_keys(settings, playing.commands)
+        shared_starts = SharedStarts.of(playing.shared, settings, clock, seat_keys, budget.too_often)
         starters = await _starters(settings, seat_keys, playing)
         scorekeeper = _scorekeeper(settings, journal)
         playing.signals.on_end(scorekeeper.note_ended)
@@ -159,7 +164,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
             notes=NoteBook(settings.data_dir / NOTES_FILE),
-            exhibition=exhibition, seat_keys=seat_keys, starters=starters,
+            exhibition=exhibition, seat_keys=seat_keys, starters=starters, shared_starts=shared_starts,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             wall=Wall(supervisor, clock, playing.tasks, orders, others), elsewhere=others, runs=boards,
             cast=playing.cast, ledger=playing.ledger,
@@ -199,11 +204,9 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
     clock = SystemClock()
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
-        ledger = settings.ledger(clock)
         journal = await open_journal(settings, clock)
         stack.push_async_callback(journal.aclose)
-        journal.states = _state_file(settings)
-        journal.runs = RunRecords(settings.runs_dir)
+        journal.states, journal.runs = _state_file(settings), RunRecords(settings.runs_dir)
         stack.push_async_callback(journal.runs.aclose)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         timings = Timings()
@@ -212,9 +215,14 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
             journal.traced = tracing.tracer.note
             stack.push_async_callback(tracing.aclose)
         signals = EpisodeSignals(MemoryBus(), timings.note)
+        shared = journal.ownership
+        spending = None if shared is None else SharedSpending(settings, clock, journal)
+        ledger = settings.ledger(clock) if spending is None else spending.ledger
+        if spending is not None:
+            stack.push_async_callback(spending.give_back)
+            _begin({f"cap of {at}": part.keep_up() for at, part in enumerate(spending.parts)}, stack, tasks)
         supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)
-        shared = journal.ownership
         commands = None if shared is None else Commands(journal, shared.name)
         takeover = None
         if shared is not None and commands is not None:
@@ -230,7 +238,7 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         yield _Playing(
             clock, cast, ledger, journal, tasks, timings, signals, supervisor, readiness, audience, orders,
-            commands, takeover,
+            commands, takeover, spending,
         )  # fmt: skip
 
 
@@ -387,7 +395,7 @@ async def _readiness(
     await recovery.find()
 
     async def count_spending() -> None:
-        ledger.add(await spent_on(journal, ledger.today))
+        await ledger.begin_day(await spent_on(journal, ledger.today))
 
     return Readiness(recovery, count_spending, clock)
 

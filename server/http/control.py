@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from math import ceil
 from typing import Annotated, Any, Final
 
@@ -146,7 +146,7 @@ async def start_episode(request: Request, response: Response, services: Services
     with services.budget.spend(Costly.STARTS, request):
         sent, default = await read_object(request), services.settings.environment
         plan, wait = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
-        Rights.of(request, services).need(plan, services)
+        await Rights.of(request, services).need(plan, services)
         return await _started(
             plan, lambda: services.supervisor.start(plan), wait, request, response, services
         )
@@ -168,7 +168,7 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
             rule = f"must be from 1 to {last}: that is how much is shown yet"
             raise InvalidRequest([FieldError("seq", rule)])
         plan = await plan_fork(services.journal, wanted, services.cast.load)
-        Rights.of(request, services).need(plan, services)
+        await Rights.of(request, services).need(plan, services)
         fork = services.supervisor.fork
         return await _started(plan, lambda: fork(wanted, plan), wait, request, response, services)
 
@@ -182,11 +182,13 @@ async def _started(
     services: Services,
 ) -> StartedEpisode:
     whose = OPERATOR if services.guard.is_operator(request) else address_of(request)
-    await services.exhibition.make_way()
-    try:
-        episode_id = (await start()).episode_id
-    except EpisodeBusy:
-        episode_id = await _elsewhere_or_in_turn(plan, start, wait, whose, request, services)
+    shared = services.shared_starts
+    async with nullcontext() if shared is None else shared.one_of(whose):
+        await services.exhibition.make_way()
+        try:
+            episode_id = (await start()).episode_id
+        except EpisodeBusy:
+            episode_id = await _elsewhere_or_in_turn(plan, start, wait, whose, request, services)
     services.budget.note_start(episode_id, whose)
     if services.starters is not None:
         await _keep_starter(episode_id, whose, services.starters, services)
@@ -343,8 +345,12 @@ async def paced(services: Services, episode_id: str | None, sent: Mapping[str, A
 async def _played_on(episode_id: str, rights: Rights, services: Services) -> EpisodeHandle:
     """Play a suspended episode on; whoever may not start it may not do that either."""
     services.readiness.need()
-    budget = services.budget
-    with nullcontext() if rights.whose == OPERATOR else budget.spend_of(Costly.STARTS, rights.whose):
+    budget, shared = services.budget, services.shared_starts
+    async with AsyncExitStack() as spent:
+        if rights.whose != OPERATOR:
+            spent.enter_context(budget.spend_of(Costly.STARTS, rights.whose))
+        if shared is not None:
+            await spent.enter_async_context(shared.one_of(rights.whose))
         await services.exhibition.make_way()
         live = await services.suspended.play_on(episode_id, lambda plan: rights.need(plan, services))
     budget.note_start(live.episode_id, rights.whose)

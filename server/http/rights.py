@@ -81,17 +81,18 @@ class Rights:
         """The same as JSON."""
         return {"whose": self.whose, "spending": _refusal(self.spend), "seating": _refusal(self.seat)}
 
-    def need(self, plan: EpisodePlan, services: Services) -> None:
+    async def need(self, plan: EpisodePlan, services: Services) -> None:
         """Let whoever may have this world, with these options and captains, through.
 
         Raises:
             Refused: They may not, or what models may use up today is spent.
+            JournalError: See :meth:`.budget.Budget.need_money`.
         """
         if self.whose != OPERATOR:
             services.offer.check(plan.world.name, plan.options)
         if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
             self.spend()
-            services.budget.need_money()
+            await services.budget.need_money()
         if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
             self.seat()
 

@@ -54,5 +54,5 @@ def usage_today(services: Services) -> DayUsage:
         tokens=spent.tokens,
         cost=round(spent.cost, 6),
         seconds=round(spent.seconds, 3),
-        refusal=services.ledger.refusal(),
+        refusal=services.ledger.known_refusal(),
     )

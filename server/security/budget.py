@@ -243,13 +243,14 @@ class Budget:
         """The address that started an episode; ``None`` where that is not known any more."""
         return self.starters.get(episode_id)
 
-    def need_money(self) -> None:
+    async def need_money(self) -> None:
         """Let an episode with a model begin.
 
         Raises:
             Refused: What models may use up today is spent.
+            JournalError: Several servers share it, and what is left cannot be asked for now.
         """
-        refusal = self.ledger.refusal()
+        refusal = await self.ledger.reserve()
         if refusal is not None:
             wait_s = round(self.ledger.until_tomorrow_s()) + 1
             raise self.refuse(

@@ -29,7 +29,7 @@ class CharacterBudget:
             self._day, self._sent = self._clock.now().date(), 0
         return self._sent
 
-    def take(self, characters: int) -> str | None:
+    async def take(self, characters: int) -> str | None:
         """Take ``characters`` of today's; why not, in words, where they are not to be had."""
         if 0 < self._limit < self.sent + characters:
             return f"the day's {self._limit:,} characters are spoken (SPECTATOR_VOICE_DAY_CHARACTERS)"
@@ -62,7 +62,7 @@ class PaidVoice:
                 "no_credit",
                 f"the episode's {limit:,} characters are spoken (SPECTATOR_VOICE_EPISODE_CHARACTERS)",
             )
-        refusal = self._budget.take(len(text))
+        refusal = await self._budget.take(len(text))
         if refusal is not None:
             return Unspoken("no_credit", refusal)
         self._sent += len(text)

@@ -139,7 +139,7 @@ class ModelPolicy(EndsWhenCancelled):
         if self._refused >= MAX_REFUSALS:
             reason = f"refused: {self._refused} actions in a row by the world's rules"
             return self._fall_back(asking, reason, "illegal_action")
-        if self._budget is not None and (reached := self._budget.refusal()) is not None:
+        if self._budget is not None and self._budget.refusal() and (reached := await self._budget.reserve()):
             return self._fall_back(asking, f"spent: {reached}", "spent")
         try:
             calls = await self._ask(asking)

@@ -89,6 +89,10 @@ class RecordedEndpoint:
         """Whether a cap was reached then: :data:`AS_RECORDED`, or ``None``."""
         return AS_RECORDED if self._failed == "spent" else None
 
+    async def reserve(self) -> str | None:
+        """The same: nothing is to be had now that was not to be had then."""
+        return self.refusal()
+
     def pay(self, spent: Spent) -> None:
         """Pay nothing: it was paid then."""
 

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from spectator.clock import Clock
+from spectator.errors import JournalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,14 @@ class SpendLedger:
         self.add(today)
         self.whole += whole
 
+    async def begin_day(self, spent: Spent) -> None:
+        """Take over what the record says was spent today.
+
+        Raises:
+            JournalError: Several processes share the caps, and the others cannot be told now.
+        """
+        self.add(spent)
+
     def pay(self, spent: Spent) -> None:
         """Count ``spent`` today and in all."""
         self._spent = self.spent + spent
@@ -137,6 +146,18 @@ class SpendLedger:
         if of_whole and (reached := self._whole_caps.reached(self.whole)) is not None:
             return f"the cap of {reached} for all of it is reached"
         return None
+
+    def known_refusal(self) -> str | None:
+        """The same as far as it is known here; says ``None`` where it would have to be asked for."""
+        return self.refusal()
+
+    async def reserve(self) -> str | None:
+        """Make sure that something may be spent; why not, in words, where nothing may.
+
+        Raises:
+            JournalError: Several processes share the caps, and what is left cannot be asked for now.
+        """
+        return self.refusal()
 
     def affords(self, more: Spent) -> bool:
         """Whether ``more`` can be spent before a cap of the whole is passed."""
@@ -198,6 +219,15 @@ class Purse:
             return f"this seat's share of the episode's cap, {reached}, is reached"
         return f"the episode's cap of {reached} is reached"
 
+    async def reserve(self) -> str | None:
+        """Make sure that something may be spent; why not, in words, where nothing may."""
+        if self._caps.reached(self.spent) is not None:
+            return self.refusal()
+        try:
+            return await self._ledger.reserve()
+        except JournalError as error:
+            return f"what is left of the day's cap cannot be asked for now: {error}"
+
     def pay(self, spent: Spent) -> None:
         """Count ``spent``."""
         self.spent += spent
@@ -209,6 +239,10 @@ class SpendLimit(Protocol):
 
     def refusal(self) -> str | None:
         """See :meth:`Purse.refusal`."""
+        ...
+
+    async def reserve(self) -> str | None:
+        """See :meth:`Purse.reserve`; asked where there is a refusal."""
         ...
 
     def pay(self, spent: Spent) -> None:

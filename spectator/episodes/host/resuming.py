@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.supervisor import Supervisor
@@ -29,7 +29,9 @@ class SuspendedEpisodes:
         self._limit_s = limit_s
         self._resuming: set[str] = set()
 
-    async def play_on(self, episode_id: str, may_play: Callable[[EpisodePlan], None]) -> EpisodeHandle:
+    async def play_on(
+        self, episode_id: str, may_play: Callable[[EpisodePlan], Awaitable[None]]
+    ) -> EpisodeHandle:
         """Play a suspended episode on; returns once that is recorded.
 
         Args:
@@ -52,7 +54,9 @@ class SuspendedEpisodes:
         finally:
             self._resuming.discard(episode_id)
 
-    async def _play_on(self, episode_id: str, may_play: Callable[[EpisodePlan], None]) -> EpisodeHandle:
+    async def _play_on(
+        self, episode_id: str, may_play: Callable[[EpisodePlan], Awaitable[None]]
+    ) -> EpisodeHandle:
         summary = await self._journal.episode(episode_id)
         if summary is None:
             raise EpisodeNotFound(episode_id)
@@ -76,7 +80,7 @@ class SuspendedEpisodes:
         except CannotRebuild as error:
             raise _wrong(f"cannot be played on: {error}") from error
         try:
-            may_play(rebuilt.plan)
+            await may_play(rebuilt.plan)
         except BaseException:
             await rebuilt.stepper.aclose()
             raise

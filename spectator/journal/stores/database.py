@@ -32,7 +32,11 @@ from spectator.journal.stores.commands import command_tables
 from spectator.journal.stores.leases import lease_tables
 from spectator.journal.stores.migrations import OLD_VIEWS, migrate
 from spectator.journal.stores.ownership import Fences, owner_tables
+from spectator.journal.stores.reservations import reservation_tables
 from spectator.journal.stores.schema import COMMITTED, SCHEMA_VERSION, metadata, schema
+
+SHARING: Final = (owner_tables, command_tables, reservation_tables)
+"""Tables by which several processes share a journal on a database server."""
 
 DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 """What SQLite's names of errors begin with when the file itself is wrong."""
@@ -295,7 +299,7 @@ def _open_server(url: str, writable: bool) -> Database:
             if version != SCHEMA_VERSION:
                 raise _other_version(where, version)
             if fences is not None:
-                for tables in (owner_tables, command_tables):  # which a journal that is older may lack
+                for tables in SHARING:  # which a journal that is older may lack
                     tables.create_all(connection)
                 fences.register(connection)
                 connection.commit()
@@ -309,7 +313,7 @@ def _open_server(url: str, writable: bool) -> Database:
 
 
 def _make_on_server(connection: Connection, where: str) -> None:
-    tables = (metadata, lease_tables, owner_tables, command_tables)
+    tables = (metadata, lease_tables, *SHARING)
     names = frozenset(name for one in tables for name in one.tables)
     postgres.need_no_strangers(connection, names, where)
     for one in tables:

@@ -75,10 +75,10 @@ def test_every_rate_is_of_an_address_and_of_all_and_a_failure_uses_nothing_up(wh
 def test_money_is_refused_until_tomorrow_and_counted() -> None:
     clock = ManualClock()
     budget = budget_of(clock, Caps(tokens=10))
-    budget.need_money()
+    asyncio.run(budget.need_money())
     budget.ledger.add(Spent(tokens=10))
     with pytest.raises(Refused, match="10 tokens") as refused:
-        budget.need_money()
+        asyncio.run(budget.need_money())
     assert 0 < int(refused.value.headers["Retry-After"]) <= 86_401
     assert budget.refused == {"model_day": 1}
 

@@ -5,7 +5,7 @@ import { parOf, parWords } from "./par.js";
 import { momentNames, ordinal, oversOf, standsOf } from "./words.js";
 
 const WIDTH = 460;
-const HEIGHT = 280;
+const HEIGHT = 250;
 const LEFT = 30;
 const BASE = HEIGHT - 24;
 

@@ -85,7 +85,7 @@ function arrange() {
     one.way = drawWay(one.key, one.counts, siblings.length, longest, go);
   }
   const parted = firstParting(ways);
-  replace(byId("ways"), ...siblings.map((one) => one.way?.element), h("p", { class: "ways__legend" }, ...[["all", "all the same"], ["some", "some the same"], ["one", "alone"]].map(([of, said]) => h("span", {}, h("i", { data: { of }, "aria-hidden": "true" }), said))));
+  replace(byId("ways"), ...siblings.map((one) => one.way?.element), h("p", { class: "ways__legend" }, ...[["all", "all the same"], ["some", "some the same, a colour for each way"], ["one", "alone"]].map(([of, said]) => h("span", {}, h("i", { data: { of }, "aria-hidden": "true" }), said))));
   replace(byId("part"), ...(parted === null ? ["As far as they go, all decide the same."] : [`At decision ${parted + 1} of ${longest}: `, h("button", { class: "more", type: "button", on: { click: () => go(parted) } }, "go there")]));
   setAttribute(scrub, "max", Math.max(1, longest - 1));
   if (!touched) at = parted ?? longest - 1;

@@ -43,18 +43,26 @@ const drawn = new Map();
 let places = [];
 let placedAt = -Infinity;
 let scheduled = false;
+/** @type {"connecting" | "open" | "polling" | "away"} */ let reached = "connecting";
 
 const feed = new WallFeed({
   root,
   onTiles: () => schedule(),
   onPhase(phase) {
     if (phase === "away" || phase === "polling") byId("main").classList.remove("waiting");
-    const words_ = { connecting: "Connecting", open: "On air", polling: "Polling", away: "Server away" }[phase];
-    setText(state, words_);
-    setAttribute(state, "data-tone", phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
+    reached = phase;
+    tell();
     if (phase === "away") setText(empty, "The server cannot be reached. This page keeps trying.");
   },
 });
+
+/** The header: whether the server is there and, where it is, whether anything is on. */
+function tell() {
+  const on = Object.values(feed.tiles).some((tile) => tile.status !== "ended");
+  const words_ = { connecting: "Connecting", open: on ? "On air" : "Ready", polling: "Polling", away: "Server away" };
+  setText(state, words_[reached]);
+  setAttribute(state, "data-tone", { connecting: "wait", open: on ? "live" : null, polling: "live", away: "bad" }[reached]);
+}
 
 function schedule() {
   if (scheduled || document.hidden) return;
@@ -65,6 +73,7 @@ function schedule() {
 function draw() {
   scheduled = false;
   const { tiles } = feed;
+  tell();
   drawWorlds(tiles);
   const found = choose(tiles, wanted);
   const now = performance.now();

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import expect
+from pathlib import Path
 
-from tests.browser.conftest import House, Opener
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PHONE, House, Opener
+from tests.serving import Serving, serve, test_settings
 
 pytestmark = pytest.mark.browser
 
@@ -40,3 +43,42 @@ def test_columns_are_even_and_their_words_stay_in_them(house: House, open_page: 
         expect(page.locator(".deeds__levels").first).to_be_visible()
         expect(page.locator(".bowlers tbody tr").first).to_be_visible()
         assert page.evaluate(STRETCHES, EMPTY_PX) == [], f"at {width} px"
+
+
+def test_every_column_of_the_reliability_page_is_seen(quiet_app: Serving, open_page: Opener) -> None:
+    told = quiet_app.start(seed=3, options={"max_overs": 1, "forecast_futures": 20})
+    quiet_app.finish(told)
+    page = open_page(f"{quiet_app.base_url}/reliability")
+    for width in (360, 390, 640, 768, 820, 1024):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = page.locator(".reliability__figures").evaluate("(it) => it.scrollWidth - it.clientWidth")
+        assert wide == 0, f"at {width} px"
+
+
+def line_height(page: Page) -> float:
+    """Lines that a tile's newest words take, however many they are."""
+    return float(
+        page.locator(".tile__line bdi").first.evaluate(
+            """(it) => {
+              it.textContent = "many words of commentary ".repeat(20);
+              const line = it.parentElement;
+              return line.clientHeight / parseFloat(getComputedStyle(line).lineHeight);
+            }"""
+        )
+    )
+
+
+def test_a_tile_shows_no_half_of_a_line(quiet_app: Serving, open_page: Opener) -> None:
+    quiet_app.start(pace="broadcast", max_overs=5, seed=7)
+    page = open_page(f"{quiet_app.base_url}/", viewport=PHONE)
+    expect(page.locator(".tile__line")).not_to_be_empty()
+    assert line_height(page) < 2.1
+
+
+def test_the_wall_is_on_air_only_while_something_is_on(tmp_path: Path, open_page: Opener) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        page = open_page(f"{serving.base_url}/wall")
+        expect(page.locator("#state")).to_have_text("Ready")
+        expect(page.locator("#empty")).to_contain_text("Nothing is on")
+        serving.start(pace="broadcast", options={"turns": 1000})
+        expect(page.locator("#state")).to_have_text("On air")

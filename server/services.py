@@ -141,5 +141,10 @@ def services_of(connection: HTTPConnection) -> Services:
     return cast(Services, connection.app.state.services)
 
 
-ServicesDep = Annotated[Services, Depends(services_of)]
+async def _provided(connection: HTTPConnection) -> Services:
+    """The same for routes: what is no coroutine function, FastAPI calls on a thread."""
+    return cast(Services, connection.app.state.services)
+
+
+ServicesDep = Annotated[Services, Depends(_provided)]
 """A route's parameter that is given them."""

@@ -105,7 +105,7 @@ NETWORKS: Final = 8
 PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE)
 
 
-def _deleter(connection: HTTPConnection) -> None:
+async def _deleter(connection: HTTPConnection) -> None:
     """Whoever may not delete records and pause starts is refused."""
     services_of(connection).guard.require_deleter(connection)
 

@@ -112,7 +112,7 @@ class Acted(BaseModel):
 router = APIRouter(prefix="/custom", tags=["control"])
 
 
-def seat_key(
+async def seat_key(
     sent: Annotated[
         str | None,
         Header(alias=HEADER, max_length=MAX_HEADER, description="Keys of one's seats, from the start"),

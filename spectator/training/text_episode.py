@@ -175,6 +175,15 @@ class TextEpisode:
         self._record()
         return self.text
 
+    def break_off(self, detail: str) -> None:
+        """Whoever decides failed: where it is recorded, it ends without a verdict.
+
+        Args:
+            detail: Why, in words.
+        """
+        if self._recorded is not None:
+            self._recorded.break_off(detail)
+
     def close(self) -> None:
         """Let go of everything. Safe to call twice."""
         self._leave("the agent was closed")

@@ -10,14 +10,17 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import verifiers.v1 as vf
 from openai import APIStatusError, AsyncOpenAI
+from pydantic import Field
 from verifiers.v1.dialects.chat import message_to_wire
 from verifiers.v1.harnesses.utils.compaction import is_context_overflow
 
 from spectator.policies.prompting import TEXT_ALONE, answer_form
+from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.verifiers_tasks import INFO, WorldTaskData, WorldTaskset
 
@@ -106,6 +109,9 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
 
+    recorded: RecordedRun | None = None
+    """Where the episodes are recorded while they are played; nowhere if ``None``."""
+
     async def launch(
         self,
         ctx: Any,
@@ -125,7 +131,7 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
         """
         if not isinstance(data, WorldTaskData):
             raise TypeError("this harness plays the tasks of the taskset 'spectator'")
-        loop, episode = asyncio.get_running_loop(), data.episode()
+        loop, episode = asyncio.get_running_loop(), data.episode(self.recorded)
         with ThreadPoolExecutor(1) as thread:
 
             def run(work: Callable[..., Any], *given: Any) -> asyncio.Future[Any]:
@@ -135,6 +141,10 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
                 await run(episode.reset, data.seed)
                 async with AsyncOpenAI(base_url=endpoint, api_key=secret) as client:
                     await self._play(client, ctx.model, trace, data, PlayedEpisode(episode), run)
+            except Exception as error:
+                if trace.stop_condition is None:  # else a limit of the run cut it short
+                    await run(episode.break_off, str(error) or type(error).__name__)
+                raise
             finally:
                 thread.submit(episode.close)
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
@@ -180,13 +190,37 @@ class WorldEnvConfig(vf.EnvConfig):  # type: ignore[misc]  # the same
     """Who plays: ``--env.agent.*``. The episode is played in this process, so no sandbox is needed."""
 
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+    run: str | None = None
+    """Folder of a run that a server shows: the episodes are recorded there while they are played."""
+    group_size: int = Field(1, ge=1)
+    """Rollouts of a task that are compared there: as many as ``-r``; 1 for no groups."""
 
 
 class WorldEnv(vf.Env[WorldEnvConfig]):  # type: ignore[misc]  # the same
-    """One agent plays one episode."""
+    """One agent plays one episode, which is recorded where a run is named."""
+
+    _recorded: RecordedRun | None = None
+
+    async def start(self) -> None:
+        """Open the folder of the run.
+
+        Raises:
+            ConfigurationError: Another process records in it.
+            JournalError: It cannot be written.
+        """
+        if self.config.run is not None:
+            opened = partial(RecordedRun, self.config.run, group_size=self.config.group_size)
+            self._recorded = await asyncio.to_thread(opened)
+
+    async def stop(self) -> None:
+        """Record what waits, and let the folder go."""
+        if self._recorded is not None:
+            await asyncio.to_thread(self._recorded.close)
+            self._recorded = None
 
     async def run(self, task: Any, agents: Any) -> None:
         """Play it."""
+        agents.agent.harness.recorded = self._recorded
         await agents.agent.run(task)
 
 

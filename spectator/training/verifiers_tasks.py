@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from spectator.environments.seeds import MAX_SEED
 from spectator.errors import InvalidRequest
+from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 
 INFO: Final = "spectator"
@@ -79,9 +80,9 @@ class WorldTaskData(vf.TaskData):  # type: ignore[misc]  # the same
     pack: str
     seed: int
 
-    def episode(self) -> TextEpisode:
-        """The episode, not yet begun."""
-        return TextEpisode(self.world, self.options, opponent=self.opponent, pack=self.pack)
+    def episode(self, run: RecordedRun | None = None) -> TextEpisode:
+        """The episode, not yet begun; recorded in ``run`` where there is one."""
+        return TextEpisode(self.world, self.options, opponent=self.opponent, pack=self.pack, run=run)
 
 
 class WorldTask(vf.Task[WorldTaskData, vf.State, vf.TaskConfig]):  # type: ignore[misc]  # the same

@@ -5,6 +5,7 @@ The name keeps it out of ``make test``, which collects ``test_*.py``: verifiers 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from tests.training.test_pages import run
+from tests.training.test_recorded_run import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -158,3 +160,28 @@ def test_the_traces_are_shown_as_a_run_of_groups(told: Any, tmp_path: Path) -> N
 
 def test_the_page_runs(verifiers_python: str) -> None:
     assert run(verifiers_python, "verifiers.md").startswith("cricket#3 3 ")
+
+
+def test_a_run_can_be_watched_while_it_is_played(told: Any) -> None:
+    found = asyncio.run(recorded(told["folder"] / "seen"))
+    assert [(one.reason, one.score, one.run_id) for one in found] == [("finished", 1.0, "seen")] * 4
+    assert sorted(one.seed for one in found) == [0, 0, 1, 1]
+    assert len({one.group_id for one in found}) == len({(one.group_id, one.seed) for one in found}) == 2
+
+
+def test_in_a_run_a_limit_cuts_and_a_failure_has_no_verdict(told: Any) -> None:
+    found = asyncio.run(recorded(told["folder"] / "watched"))
+    assert [(one.reason, one.score) for one in found] == [
+        ("finished", 1.0),
+        ("step_cap", None),
+        ("environment_error", None),
+        ("finished", 1.0),
+    ]
+    assert "the model broke down" in (found[2].detail or "")
+    groups = [one.group_id for one in found]
+    assert groups[0] == groups[1] != groups[2] == groups[3]
+
+
+def test_the_command_offers_no_tools_where_the_page_says_so(told: Any) -> None:
+    assert [one["ok"] for one in told["text"]] == [True] * 4
+    assert all(not one["tools"] for one in told["text"])

@@ -117,15 +117,17 @@ async def played(model: str, url: str, env: Any) -> dict[str, Any]:
     }
 
 
-def environment(agent: Mapping[str, Any], **taskset: Any) -> Any:
+def environment(agent: Mapping[str, Any], watched: Path | None = None, **taskset: Any) -> Any:
     """An environment, loaded as a trainer loads it."""
-    asked = {"taskset": {"id": "spectator", **taskset}, "agent": {"max_turns": 4, **agent}}
+    asked: dict[str, Any] = {"taskset": {"id": "spectator", **taskset}, "agent": {"max_turns": 4, **agent}}
+    if watched is not None:
+        asked |= {"run": str(watched), "group_size": 2}
     return vf.load_environment(vf.resolve_env_config(asked))
 
 
-async def in_process(url: str) -> dict[str, Any]:
+async def in_process(url: str, folder: Path) -> dict[str, Any]:
     """Rollouts of one episode, one for each failing."""
-    three = {"world": "counting", "options": {"turns": 3}, "seeds": [5]}
+    three: dict[str, Any] = {"world": "counting", "options": {"turns": 3}, "seeds": [5]}
     told = {}
     async with (env := environment({}, **three)).serving():
         for model in ("rote", "twice", "json", "torn", "silent", "breaks", "small"):
@@ -136,6 +138,9 @@ async def in_process(url: str) -> dict[str, Any]:
         told["text"] = await played("json", url, env)
     async with (env := environment({"max_turns": None}, **three)).serving():
         told["capped"] = await played("silent", url, env)
+    async with (env := environment({}, folder / "watched", **three)).serving():
+        for model in ("rote", "silent", "breaks", "rote"):
+            await played(model, url, env)
     return told
 
 
@@ -176,11 +181,15 @@ def main() -> None:
         "--env.taskset.options",
         '{"turns": 2}',
     ]
+    as_text = [one if one != "rote" else "json" for one in counting]
+    as_text += ["--env.agent.harness.id", "spectator", "--env.agent.harness.tools", "False"]
+    counting += ["--env.run", str(folder / "seen"), "--env.group-size", "2"]
     told: dict[str, Any] = {
         "evaluated": evaluated(url, folder, "counting", *counting),
+        "text": evaluated(url, folder, "text", *as_text),
         "page": evaluated(url, folder, "page", *shlex.split(command)[1:], "-n", "1", "-r", "2"),
         "table": evaluated(url, folder, "table", "@", str(folder / "cricket.toml"), "-n", "1"),
-        "rollouts": asyncio.run(in_process(url)),
+        "rollouts": asyncio.run(in_process(url, folder)),
         "refused": [
             refused(world="nonsense"), refused(options={"turnz": 1}), refused(opponent="nobody"),
             refused(pack="none"), refused(seeds=[1, 1]), refused(seeds=[-1]), refused(seeds=[]),

@@ -45,6 +45,20 @@ def test_columns_are_even_and_their_words_stay_in_them(house: House, open_page: 
         assert page.evaluate(STRETCHES, EMPTY_PX) == [], f"at {width} px"
 
 
+SMALL = """() => [...document.querySelectorAll("svg text")]
+  .filter((it) => it.checkVisibility({ visibilityProperty: true }) && it.textContent)
+  .map((it) => [parseFloat(getComputedStyle(it).fontSize) * it.getScreenCTM().a, it.textContent])
+  .filter(([pixels]) => pixels < 10.95)"""
+
+
+def test_labels_of_a_search_are_readable(house: House, open_page: Opener) -> None:
+    page = open_page(f"{house.serving.base_url}/watch/{house.collider}")
+    expect(page.locator(".scan__power").first).to_be_visible()
+    for width in (1920, 1440, 1280, 1120, 1000, 830):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(SMALL) == [], f"at {width} px"
+
+
 def test_every_column_of_the_reliability_page_is_seen(quiet_app: Serving, open_page: Opener) -> None:
     told = quiet_app.start(seed=3, options={"max_overs": 1, "forecast_futures": 20})
     quiet_app.finish(told)

@@ -305,9 +305,8 @@ class DerivedStream:
     def _take(self, step: EncodedStep) -> None:
         """Let ``step`` wait to be recorded."""
         self._waiting.add(step)
-        for fact in step.decided:
-            if fact.data.get("undecided", fact.data).get("model") is not None:
-                self._note_usage(step.turn, fact)
+        for fact in step.asked:
+            self._note_usage(step.turn, fact)
 
     def _note_usage(self, turn: int, decided: Fact) -> None:
         event = Event(self.episode_id, self.epoch, 0, "", turn, decided.type, decided.data)

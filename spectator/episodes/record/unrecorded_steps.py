@@ -24,7 +24,8 @@ class EncodedStep:
             there now.
         characters: How long their texts are.
         ends: Whether the last of them is the end.
-        decided: The facts among them that calls to models may stand behind.
+        decisions: How many of its events calls to models may stand behind.
+        asked: The facts of those that models were asked for.
         calls: The calls behind each decision among them, in order.
         truth: The world's sealed truth, beside the end.
     """
@@ -33,7 +34,8 @@ class EncodedStep:
     events: Sequence[RecordedEvent]
     characters: int
     ends: bool
-    decided: Sequence[Fact] = ()
+    decisions: int = 0
+    asked: Sequence[Fact] = ()
     calls: Sequence[Sequence[ModelCall]] = ()
     truth: str | None = None
 
@@ -77,13 +79,17 @@ class UnrecordedSteps:
         """
         seq = self._taken_seq if after_seq is None else after_seq
         at, encode = self._stamp(), self._encoder.encode
-        events, decided, characters = [], [], 0
+        events: list[RecordedEvent] = []
+        asked: Sequence[Fact] = ()  # other facts are let go once they are encoded, for many steps may wait
+        decisions = characters = 0
         try:
             for fact in facts:
                 seq += 1
                 event = encode(seq, at, turn, fact.type, encode_json(fact.data))
                 if fact.type in CALLS_BEHIND:
-                    decided.append(fact)
+                    decisions += 1
+                    if fact.data.get("undecided", fact.data).get("model") is not None:
+                        asked = (*asked, fact)
                     if fact.data.get("exchanges"):  # whose rows need it decoded
                         event.event = Event(
                             self._episode_id, self._epoch, seq, at, turn, fact.type, fact.data
@@ -92,7 +98,7 @@ class UnrecordedSteps:
                 characters += len(event.text)
         except (TypeError, ValueError) as error:
             raise EnvironmentFault(f"an event could not be recorded: {error!r}") from error
-        return EncodedStep(turn, events, characters, fact.type == "episode.ended", decided)
+        return EncodedStep(turn, events, characters, fact.type == "episode.ended", decisions, asked)
 
     def encode_all(self, steps: Sequence[TurnFacts]) -> list[EncodedStep]:
         """Each of ``steps``, none of which is empty; raises as :meth:`encode` does."""
@@ -144,7 +150,7 @@ def attach(attachments: Attachments, steps: Sequence[EncodedStep]) -> None:
     """Note with ``steps`` the calls behind their decisions, and the truth beside the last of them."""
     calls = iter(attachments.calls)
     for step in steps:
-        step.calls = tuple(islice(calls, len(step.decided)))
+        step.calls = tuple(islice(calls, step.decisions))
     steps[-1].truth = attachments.truth
 
 
@@ -152,5 +158,5 @@ def attachments_of(steps: Sequence[EncodedStep]) -> Attachments | None:
     """What is attached to ``steps``, as one append takes it."""
     if not [step for step in steps if step.calls or step.truth is not None]:
         return None
-    calls = [one for step in steps for one in (*step.calls, *[()] * (len(step.decided) - len(step.calls)))]
+    calls = [one for step in steps for one in (*step.calls, *[()] * (step.decisions - len(step.calls)))]
     return Attachments(calls, steps[-1].truth)

@@ -12,6 +12,7 @@ keeps to one world, or to ``memory``, and to what nobody watches.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -238,6 +239,7 @@ async def _costs(world: str, *, watched: bool) -> dict[str, float]:
     alone, fleet = range(1, ALONE + 1), range(1, AT_ONCE + 1)
     await driven(world, [99], view="live", at_once=1)
     records = await _recorded(world, range(1, 9), "derived")
+    gc.freeze()  # as the server's own process does, and the command of rollouts
     found = {
         WORLD: bare(load_world(world), fleet),
         CHECKED: bare(load_world(world), fleet, checked=True),

@@ -86,15 +86,15 @@ class Insertion:
 
     def add(self, connection: Connection, rows: Rows) -> None:
         """Add ``rows``, a statement for each table; messages that are there already are passed over."""
-        self._events.of_tuples(connection, rows.events)
+        self._events(connection, rows.events)
         if rows.calls.messages:
-            self._messages.of_tuples(connection, rows.calls.message_rows())
+            self._messages(connection, rows.calls.message_rows())
         if rows.calls.calls:
-            self._calls.of_tuples(connection, rows.calls.calls)
+            self._calls(connection, rows.calls.calls)
         if rows.truths:
-            self._truths.of_tuples(connection, rows.truths)
+            self._truths(connection, rows.truths)
         if rows.started:
-            self._start(connection, rows.started)
+            self._start(connection, [tuple(row[name] for name in STARTED) for row in rows.started])
         if rows.ended:
             self._end(connection, rows.ended)
 
@@ -120,16 +120,15 @@ class _Statement:
         self._in_order: Callable[[Mapping[str, Any]], Any] = dict if order is None else itemgetter(*order)
         self._columns = columns
 
-    def __call__(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run it for each of ``rows``."""
-        connection.exec_driver_sql(self._text, [self._in_order(row) for row in rows])
-
-    def of_tuples(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run it for each of ``rows``, whose values are in the order of its columns."""
-        if self._order == self._columns:
-            connection.exec_driver_sql(self._text, rows if isinstance(rows, list) else list(rows))
-        else:
-            self(connection, [dict(zip(self._columns or (), row, strict=True)) for row in rows])
+    def __call__(self, connection: Connection, rows: Sequence[tuple[Any, ...] | Mapping[str, Any]]) -> None:
+        """Run it for each of ``rows``: values in the order of its columns, or by name where it has none."""
+        if self._columns is None or self._order != self._columns:
+            named = [
+                row if isinstance(row, Mapping) else dict(zip(self._columns or (), row, strict=True))
+                for row in rows
+            ]
+            rows = [self._in_order(row) for row in named]
+        connection.exec_driver_sql(self._text, rows if isinstance(rows, list) else list(rows))
 
     def found(self, connection: Connection, row: Mapping[str, Any]) -> Row[Any] | None:
         """The first row that it finds with the values of ``row``."""

@@ -50,6 +50,7 @@ from .http.reference import reference_router
 from .http.seats import Act
 from .http.starting import ForkEpisode, StartEpisode
 from .openenv import register_openenv
+from .playing import read_cast
 from .process.logs import configure_logging
 from .process.serving import Server, listen, raise_open_files, server_of
 from .process.welcome import welcome
@@ -60,7 +61,7 @@ from .security.faults import Problem, install_faults
 from .security.shield import RequestShield, SecurityHeaders
 from .services import Services
 from .settings import Settings, read_environment
-from .wiring import open_services, read_cast
+from .wiring import open_services
 
 OPENAPI_URL: Final = "/openapi.json"
 

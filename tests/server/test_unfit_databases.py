@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 import server.app
-import server.wiring
+import server.playing
 from server.background import takeover
 from spectator.clock import SystemClock
 from spectator.journal.stores.schema import SCHEMA_VERSION
@@ -145,7 +145,7 @@ def test_servers_whose_clocks_are_an_hour_apart_neither_depose_each_other_nor_lo
         def now() -> datetime:
             return SystemClock.now() + timedelta(hours=hours)
 
-    monkeypatch.setattr(server.wiring, "SystemClock", Shifted)
+    monkeypatch.setattr(server.playing, "SystemClock", Shifted)
     url = postgres.url(database)
     with shared(url, tmp_path / "b", starts_per_hour=2) as staying:
         own = staying.start(options={"turns": 3})

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from spectator.catalog import load_world, world_names
-from spectator.clock import Clock, timestamp
+from spectator.clock import Clock
 from spectator.episodes.host.episode_view import EpisodeView
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.errors import EpisodeError
@@ -190,7 +190,7 @@ def _tile(live: EpisodeView, mask: NameMask) -> Tile:
         "title": episode["title"],
         "seats": [seat["label"] for seat in episode["seats"].values()],
         "seed": episode["seed"],
-        "started_at": timestamp(live.started_at),
+        "started_at": episode["started_at"],
         "status": episode["status"],
         "pace": episode["pace"],
         "turn": live.turn,

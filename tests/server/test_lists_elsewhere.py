@@ -33,6 +33,16 @@ def player(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
         yield process
 
 
+@pytest.fixture(autouse=True)
+def nothing_left(player: ServerProcess) -> Iterator[None]:
+    """What a test that failed left is stopped: the next one finds all slots free."""
+    yield
+    for one in httpx.get(f"{player.base_url}/custom/status", timeout=30).json()["running"]:
+        httpx.post(
+            f"{player.base_url}/custom/stop_episode", json={"episode_id": one["episode_id"]}, timeout=30
+        )
+
+
 @pytest.fixture
 def watching(url: str, tmp_path: Path) -> Iterator[Serving]:
     """The server that is looked at, which plays nothing."""
@@ -52,6 +62,12 @@ def shown(serving: Serving) -> dict[str, dict[str, Any]]:
     return {one["episode_id"]: one for one in status["shown"]}
 
 
+def tile_at(base_url: str, episode_id: str) -> dict[str, Any]:
+    """The tile of an episode on the wall of a server; empty where there is none."""
+    tiles: dict[str, dict[str, Any]] = httpx.get(f"{base_url}/live/wall", timeout=30).json()["tiles"]
+    return tiles.get(episode_id, {})
+
+
 def next_frame(socket: ClientConnection) -> dict[str, Any]:
     frame: dict[str, Any] = json.loads(socket.recv(timeout=PATIENCE_S))
     return frame
@@ -62,7 +78,9 @@ def test_the_lists_of_one_server_show_what_another_plays(player: ServerProcess, 
     say(player, "pause", episode_id)
     one = until("its line", lambda: shown(watching).get(episode_id))
     assert (one["environment"], one["captain_preset"], one["turn"]) == ("counting", "heuristic", None)
-    played = httpx.get(f"{player.base_url}/live/wall", timeout=30).json()["tiles"][episode_id]
+    until("the pause", lambda: tile_at(player.base_url, episode_id).get("status") == "paused")
+    until("its tile", lambda: tile_at(watching.base_url, episode_id) == tile_at(player.base_url, episode_id))
+    played = tile_at(player.base_url, episode_id)
     with connect(f"{watching.ws_url}/live/wall") as wall, connect(f"{watching.ws_url}/live") as live:
         tiles = next_frame(wall)["tiles"]
         while tiles.get(episode_id) != played:
@@ -105,10 +123,9 @@ def test_pages_are_answered_from_memory(
     until("its line", lambda: episode_id in shown(watching))
 
     def tile() -> dict[str, Any]:
-        tiles: dict[str, dict[str, Any]] = watching.client.get("/live/wall").json()["tiles"]
-        return tiles[episode_id]
+        return tile_at(watching.base_url, episode_id)
 
-    until("the pause", lambda: tile()["status"] == "paused")
+    until("the pause", lambda: tile().get("status") == "paused")
     asked = questions_of(episode_id, monkeypatch)
     for _ in range(10):
         assert tile()["status"] == "paused"

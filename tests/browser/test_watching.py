@@ -14,9 +14,10 @@ from tests.serving import Serving, free_port, serve_process
 pytestmark = pytest.mark.browser
 
 
-def ended(page: Page) -> None:
-    """Wait until the page shows the end."""
-    expect(page.locator("#state")).to_have_text("Finished", timeout=30_000)
+def ended(page: Page, state: str | re.Pattern[str] = "Finished") -> None:
+    """Wait until the page shows the end and has read what it missed: only then it counts its places."""
+    expect(page.locator("#state")).to_have_text(state, timeout=30_000)
+    expect(page.locator(".player__where")).to_contain_text(re.compile(r"\d+ / \d+"))
 
 
 def test_a_match_is_started_by_clicking_and_watched_to_its_end(quiet_app: Serving, open_page: Opener) -> None:
@@ -55,6 +56,25 @@ def test_everybody_sees_the_same_whenever_they_came(quiet_app: Serving, open_pag
     assert board(early) == board(late) == board(after)
 
 
+def test_who_comes_late_is_told_how_many_swings_there_were(quiet_app: Serving, open_page: Opener) -> None:
+    """The count is of the whole match, not of what this page saw; opening the list has the rest explained."""
+    episode_id = quiet_app.start(pace="fast", max_overs=2, seed=5)
+    url = f"{quiet_app.base_url}/watch/{episode_id}"
+    early = open_page(url)
+    expect(early.locator(".chances summary")).to_be_visible(timeout=30_000)
+    quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "broadcast"})
+    late = open_page(url)
+    swings = late.locator(".chances summary")
+    expect(swings).to_have_text(re.compile(r"^\d+ swings of five points .*; \d of them explained so far$"))
+    swings.click()
+    expect(swings).to_have_text(re.compile(r"^All \d+ swings of five points"))
+    words, listed = late.evaluate(
+        """() => [document.querySelector(".chances summary").innerText,
+            document.querySelectorAll(".chances__every li").length]"""
+    )
+    assert words.startswith(f"All {listed} swings")
+
+
 def test_a_page_survives_the_servers_death_and_the_record_survives_both(
     tmp_path: Path, open_page: Opener
 ) -> None:
@@ -73,11 +93,11 @@ def test_a_page_survives_the_servers_death_and_the_record_survives_both(
         expect(page.locator("#state")).to_contain_text("Reconnecting")
         lines = page.locator("#feed li").count()
     with serve_process(tmp_path, port=port, variables=variables) as server:
-        expect(page.locator("#state")).to_have_text(over, timeout=30_000)
+        ended(page, over)
         assert page.locator("#feed li").count() >= lines
         shown = board(page)
         page.reload()
-        expect(page.locator("#state")).to_have_text(over)
+        ended(page, over)
         assert board(page) == shown
         page.get_by_role("link", name="Lobby").click()
         page.get_by_role("link", name="Replay").first.click()

@@ -1,7 +1,7 @@
 // @ts-check
 // The chance to win: now, as it went, and the balls that moved it most.
 
-import { explained, whyWords } from "./why.js";
+import { countLarge, explained, whyWords } from "./why.js";
 import { markName, momentNames } from "./words.js";
 
 const WIDTH = 420;
@@ -13,7 +13,7 @@ const LEAST = 0.04;
 const SURE = 3;
 
 /** @param {any} ctx */
-export function mountChances({ ui: { h, svg, setText, replace, clip, plain, momentLink }, charts, notes }) {
+export function mountChances({ ui: { h, svg, setText, replace, clip, plain, momentLink }, charts, notes, whole }) {
   const sides = { home: side(), away: side() };
   const share = svg("rect", { class: "chances__share", x: 0, y: 0, width: 50, height: 8 });
   const bar = svg("svg", { class: "chances__bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -25,7 +25,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
   const why = h("p", { class: "chances__why" });
   const every = h("ol", { class: "chances__every" });
   const everyTitle = h("summary");
-  const everyBox = h("details", { hidden: true }, everyTitle, every);
+  const everyBox = h("details", { hidden: true, on: { toggle: () => { if (everyBox.open) void whole(); } } }, everyTitle, every);
   const now = h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value);
   const element = h("section", { class: "card chances", "aria-label": "Win probability" },
     h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures),
@@ -65,7 +65,8 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
 
   /** Why the newest of the large swings happened, and a list of all. @param {any} world */
   function tellWhy(world) {
-    const point = pointsOf(world.chances).at(-1) ?? { innings: 0, delivery: 0 };
+    const points = pointsOf(world.chances);
+    const point = points.at(-1) ?? { innings: 0, delivery: 0 };
     const all = notes();
     const key = `${point.innings} ${point.delivery} ${all.length}`;
     if (key === told) return;
@@ -73,8 +74,10 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     const found = explained(all, point);
     const link = (/** @type {any} */ swing) => [momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" }, h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at} `)), clip(plain(whyWords(swing, world.teams)), 220)];
     replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Whatever surely moves it by five points and more is explained here.")]));
-    everyBox.hidden = found.length < 2;
-    setText(everyTitle, `All ${found.length} swings of five points and more, beyond the simulation’s error`);
+    const large = countLarge(points);
+    everyBox.hidden = large < 2;
+    const words = `${large} swings of five points and more, beyond the simulation’s error`;
+    setText(everyTitle, found.length < large ? `${words}; ${found.length} of them explained so far` : `All ${words}`);
     replace(every, ...found.map((swing) => h("li", {}, ...link(swing))));
   }
 

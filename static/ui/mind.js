@@ -61,7 +61,7 @@ function seat(other) {
   const source = h("span", { class: "mind__source" });
   const cost = h("span", { class: "mind__cost" });
   const foreign = h("span", { class: "badge badge--foreign", hidden: true });
-  const inspect = h("button", { class: "more mind__inspect", type: "button", hidden: true, data: { inspect: "" } }, "Inspect");
+  const inspect = h("button", { class: "more mind__inspect", type: "button", disabled: true, data: { inspect: "" } }, "Inspect");
   const thought = said("p", "mind__thought", THOUGHT);
   const caret = h("span", { class: "mind__caret", hidden: true, title: "thinking" });
   thought.element.append(caret);
@@ -88,7 +88,7 @@ function seat(other) {
     total.hidden = !view.usage;
     setText(total, totalText(view.usage));
     element.classList.toggle("mind__seat--forming", view.forming !== null);
-    inspect.hidden = foreign.hidden = true;
+    inspect.disabled = foreign.hidden = true;
     if (view.forming) {
       shown = undefined;
       setText(source, view.seat.source ?? "");
@@ -99,7 +99,7 @@ function seat(other) {
     const words = view.decision ? foreignWords(view.decision, view.seat.source) : "";
     foreign.hidden = words === "";
     setText(foreign, words);
-    inspect.hidden = !view.decision;
+    inspect.disabled = !view.decision;
     setAttribute(inspect, "data-inspect", view.decision?.seq);
     if (shown === view.decision && shown !== null) return;
     shown = view.decision ?? null;

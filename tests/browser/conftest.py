@@ -35,13 +35,30 @@ const observe = (type, note) => new PerformanceObserver((list) => list.getEntrie
 window.shifts = 0;
 window.shiftAtOnce = 0;
 let [began, last, sum] = [0, 0, 0];
-const outsideFeed = ({ node }) => node instanceof Node && !document.getElementById("feed")?.contains(node);
+// Lines that come in at the head of the feed move those below. What else moves in such a frame is weighed
+// alone, as the browser weighs a frame: the area that it leaves and takes, and its longest way, as shares of
+// the window's. What leaves the window or comes into it does so at its lower edge.
+const area = ({ width, height }) => width * height;
+const apart = (from, to) => Math.max(Math.abs(from.x - to.x), Math.abs(from.y - to.y));
+const both = (from, to) => Math.max(0, Math.min(from.right, to.right) - Math.max(from.left, to.left))
+  * Math.max(0, Math.min(from.bottom, to.bottom) - Math.max(from.top, to.top));
+const way = (from, to) =>
+  area(from) && area(to) ? apart(from, to) : innerHeight - (area(to) ? to : from).y;
+const withoutFeed = ({ value, sources }) => {
+  const feed = document.getElementById("feed");
+  const others = sources.filter(({ node }) => !(node instanceof Node && feed?.contains(node)));
+  if (others.length === sources.length) return value;
+  const moves = others.map(({ previousRect, currentRect }) => [previousRect, currentRect]);
+  const touched = moves.reduce((sum, [from, to]) => sum + area(from) + area(to) - both(from, to), 0);
+  const longest = Math.max(0, ...moves.map(([from, to]) => way(from, to)));
+  return Math.min(value, touched / (innerWidth * innerHeight) * longest / Math.max(innerWidth, innerHeight));
+};
 observe("layout-shift", (entry) => {
-  const share = entry.sources.filter(outsideFeed).length / Math.max(1, entry.sources.length);
   if (entry.hadRecentInput) return;
-  window.shifts += entry.value * share;
+  const value = withoutFeed(entry);
+  window.shifts += value;
   if (entry.startTime - last > 1_000 || entry.startTime - began > 5_000) [began, sum] = [entry.startTime, 0];
-  [last, sum] = [entry.startTime, sum + entry.value * share];
+  [last, sum] = [entry.startTime, sum + value];
   window.shiftAtOnce = Math.max(window.shiftAtOnce, sum);
 });
 window.longTasks = [];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -30,6 +31,23 @@ def shifts(page: Page) -> float:
     """
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return float(page.evaluate("window.shiftAtOnce"))
+
+
+MOVES = """<style>* { margin: 0 } li { height: 60px } #beside { width: 400px; height: 200px }</style>
+<div id="room"></div><div id="beside">What does not belong to the feed</div>
+<ol id="feed" style="position: absolute; left: 420px; top: 0"><li>1<li>2<li>3<li>4<li>5<li>6</ol>"""
+
+
+@pytest.mark.parametrize("way", [0, 50])
+def test_what_moves_with_the_feed_is_weighed_by_itself(open_page: Opener, way: int) -> None:
+    """Neither hidden behind the lines that move in the same frame, nor made as heavy as they are."""
+    page = open_page(f"data:text/html,{quote(MOVES)}", viewport=SIZES["tablet"])
+    shifts(page)
+    page.evaluate(
+        "(way) => { feed.prepend(document.createElement('li')); room.style.height = `${way}px`; }", way
+    )
+    expected = 400 * (200 + way) / (820 * 1180) * way / 1180
+    assert shifts(page) == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize("size", SIZES)

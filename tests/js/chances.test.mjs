@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { pointsOf, swings } from "../../spectator/environments/cricket/panel/chances.js";
-import { countLarge, explained, partsOf, swingOf, whyWords } from "../../spectator/environments/cricket/panel/why.js";
+import { countLarge, pointsOf, swings } from "../../spectator/environments/cricket/panel/chances.js";
+import { explained, partsOf, swingOf, whyWords } from "../../spectator/environments/cricket/panel/why.js";
 
 const chances = {
   2: { "001": { home: 0.9, at: "0.1", mark: "W" }, "010": { home: 0.2, at: "1.3", mark: "6" } },
@@ -47,10 +47,10 @@ test("a swing is explained in a sentence", () => {
 
 test("large swings are counted from the chances alone, as the explained ones are", () => {
   const point = (delivery, home, se = 0.01) => ({ innings: 1, delivery, home, se });
-  assert.equal(countLarge([]), 0);
-  assert.equal(countLarge([point(0, 0.5), point(1, 0.56), point(2, 0.52), point(3, 0.4)]), 2);
-  assert.equal(countLarge([point(5, 0.5), point(0, 0.7), point(1, 0.9)]), 1, "the first of an innings explains no ball");
-  assert.equal(countLarge([point(1, 0.5, 0.03), point(2, 0.6, 0.03)]), 0, "within the error");
+  assert.equal(countLarge([], { innings: 2, delivery: 0 }), 0);
+  assert.equal(countLarge([point(0, 0.5), point(1, 0.56), point(2, 0.52), point(3, 0.4)], { innings: 2, delivery: 0 }), 2);
+  assert.equal(countLarge([point(5, 0.5), point(0, 0.7), point(1, 0.9)], { innings: 2, delivery: 0 }), 1, "the first of an innings explains no ball");
+  assert.equal(countLarge([point(1, 0.5, 0.03), point(2, 0.6, 0.03)], { innings: 2, delivery: 0 }), 0, "within the error");
 });
 
 test("only swings of five points and more are explained, and none from after where one stands", () => {

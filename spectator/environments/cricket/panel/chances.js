@@ -1,7 +1,7 @@
 // @ts-check
 // The chance to win: now, as it went, and the balls that moved it most.
 
-import { countLarge, explained, whyWords } from "./why.js";
+import { explained, whyWords } from "./why.js";
 import { markName, momentNames } from "./words.js";
 
 const WIDTH = 420;
@@ -25,7 +25,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
   const why = h("p", { class: "chances__why" });
   const every = h("ol", { class: "chances__every" });
   const everyTitle = h("summary");
-  const everyBox = h("details", { hidden: true, on: { toggle: () => { if (everyBox.open) void whole(); } } }, everyTitle, every);
+  const everyBox = h("details", { hidden: true, on: { toggle: whole } }, everyTitle, every);
   const now = h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value);
   const element = h("section", { class: "card chances", "aria-label": "Win probability" },
     h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures),
@@ -74,10 +74,10 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     const found = explained(all, point);
     const link = (/** @type {any} */ swing) => [momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" }, h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at} `)), clip(plain(whyWords(swing, world.teams)), 220)];
     replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Whatever surely moves it by five points and more is explained here.")]));
-    const large = countLarge(points);
+    const large = countLarge(points, point);
     everyBox.hidden = large < 2;
-    const words = `${large} swings of five points and more, beyond the simulation’s error`;
-    setText(everyTitle, found.length < large ? `${words}; ${found.length} of them explained so far` : `All ${words}`);
+    const known = found.length >= large;
+    setText(everyTitle, `${known ? "All " : ""}${large} swings of five points and more, beyond the simulation’s error${known ? "" : `; ${found.length} explained`}`);
     replace(every, ...found.map((swing) => h("li", {}, ...link(swing))));
   }
 
@@ -129,10 +129,16 @@ export function pointsOf(chances) {
     Object.keys(chances[innings]).sort().map((key) => ({ innings: Number(innings), delivery: Number(key), ...chances[innings][key] })));
 }
 
+/** What every ball but the first changed. @param {any[]} points */
+const changes = (points) => points.slice(1)
+  .map((point, index) => ({ index: index + 1, home: point.home, innings: point.innings, delivery: point.delivery, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home, error: Math.hypot(point.se ?? 0, points[index].se ?? 0) }));
+
+/** How many swings there are to explain, also where their forecasts came before the page. @param {any[]} points @param {any} until */
+export const countLarge = (points, until) => explained(changes(points).filter((swing) => swing.delivery).map((/** @type {any} */ note) => /** @type {any} */ ({ note })), until).length;
+
 /** The balls that moved the chance most, the largest first. @param {any[]} points */
 export function swings(points) {
-  return points.slice(1)
-    .map((point, index) => ({ index: index + 1, home: point.home, innings: point.innings, delivery: point.delivery, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home, error: Math.hypot(point.se ?? 0, points[index].se ?? 0) }))
+  return changes(points)
     .filter((swing) => Math.abs(swing.change) >= Math.max(LEAST, SURE * swing.error))
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change))
     .slice(0, TURNS);

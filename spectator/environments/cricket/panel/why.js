@@ -69,16 +69,6 @@ export function whyWords(swing, teams) {
   return `${name(gains)} +${Math.round(100 * points)}: ${calls.join(", ")}, how ${ballWords(swing.mark)} came out ${signed(luck)}.`;
 }
 
-/** How many swings are large and sure, also where their forecasts came before the page. @param {{delivery: number, home: number, se?: number}[]} points every ball's chance, in order */
-export function countLarge(points) {
-  return points.filter(({ delivery, home, se }, index) => {
-    const last = points[index - 1];
-    if (!last || delivery === 0) return false;
-    const change = Math.abs(home - last.home);
-    return change >= LEAST && change > SURE * Math.hypot(se ?? 0, last.se ?? 0);
-  }).length;
-}
-
 /** The swings that are explained, until a place, the newest first: large, and beyond the error of the simulation. @param {{seq: number, note: Swing}[]} notes @param {{innings: number, delivery: number}} until */
 export function explained(notes, until) {
   return notes.map(({ note }) => note).filter((swing) => "change" in swing && Math.abs(swing.change) >= LEAST && partsOf(swing).sure && (swing.innings < until.innings || (swing.innings === until.innings && swing.delivery <= until.delivery))).reverse();

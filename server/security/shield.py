@@ -67,6 +67,12 @@ async def _refuse_origin(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.close", "code": Close.FOREIGN_ORIGIN.code, "reason": ""})
 
 
+PARTS: Final = ("text/css", "text/javascript")
+"""Kinds of answers that are no document: :data:`PERMISSIONS` on them is heeded by nobody."""
+
+PERMISSIONS: Final = "Permissions-Policy"
+
+
 class SecurityHeaders:
     """Puts the security headers on every response.
 
@@ -81,7 +87,7 @@ class SecurityHeaders:
             "Content-Security-Policy": content_security_policy(settings),
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "same-origin",
-            "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+            PERMISSIONS: "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,8 +96,10 @@ class SecurityHeaders:
         async def send_with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 headers = MutableHeaders(scope=message)
+                is_part = headers.get("content-type", "").startswith(PARTS)
                 for name, value in self._headers.items():
-                    headers.setdefault(name, value)
+                    if not (is_part and name == PERMISSIONS):
+                        headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -285,3 +286,15 @@ def test_every_answer_carries_the_security_headers(serving: Serving, path: str) 
     assert headers["referrer-policy"] == "same-origin"
     assert "x-frame-options" not in headers
     assert "server" not in headers
+
+
+def test_scripts_and_sheets_go_without_what_only_documents_heed(serving: Serving) -> None:
+    """A page fetches many of them; a picture may be opened by itself, and so it has all."""
+    page = serving.client.get("/").text
+    for ending, heeded in ((".css", False), (".js", False), (".svg", True)):
+        found = re.search(rf'(?:href|src)="([^"]+{re.escape(ending)}[^"]*)"', page)
+        assert found is not None, ending
+        headers = serving.client.get(found[1]).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert ("permissions-policy" in headers) is heeded, found[1]

@@ -20,6 +20,7 @@ from sqlalchemy import create_engine, update
 from spectator.errors import ConfigurationError, JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
 from spectator.journal.base import EpisodeFilter, Synchronous
+from spectator.journal.stores import database
 from spectator.journal.stores.database import open_database
 from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
 from spectator.journal.stores.schema import SCHEMA_VERSION, schema
@@ -668,3 +669,27 @@ def test_a_process_killed_while_it_writes_loses_nothing_that_it_was_told_is_kept
         await journal.aclose()
 
     run(check())
+
+
+def test_a_thread_that_looked_before_another_does_not_take_the_file_for_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file grew between its look and what it was compared with."""
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path}/journal.db")
+        for number in range(40):
+            await journal.append([started(f"ep-{number}"), said(f"ep-{number}", 2)])
+        anchor, look = journal._database.anchor, database._look
+        assert anchor is not None
+
+        def overtaken(path: str) -> tuple[tuple[int, int] | None, int]:
+            identity, size = look(path)
+            anchor._size = size + 4096
+            return identity, size
+
+        monkeypatch.setattr(database, "_look", overtaken)
+        await journal.check()
+        await journal.aclose()
+
+    run(scenario())

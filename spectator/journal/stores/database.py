@@ -82,10 +82,11 @@ class Anchor:
         Raises:
             OSError: One is not.
         """
+        before = self._size  # read first: another thread may look later, and be done before this one
         identity, size = _look(self._path)
         if identity != self._identity:
             raise OSError("its file was moved or removed; put it back")
-        if size < self._size and size < _bytes_of(connection):  # a checkpoint may cut off free pages
+        if size < before and size < _bytes_of(connection):  # a checkpoint may cut off free pages
             raise OSError(f"its file was cut off; {RESTART}")
         self._size = size
         if _look(self._log)[0] != self._log_identity:

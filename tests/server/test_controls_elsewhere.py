@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from server.background import takeover
 from server.http import elsewhere
 from tests.postgres import Cluster
-from tests.server.test_two_servers import check_record, running, start, until
+from tests.server.test_two_servers import check_record, missing_others_soon, running, start, until
 from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
 
 LONG = {"turns": 400}
@@ -39,11 +39,9 @@ def player(url: str, tmp_path: Path) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="module")
 def asked(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server of this process, which misses others sooner than is usual."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(takeover, "INTERVAL_S", 0.2)
-        patch.setattr(takeover, "SILENT_LOOKS", 20)  # others give a sign every 2 s
-        with serve(test_settings(tmp_path_factory.mktemp("b"), journal_url=SecretStr(url))) as serving:
-            yield serving
+    settings = test_settings(tmp_path_factory.mktemp("b"), journal_url=SecretStr(url))
+    with missing_others_soon(), serve(settings) as serving:
+        yield serving
 
 
 @contextmanager

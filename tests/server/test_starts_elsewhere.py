@@ -11,9 +11,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from server.background import takeover
 from tests.postgres import Cluster
-from tests.server.test_two_servers import check_record, running, start, until, watched
+from tests.server.test_two_servers import check_record, missing_others_soon, running, start, until, watched
 from tests.serving import PATIENCE_S, Serving, serve, serve_process, test_settings
 
 LONG = {"turns": 400}
@@ -29,11 +28,8 @@ def url(postgres: Cluster) -> str:
 def roomy(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server of this process with two slots, which says soon how much room it has."""
     settings = test_settings(tmp_path_factory.mktemp("b"), journal_url=SecretStr(url), max_episodes=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(takeover, "INTERVAL_S", 0.2)
-        patch.setattr(takeover, "SILENT_LOOKS", 20)  # others give a sign every 2 s
-        with serve(settings) as serving:
-            yield serving
+    with missing_others_soon(), serve(settings) as serving:
+        yield serving
 
 
 def begin(base_url: str, **body: Any) -> httpx.Response:

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,15 @@ from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_proce
 TURNS = 60
 
 
+@contextmanager
+def missing_others_soon() -> Iterator[None]:
+    """Servers of this process look more often for others, which give a sign every 2 s, than is usual."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(takeover, "INTERVAL_S", 0.2)
+        patch.setattr(takeover, "SILENT_LOOKS", 20)
+        yield
+
+
 @pytest.fixture(scope="module")
 def url(postgres: Cluster) -> str:
     return postgres.url(postgres.make())
@@ -50,11 +59,8 @@ def dying(url: str, tmp_path: Path) -> Iterator[ServerProcess]:
 def surviving(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server of this process, which misses others sooner than is usual."""
     settings = test_settings(tmp_path_factory.mktemp("b"), journal_url=SecretStr(url), max_episodes=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(takeover, "INTERVAL_S", 0.2)
-        patch.setattr(takeover, "SILENT_LOOKS", 20)  # others give a sign every 2 s
-        with serve(settings) as serving:
-            yield serving
+    with missing_others_soon(), serve(settings) as serving:
+        yield serving
 
 
 def start(server: ServerProcess, **body: Any) -> str:

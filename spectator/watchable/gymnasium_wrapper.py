@@ -31,12 +31,7 @@ class WatchedGymnasium(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Carry out an action; as the environment does."""
-        try:
-            answer = self.env.step(action)
-        except BaseException as error:
-            self.tap.fail(error)
-            raise
-        self.tap.take(action, answer)
+        answer: tuple[Any, Any, bool, bool, dict[str, Any]] = self.tap.stepped(self.env.step, action)
         return answer
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spectator.watchable.watched_episode import WatchedEpisode
@@ -27,6 +27,16 @@ class EnvTap:
         self.leave("it was reset before its end")
         pair = isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], Mapping)
         self._episode = self._run.episode(seed=seed, observation=shown[0] if pair else shown)
+
+    def stepped(self, step: Callable[..., Any], action: Any, *given: Any, **named: Any) -> Any:
+        """What ``step`` answers to an action; the run is told of it, or of what it raises."""
+        try:
+            answer = step(action, *given, **named)
+        except BaseException as error:
+            self.fail(error)
+            raise
+        self.take(action, answer)
+        return answer
 
     def take(self, action: Any, answer: Any) -> None:
         """``step`` was answered: in the form of Gymnasium or of Gym before it, or as one observation."""
@@ -83,13 +93,7 @@ class WatchedEnv:
 
     def step(self, action: Any, *given: Any, **named: Any) -> Any:
         """Carry out an action; as the environment does."""
-        try:
-            answer = self.env.step(action, *given, **named)
-        except BaseException as error:
-            self.tap.fail(error)
-            raise
-        self.tap.take(action, answer)
-        return answer
+        return self.tap.stepped(self.env.step, action, *given, **named)
 
     def close(self) -> None:
         """Let the environment go, where it can be, and its run."""

@@ -120,16 +120,12 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Values of decisions need forecasts: add --option forecast_futures=200
     """
-    from spectator.evaluation.schedule import plan_evaluation
-
     asked = {
         "environment": environment, "pack": pack, "matches": matches,
         "options": options if overs is None else {**options, "max_overs": overs},
         "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
     }  # fmt: skip
-    cast = read_cast()
-    request = _request(asked, captains, out, sealed, seed, publish, cast.load)
-    schedule = plan_evaluation(request, load=cast.load)
+    request, schedule = _planned(asked, captains, out, sealed, seed, publish)
     if estimate:
         return _estimate(schedule, jobs)
     if request.phrase is not None:
@@ -138,6 +134,22 @@ def evaluate(
     if publish is not None and results.cut_short is None:
         publishing.publish_bundle(schedule, request, out, publish)
     _need_all(results)
+
+
+def _planned(
+    asked: dict[str, Any],
+    captains: str | None,
+    out: Path,
+    sealed: Path | None,
+    seed: int,
+    publish: Path | None,
+) -> tuple[EvaluationRequest, Schedule]:
+    """What is to be found out, and the matches that find it out."""
+    from spectator.evaluation.schedule import plan_evaluation
+
+    cast = read_cast()
+    request = _request(asked, captains, out, sealed, seed, publish, cast.load)
+    return request, plan_evaluation(request, load=cast.load)
 
 
 def _request(

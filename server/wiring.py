@@ -66,12 +66,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """
     async with open_playing(settings) as playing, AsyncExitStack() as stack:
         clock, journal, supervisor = playing.clock, playing.journal, playing.supervisor
-        guard, orders, load = Guard(settings, clock), playing.orders, playing.cast.load
-        budget = Budget(settings, clock, guard, playing.ledger, orders, lambda: bool(supervisor.showing()))
-        if playing.shared is not None:
-            budget.characters = playing.shared.characters
-        if settings.recorded_mb_per_hour:
-            journal.recorded = budget.recorded.note
+        guard, orders = Guard(settings, clock), playing.orders
+        budget = _budget(settings, playing, guard)
         queue = _queue(settings, supervisor, budget, clock)
         playing.signals.on_finish(queue.look)
         loop_lag = LoopLag(clock, playing.timings.loop_lag)
@@ -86,7 +82,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         housekeeper = Housekeeper(journal, _keep(settings), clock)
         unended = UnendedRoom(journal, settings.keep_mb, supervisor, clock)
         exhibition = _exhibition(settings, playing, queue)
-        works = {
+        begin({
             "scorekeeper": scorekeeper.run(),
             "narration": narration.attend(playing.signals, supervisor, playing.audience),
             "keepalive": keepalive.run(),
@@ -95,27 +91,22 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "loop lag": loop_lag.run(),
             "queue for slots": queue.run(),
             "exhibition": exhibition.run(),
-        }
-        begin(works, stack, playing.tasks)
-        views = ViewReader(journal, load, states=journal.states, turn=budget.reading.take)
-        stack.push_async_callback(views.aclose)
-        long_records = LongRecords(journal, views)
-        playing.signals.on_end(long_records.ended.put_nowait)
-        begin({"long records": long_records.run(playing.readiness.over)}, stack, playing.tasks)
+        }, stack, playing.tasks)  # fmt: skip
+        views = _views(stack, playing, budget)
         reading = ReadingProcess(journal_url(settings), journal)
         stack.push_async_callback(reading.aclose)
-        records, recorded = PublicReader(views, load), PublicReader(journal, load)
+        records = PublicReader(views, playing.cast.load)
         boards = RunBoards(journal.runs, views, records, clock, playing.tasks, orders)
         others = _follow_others(stack, settings, playing, views, records)
         feeds = _feeds(playing, records, FinalStates(views), boards, others)
         services = Services(
             settings=settings, clock=clock, journal=journal, reading=reading, records=records,
-            commands=playing.commands, takeover=playing.takeover, recorded=recorded, views=views,
+            commands=playing.commands, takeover=playing.takeover, views=views,
             signals=playing.signals, supervisor=supervisor, suspended=SuspendedEpisodes(journal, supervisor),
             readiness=playing.readiness, audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
-            notes=NoteBook(settings.data_dir / NOTES_FILE),
+            notes=NoteBook(settings.data_dir / NOTES_FILE), recorded=PublicReader(journal, playing.cast.load),
             exhibition=exhibition, seat_keys=seat_keys, starters=starters, shared_starts=shared_starts,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             wall=Wall(supervisor, clock, playing.tasks, orders, others), elsewhere=others, runs=boards,
@@ -125,6 +116,30 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         if playing.commands is not None:
             begin({"commands": _command_rounds(playing.commands, services, playing)}, stack, playing.tasks)
         yield services
+
+
+def _budget(settings: Settings, playing: Playing, guard: Guard) -> Budget:
+    """What costly requests draw on; voices on the characters of all servers, where there are several."""
+    supervisor = playing.supervisor
+    budget = Budget(
+        settings, playing.clock, guard, playing.ledger, playing.orders, lambda: bool(supervisor.showing())
+    )
+    if playing.shared is not None:
+        budget.characters = playing.shared.characters
+    if settings.recorded_mb_per_hour:
+        playing.journal.recorded = budget.recorded.note
+    return budget
+
+
+def _views(stack: AsyncExitStack, playing: Playing, budget: Budget) -> ViewReader:
+    """Reads records as viewers see them, and goes through long ones before anybody opens them."""
+    journal = playing.journal
+    views = ViewReader(journal, playing.cast.load, states=journal.states, turn=budget.reading.take)
+    stack.push_async_callback(views.aclose)
+    long_records = LongRecords(journal, views)
+    playing.signals.on_end(long_records.ended.put_nowait)
+    begin({"long records": long_records.run(playing.readiness.over)}, stack, playing.tasks)
+    return views
 
 
 def _command_rounds(commands: Commands, services: Services, playing: Playing) -> Coroutine[Any, Any, None]:

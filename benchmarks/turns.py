@@ -56,6 +56,9 @@ ALONE: Final = 4
 VIEWERS: Final = 10
 """Listeners of a watched episode."""
 
+WARMING: Final = 99
+"""Seed of an episode that is not counted: a journal compiles its statements at their first use."""
+
 BATCH_TURNS: Final = 64
 """Turns that share an append, for the floor."""
 
@@ -63,7 +66,10 @@ HELD: Final = (128, 512)
 """Episodes in flight when memory is measured."""
 
 HELD_AT: Final = 30
-"""Turns that each of them has behind it then."""
+"""Turns that each of them has behind it then, at least."""
+
+HELD_OVERS: Final = 20
+"""Overs of an innings of those: one of five could end before it is seen to have begun."""
 
 AT: Final = "2026-11-21T05:00:00.000Z"
 """When the events of the floor happen."""
@@ -81,6 +87,10 @@ OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "cricket": {"max_overs": 5},
     "counting": {"turns": 150},
 }
+LONG: Final = 1500
+"""Turns of a count of which its start and its end are no part that counts."""
+
+LONG_ALONE: Final = f"alone, of {LONG:,} turns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +175,9 @@ async def _supervised(slots: int, view: View) -> Any:
             await journal.aclose()
 
 
-def _request(world: str, seed: int, view: View) -> EpisodeRequest:
-    return EpisodeRequest(world, seed=seed, pace=Pace.MAX, narration=False, options=OPTIONS[world], view=view)
+def _request(world: str, seed: int, view: View, options: Mapping[str, Any] | None = None) -> EpisodeRequest:
+    options = OPTIONS[world] if options is None else options
+    return EpisodeRequest(world, seed=seed, pace=Pace.MAX, narration=False, options=options, view=view)
 
 
 async def _listen(subscription: Any) -> None:
@@ -174,7 +185,15 @@ async def _listen(subscription: Any) -> None:
         pass
 
 
-async def driven(world: str, seeds: Sequence[int], *, view: View, at_once: int, viewers: int = 0) -> Cost:
+async def driven(
+    world: str,
+    seeds: Sequence[int],
+    *,
+    view: View,
+    at_once: int,
+    viewers: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> Cost:
     """Episodes through supervisor, driver and journal, from their start to their end."""
     async with _supervised(at_once, view) as (supervisor, bus, _):
         turns, waiting = 0, iter(seeds)
@@ -182,7 +201,7 @@ async def driven(world: str, seeds: Sequence[int], *, view: View, at_once: int, 
         async def lane(seeds: Iterator[int]) -> int:
             played = 0
             for seed in seeds:
-                episode = await supervisor.start(_request(world, seed, view))
+                episode = await supervisor.start(_request(world, seed, view, options))
                 listening = [
                     asyncio.ensure_future(
                         _listen(bus.subscribe(episode.episode_id, Overflow.DROP_OLDEST, capacity=8192))
@@ -193,6 +212,7 @@ async def driven(world: str, seeds: Sequence[int], *, view: View, at_once: int, 
                 await asyncio.gather(*listening)
             return played
 
+        await lane(iter([WARMING]))
         began = time.process_time()
         turns = sum(await asyncio.gather(*(lane(waiting) for _ in range(at_once))))
         return Cost(turns, time.process_time() - began)
@@ -208,7 +228,10 @@ async def _recorded(world: str, seeds: Sequence[int], view: View) -> list[list[R
 
 
 async def appended(records: Sequence[Sequence[RecordedEvent]]) -> Cost:
-    """The journal alone: the same events, encoded before, of :data:`BATCH_TURNS` turns an append."""
+    """The journal alone: the same events, encoded before, of :data:`BATCH_TURNS` turns an append.
+
+    The last of ``records`` is written first and not counted.
+    """
     batches: list[list[list[RecordedEvent]]] = []
     for record in records:
         batches.append([[]])
@@ -219,7 +242,7 @@ async def appended(records: Sequence[Sequence[RecordedEvent]]) -> Cost:
                 batches[-1].append([])
                 decisions = 1
             batches[-1][-1].append(one)
-    turns = sum(one.event.type == "decision.made" for record in records for one in record)
+    turns = sum(one.event.type == "decision.made" for record in records[:-1] for one in record)
     with TemporaryDirectory(prefix="spectator-") as folder:
         journal = await SqlJournal.open(f"sqlite:///{Path(folder) / 'journal.db'}")
 
@@ -227,6 +250,7 @@ async def appended(records: Sequence[Sequence[RecordedEvent]]) -> Cost:
             for batch in own:
                 await journal.append(batch)
 
+        await author(batches.pop())
         began = time.process_time()
         await asyncio.gather(*map(author, batches))
         used = time.process_time() - began
@@ -238,7 +262,7 @@ async def _costs(world: str, *, watched: bool) -> dict[str, float]:
     """Every cell of one world, in microseconds; those of live views only where ``watched``."""
     alone, fleet = range(1, ALONE + 1), range(1, AT_ONCE + 1)
     await driven(world, [99], view="live", at_once=1)
-    records = await _recorded(world, range(1, 9), "derived")
+    records = await _recorded(world, range(1, 10), "derived")
     gc.freeze()  # as the server's own process does, and the command of rollouts
     found = {
         WORLD: bare(load_world(world), fleet),
@@ -249,6 +273,10 @@ async def _costs(world: str, *, watched: bool) -> dict[str, float]:
     for again in ("", AGAIN):  # the first fleet of a process also takes the memory that the next one reuses
         found[f"alone{again}"] = await driven(world, alone, view="derived", at_once=1)
         found[f"{AT_ONCE} at once{again}"] = await driven(world, fleet, view="derived", at_once=AT_ONCE)
+        if world == "counting":
+            found[f"{LONG_ALONE}{again}"] = await driven(
+                world, alone, view="derived", at_once=1, options={"turns": LONG}
+            )
     if watched:
         found |= await _watched_costs(world, alone, fleet)
     return {f"{world}: {name}": cost.us for name, cost in found.items()}
@@ -279,7 +307,9 @@ async def _held() -> dict[str, float]:
         for wanted in HELD:
             while begun < wanted:
                 begun += 1
-                episode = await supervisor.start(_request("cricket", begun, "derived"))
+                episode = await supervisor.start(
+                    _request("cricket", begun, "derived", {"max_overs": HELD_OVERS})
+                )
                 while episode.turn < HELD_AT and not episode.ended:  # noqa: ASYNC110 - listening would be watching
                     await asyncio.sleep(0)
                 await supervisor.pause(episode.episode_id, by="the benchmark")
@@ -341,7 +371,7 @@ def _figures(cells: Mapping[str, float]) -> Iterator[Figure]:
         yield Figure(
             f"a turn, {name}",
             f"{value / (encoded + append):.2f} x: {value:.0f} us",
-            "1.5 x" if name.endswith(("alone", "at once", AGAIN)) else "-",
+            "1.5 x" if name.endswith(("alone", "at once", "turns", AGAIN)) else "-",
             f"{encoded + append:.0f} us: world and captain {played:.0f}, "
             f"checks and facts {checked - played:.0f}, "
             f"encoding {encoded - checked:.0f}, one batched append {append:.0f}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Protocol
 
 from spectator.clock import Clock, first_of
@@ -157,9 +157,12 @@ class FollowedEpisodes:
         """
         self._looked_s = self._clock.monotonic()
         heads = await self._journal.heads(list(self._followed))
+        await self._advance_all(
+            episode_id
+            for episode_id, view in self._followed.items()
+            if view.head_seq < heads.get(episode_id, 0) != self._heads.get(episode_id)
+        )
         for episode_id, view in tuple(self._followed.items()):
-            if heads.get(episode_id) != self._heads.get(episode_id, view.head_seq):
-                await self._advance(episode_id, view)
             idle = not view.watched and self._clock.monotonic() - view.wanted_s > KEPT_S
             if view.ended or idle or episode_id not in heads:
                 view.close()
@@ -169,11 +172,18 @@ class FollowedEpisodes:
 
     async def _go_on(self, woken: Collection[str]) -> None:
         """Hand on what was recorded of some episodes."""
+        await self._advance_all(woken)
         for episode_id in woken:
-            if (view := self._followed.get(episode_id)) is not None:
-                await self._advance(episode_id, view)
-                if view.ended:
-                    self._followed.pop(episode_id, None)
+            if (view := self._followed.get(episode_id)) is not None and view.ended:
+                self._followed.pop(episode_id, None)
+
+    async def _advance_all(self, episode_ids: Iterable[str]) -> None:
+        """Advance some of what is followed, at once, so that none waits for the reading of all others."""
+        followed = [(one, self._followed[one]) for one in episode_ids if one in self._followed]
+        advancing = (self._advance(episode_id, view) for episode_id, view in followed)
+        for failure in await asyncio.gather(*advancing, return_exceptions=True):
+            if failure is not None:
+                raise failure
 
     async def _advance(self, episode_id: str, view: FollowedView, enough: int | None = None) -> None:
         try:

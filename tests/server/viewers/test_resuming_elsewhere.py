@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import pytest
+
 from server.viewers.followed_episodes import FollowedEpisodes
 from server.viewers.shown_episodes import ShownEpisodes
+from spectator.errors import JournalError
 from spectator.events import RecordedEvent
 from spectator.journal.base import EpisodeSummary
 from tests.fakes import ManualClock
@@ -83,6 +86,60 @@ def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> N
     assert (by_nobody, none, as_far, no_more) == (1, 0, 1, 0), "who is no further needs no reading"
     assert (further, read) == (301, 2), "all who wait for the same event read it once"
     assert (again, reads) == (further, read)
+
+
+def test_a_look_reads_only_what_no_notice_told_of() -> None:
+    record: Any = Record()
+
+    async def follow() -> list[tuple[int, int]]:
+        async with asyncio.TaskGroup() as tasks:
+            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+            await followed.follow(EPISODE)
+            view = followed.live(EPISODE)
+            assert view is not None
+            await view.open()
+            await followed.look()
+            found = []
+            for told in (True, False):
+                record.go_on(3)
+                if told:
+                    await followed._go_on({EPISODE})
+                record.reads = 0
+                await followed.look()
+                found.append((view.head_seq, record.reads))
+            assert followed._looking is not None
+            followed._looking.cancel()
+        return found
+
+    assert asyncio.run(follow()) == [(4, 0), (7, 1)]
+
+
+def test_one_of_several_that_cannot_be_read_holds_up_no_other() -> None:
+    class PartlyUnreadable(Record):
+        async def read(self, episode_id: str, *, after_seq: int, limit: int) -> Sequence[RecordedEvent]:
+            if episode_id == "ep-0":
+                raise JournalError("gone")
+            return await super().read(episode_id, after_seq=after_seq, limit=limit)
+
+    async def follow() -> int:
+        partly: Any = PartlyUnreadable()
+        async with asyncio.TaskGroup() as tasks:
+            followed = FollowedEpisodes(partly, partly, partly, ManualClock(), tasks)
+            views = []
+            for episode_id in ("ep-0", EPISODE):
+                await followed.follow(episode_id)
+                view = followed.live(episode_id)
+                assert view is not None
+                view.head_seq = 1
+                views.append(view)
+            partly.go_on(2)
+            with pytest.raises(JournalError):
+                await followed._go_on(["ep-0", EPISODE])
+            assert followed._looking is not None
+            followed._looking.cancel()
+        return views[-1].head_seq
+
+    assert asyncio.run(follow()) == 3
 
 
 class NothingHere:

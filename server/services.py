@@ -45,6 +45,7 @@ from .viewers.episode_signals import EpisodeSignals
 from .viewers.episodes_elsewhere import EpisodesElsewhere
 from .viewers.feed import FeedSources
 from .viewers.finals import FinalStates
+from .viewers.group_boards import GroupBoards
 from .viewers.run_boards import RunBoards
 from .viewers.wall import Wall
 
@@ -87,6 +88,7 @@ class Services:
         wall: What runs, as tiles.
         elsewhere: What other servers play; ``None`` where there are none.
         runs: The runs of rollouts that are watched here.
+        groups: The groups of siblings that are watched here.
         cast: The worlds, with everybody who can play in them here.
         ledger: What asking models may cost.
         narration: Speaks.
@@ -128,6 +130,7 @@ class Services:
     wall: Wall
     elsewhere: EpisodesElsewhere | None
     runs: RunBoards
+    groups: GroupBoards
     cast: Cast
     ledger: SpendLedger
     narration: Narration

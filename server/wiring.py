@@ -49,7 +49,9 @@ from .viewers.episodes_elsewhere import EpisodesElsewhere
 from .viewers.feed import FeedSources
 from .viewers.finals import FinalStates
 from .viewers.followed_episodes import FollowedEpisodes
+from .viewers.group_boards import GroupBoards
 from .viewers.next_episode import Waiters
+from .viewers.paced_board import Lookouts
 from .viewers.run_boards import RunBoards
 from .viewers.shown_episodes import ShownEpisodes
 from .viewers.wall import Wall
@@ -96,7 +98,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         reading = ReadingProcess(journal_url(settings), journal)
         stack.push_async_callback(reading.aclose)
         records = PublicReader(views, playing.cast.load)
-        boards = RunBoards(journal.runs, views, records, clock, playing.tasks, orders)
+        lookouts = Lookouts(clock, playing.tasks)
+        boards = RunBoards(journal.runs, views, records, clock, lookouts, orders)
+        groups = GroupBoards(boards, journal, clock, lookouts, orders, budget.reading.take)
         others = _follow_others(stack, settings, playing, views, records)
         feeds = _feeds(playing, records, FinalStates(views), boards, others)
         services = Services(
@@ -110,7 +114,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             exhibition=exhibition, seat_keys=seat_keys, starters=starters, shared_starts=shared_starts,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             wall=Wall(supervisor, clock, playing.tasks, orders, others), elsewhere=others, runs=boards,
-            cast=playing.cast, ledger=playing.ledger,
+            groups=groups, cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
         if playing.commands is not None:

@@ -5,6 +5,7 @@ import { get } from "./live/api.js";
 import { readRecord } from "./live/record.js";
 import { advantages, alone, company, decisionsOf, firstParting } from "./live/siblings.js";
 import { Timeline } from "./live/timeline.js";
+import { WallFeed } from "./live/wall.js";
 import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { readQuery, writeQuery } from "./ui/query.js";
 import { mountFork } from "./ui/fork.js";
@@ -12,7 +13,7 @@ import { figure } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
 import { clip, plain, plural } from "./ui/text.js";
 
-const POLL_MS = 3_000;
+const AGAIN_MS = 3_000;
 const STEP_MS = 800;
 const MOST = 24;
 const KEYS = "123456789abcdefghijklmnopqrstuvwxyz";
@@ -28,7 +29,15 @@ const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId)
 let at = Math.max(0, Number(asked.at || "0") - 1) || 0;
 let touched = asked.at !== "";
 let longest = 1;
-let playing = false;
+let [playing, reading, more] = [false, false, false];
+/** @type {import("./live/wall.js").Phase} */ let phase = "connecting";
+const address = `groups/${encodeURIComponent(group)}${asked.run ? `?run=${encodeURIComponent(asked.run)}` : ""}`;
+const feed = new WallFeed({
+  root,
+  what: { live: `live/${address}`, poll: `api/${address}`, frame: "group", field: "group", bare: true },
+  onTiles(group) { told = group.members ? group : { ...told, problem: group.problem }; void follow(); },
+  onPhase(next) { phase = next; drawState(); },
+});
 
 /** @param {string} id @param {any} member @param {any} branch */
 function add(id, member, branch) {
@@ -47,17 +56,11 @@ function add(id, member, branch) {
   return one;
 }
 
-/** What changes when more of an episode is recorded; `NaN`, which equals nothing, where that is not told. @param {string} id */
-function headOf(id) {
-  const head = told.heads?.[id];
-  return head === undefined ? NaN : `${head} ${told.members[id]?.standing}`;
-}
+/** What changes when more of an episode is recorded. @param {string} id */
+const headOf = (id) => `${told.heads?.[id]} ${(told.members[id] ?? told.branches?.[id])?.standing}`;
 
-/** Take in what the server says of the group, and read what was recorded since. */
-async function refresh() {
-  const answer = await get(root, `api/groups/${encodeURIComponent(group)}${asked.run ? `?run=${encodeURIComponent(asked.run)}` : ""}`);
-  if (!answer.ok) throw new Error(answer.message);
-  told = answer.body;
+/** Read what was recorded since of those that the server says have moved. */
+async function readOn() {
   const wanted = [...Object.entries(told.members).map(([id, member]) => ({ id, member, branch: null })), ...Object.entries(told.branches ?? {}).map(([id, branch]) => ({ id, member: branch, branch }))].slice(0, MOST);
   const stale = wanted.flatMap(({ id, member, branch }) => {
     const known = siblings.find((one) => one.id === id);
@@ -73,7 +76,26 @@ async function refresh() {
     one.head = heads.get(one.id);
   }));
   if (stale.length) arrange();
+  else draw();
   drawFigures();
+}
+
+/** Take in what was told last, unless nobody sees it: once more where more was told meanwhile. */
+async function follow() {
+  more = true;
+  if (reading || document.hidden) return;
+  reading = true;
+  try {
+    while (more) {
+      more = false;
+      await readOn();
+    }
+  } catch {
+    say.hidden = false;
+    setText(say, "A record cannot be read now. It is asked for again.");
+    setTimeout(follow, AGAIN_MS);
+  }
+  reading = false;
 }
 
 function arrange() {
@@ -117,14 +139,20 @@ function draw() {
 }
 
 function drawFigures() {
-  const live = Object.values(told.members).some((member) => member.standing === "playing");
-  setText(byId("state"), live ? "Following" : "Over");
-  setAttribute(byId("state"), "data-tone", live ? "live" : "over");
+  drawState();
+  say.hidden = !told.problem;
+  setText(say, told.problem ? `${clip(plain(told.problem), 300)} What is shown was read before.` : "");
   const figures = [[`${told.over} of ${told.size}`, "over"], [String(told.usable), "usable"], ...(typeof told.mean === "number" ? [[`${figure(told.mean)}${typeof told.spread === "number" ? ` ± ${figure(told.spread)}` : ""}`, "mean reward"]] : []), [String(told.seed), "seed"]];
   replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(told.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), told.again ? h("span", {}, `${plural(told.again, "attempt")} tried again`) : null);
   const link = byId("run");
   link.hidden = !told.run;
   if (told.run) { setText(link, clip(plain(told.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(told.run)}`, root).href); }
+}
+
+function drawState() {
+  const over = told.over >= told.size && (phase === "open" || phase === "polling");
+  setText(byId("state"), over ? "Over" : { connecting: "Connecting", open: "Following", polling: "Polling", away: "Server away" }[phase]);
+  setAttribute(byId("state"), "data-tone", over ? "over" : phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
 }
 
 /** @param {number} step */
@@ -133,13 +161,6 @@ function go(step) {
   at = Math.max(0, Math.min(longest - 1, step));
   writeQuery({ run: asked.run, at: String(at + 1) });
   draw();
-}
-
-async function keepUp() {
-  try {
-    if (!document.hidden && (siblings.some((one) => one.timeline.headState.episode?.status !== "ended") || told.over < told.size)) await refresh();
-  } catch { /* the server is away: it is asked again */ }
-  setTimeout(keepUp, POLL_MS);
 }
 
 setText(byId("crumb"), clip(group, 40));
@@ -156,15 +177,24 @@ document.addEventListener("keydown", (event) => {
   if (one && event.shiftKey === false) { one.card.element.focus(); one.card.element.scrollIntoView({ block: "nearest" }); }
   if (event.key === "Enter" && event.target instanceof HTMLElement && event.target.classList.contains("sibling")) siblings.find(({ card }) => card.element === event.target)?.card.open.click();
 });
-addEventListener("pageshow", (event) => { if (event.persisted) void refresh(); });
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { feed.wake(); void follow(); } });
+addEventListener("online", () => feed.wake());
+addEventListener("pageshow", (event) => event.persisted && feed.wake());
 setInterval(() => {
   if (!playing) return;
   if (at >= longest - 1) { playing = false; return draw(); }
   go(at + 1);
 }, STEP_MS);
 
-refresh().then(() => { say.hidden = true; byId("tools").hidden = false; byId("main").classList.remove("waiting"); void keepUp(); }, (error) => {
+const answer = await get(root, `api/${address}`);
+if (answer.ok) {
+  told = answer.body;
+  await follow();
+  byId("tools").hidden = false;
+  byId("main").classList.remove("waiting");
+  feed.open();
+} else {
   setAttribute(say, "class", "notice notice--bad early");
-  replace(say, `${error.message} `, h("a", { href: new URL("rollouts", root).href }, "To the runs"));
+  replace(say, `${answer.message} `, h("a", { href: new URL("rollouts", root).href }, "To the runs"));
   setText(byId("state"), "Not shown");
-});
+}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
@@ -12,7 +13,6 @@ from starlette.websockets import WebSocket
 
 from spectator.errors import JournalError, RunNotFound
 from spectator.events import encode_json
-from spectator.following.groups import RecordedGroup, group_in_journal, group_in_run
 from spectator.following.run_folder import RUN_NAME
 
 from ..security import faults
@@ -20,6 +20,7 @@ from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep, services_of
 from ..transport import serve_viewer
+from ..viewers.paced_board import PacedBoard
 from ..viewers.patched_frames import BoardFeed
 from ..viewers.ports import SendFrames
 from ..viewers.viewer import Viewer
@@ -30,9 +31,6 @@ COUNTED: Final = 12
 
 MOST_LISTED: Final = 200
 """Runs that are listed."""
-
-SEARCHED: Final = 12
-"""Runs that are searched for a group where none is named."""
 
 
 class RunEntry(BaseModel):
@@ -60,6 +58,8 @@ class RunList(BaseModel):
 
 NAME: Final = Path(pattern=f"^{RUN_NAME.pattern}$", description="What the run's folder is called")
 RunName = Annotated[str, NAME]
+
+Shown = TypeVar("Shown", bound=PacedBoard)
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=MaskedRoute)
 live_router = APIRouter()
@@ -110,35 +110,8 @@ async def get_group(
 ) -> Response:
     """The episodes of one prompt: what each has come to, its advantage, and the forks of them."""
     async with services.budget.hold(Held.READS, request):
-        found = await _group(services, group, run)
+        found = await services.groups.find(group, run)
         return _json(await found.told(services.journal))
-
-
-async def _group(services: Services, group: str, run: str | None) -> RecordedGroup:
-    """The group in the run that is named, else in the newest that has one.
-
-    Raises:
-        RunNotFound: There is none.
-    """
-    names = await services.runs.records.names()
-    if run is not None and run in names:
-        names = [run]
-    elif run is not None:
-        names = []
-    for name in names[:SEARCHED]:
-        try:
-            board = await services.runs.board(name)
-            found = group_in_run(await board.tail(), group)
-        except (RunNotFound, JournalError):
-            if run is not None:
-                raise
-            continue
-        if found is not None:
-            return found
-    here = await group_in_journal(services.journal, group, run)
-    if here is None:
-        raise RunNotFound(f"there is no group {group} here" + (f" in run {run}" if run else ""))
-    return here
 
 
 async def _entry(services: Services, name: str) -> RunEntry:
@@ -155,19 +128,31 @@ def _json(shown: dict[str, Any]) -> Response:
 
 async def watch_run(websocket: WebSocket) -> None:
     """Show one run, and every change of it, until the viewer or the server goes."""
-    services, name = services_of(websocket), websocket.path_params["run"]
+    services = services_of(websocket)
+    await _watch(websocket, services.runs.board(websocket.path_params["run"]), services.runs.keep_up)
+
+
+async def watch_group(websocket: WebSocket) -> None:
+    """Show one group, and every change of it, until the viewer or the server goes."""
+    services, asked = services_of(websocket), websocket.query_params.get("run")
+    board = services.groups.board(websocket.path_params["group"], asked)
+    await _watch(websocket, board, services.groups.keep_up)
+
+
+async def _watch(websocket: WebSocket, found: Awaitable[Shown], keep_up: Callable[[Shown], None]) -> None:
     try:
-        board = await services.runs.board(name)
+        board = await found
     except (RunNotFound, JournalError):
         await websocket.close()  # the page asks over HTTP, which says why
         return
 
     def make(viewer: Viewer, send: SendFrames) -> BoardFeed:
         feed = BoardFeed(board, viewer, send)
-        services.runs.keep_up(board)
+        keep_up(board)
         return feed
 
-    await serve_viewer(websocket, make, services.transport)
+    await serve_viewer(websocket, make, services_of(websocket).transport)
 
 
 live_router.routes.append(WebSocketRoute("/live/rollouts/{run}", watch_run))
+live_router.routes.append(WebSocketRoute("/live/groups/{group}", watch_group))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from spectator.clock import Clock
 from spectator.episodes.host.episode_view import EpisodeView
@@ -16,29 +15,18 @@ from spectator.following.followed_view import FollowedView
 from spectator.following.run_picture import picture_of
 from spectator.following.run_records import RunRecords
 from spectator.following.run_tail import RunTail
-from spectator.merge_patch import make_patch
 
 from ..security.masking import ShowsNames
-from . import wire
-from .patched_frames import PatchedFrames
-from .relay import in_turns
-from .viewer import Viewer
-from .wire import Frame
+from .paced_board import Lookouts, PacedBoard
 
 logger = logging.getLogger(__name__)
-
-INTERVAL_S: Final = 1.0
-"""Least time between two looks at a record."""
-
-SHARE: Final = 0.05
-"""Of a processor, what looking and drawing may take: a look that took long is followed by a longer pause."""
 
 KEPT_S: Final = 15.0
 """How long an episode that nobody watches any more is followed still."""
 
 
-class RunBoard:
-    """One run, for any number of viewers; it looks at the record only while somebody watches.
+class RunBoard(PacedBoard):
+    """One run, for any number of viewers; see :class:`.paced_board.PacedBoard`.
 
     Args:
         name: The run.
@@ -48,62 +36,17 @@ class RunBoard:
     """
 
     def __init__(self, name: str, records: RunRecords, clock: Clock, names: ShowsNames) -> None:
+        super().__init__("run", {"name": name}, clock, names)
         self.name = name
-        self.picture: dict[str, Any] = {"name": name}
-        """What is shown; made anew by every change."""
         self.views: dict[str, FollowedView] = {}
         """Its episodes that somebody watches, or did lately."""
         self._records = records
-        self._clock = clock
-        self._names = names
-        self._frames = PatchedFrames("run", "run")
-        self._viewers: dict[Viewer, None] = {}
-        self._order = asyncio.Lock()
         self._tail: RunTail | None = None
-        self._looked_s: float | None = None
-        self._pause_s = INTERVAL_S
-
-    @property
-    def version(self) -> int:
-        """Raised by every change."""
-        return self._frames.version
 
     @property
     def idle(self) -> bool:
         """Whether nobody watches it or one of its episodes."""
-        return not self._viewers and not self.views
-
-    @property
-    def pause_s(self) -> float:
-        """Seconds until the next look."""
-        return self._pause_s
-
-    def after(self, version: int) -> Frame:
-        """What a viewer of ``version`` needs: the last change where that is enough, else all."""
-        return wire.masked(self._frames.after(version, lambda: self.picture), self._names.mask)
-
-    def add(self, viewer: Viewer) -> None:
-        """Send ``viewer`` every change."""
-        self._viewers[viewer] = None
-
-    def discard(self, viewer: Viewer) -> None:
-        """Send ``viewer`` nothing more; safe to call twice."""
-        self._viewers.pop(viewer, None)
-
-    async def look(self) -> None:
-        """Take in what came, unless that was done a moment ago, and tell whoever watches."""
-        async with self._order:
-            began = self._clock.monotonic()
-            if self._looked_s is not None and began - self._looked_s < INTERVAL_S / 2:
-                return
-            before = self.version
-            await self._take()
-            self._looked_s = now = self._clock.monotonic()
-            self._pause_s = max(INTERVAL_S, (now - began) / SHARE)
-            change = self._frames.change
-            if change is not None and self.version > before:
-                (batch,) = wire.batches([wire.masked(change, self._names.mask)])
-                await in_turns(self._viewers, partial(Viewer.send_lossy, batch=batch))
+        return super().idle and not self.views
 
     async def tail(self) -> RunTail:
         """The run's record, looked at not long ago.
@@ -130,11 +73,6 @@ class RunBoard:
             self._draw(await asyncio.to_thread(picture_of, tail.folder, episodes))
         await self._advance(changed)
 
-    def _draw(self, picture: dict[str, Any]) -> None:
-        if picture != self.picture:
-            self._frames.note(make_patch(self.picture, picture))
-            self.picture = picture
-
     async def _advance(self, changed: list[str]) -> None:
         """Hand what came to whoever watches one of the episodes."""
         for episode_id in set(changed) & set(self.views):
@@ -157,7 +95,7 @@ class RunBoards:
         views: Folds what is recorded of episodes.
         shown: Reads what their viewers may see.
         clock: Time.
-        tasks: The group that records are looked at in.
+        lookouts: Looks at them.
         names: Says which names are hidden.
     """
 
@@ -167,17 +105,16 @@ class RunBoards:
         views: ViewReader,
         shown: PublicReader,
         clock: Clock,
-        tasks: asyncio.TaskGroup,
+        lookouts: Lookouts,
         names: ShowsNames,
     ) -> None:
         self.records = records
         self._views = views
         self._shown = shown
         self._clock = clock
-        self._tasks = tasks
+        self._lookouts = lookouts
         self._names = names
         self._boards: dict[str, RunBoard] = {}
-        self._watching: dict[str, asyncio.Task[None]] = {}
 
     async def board(self, name: str) -> RunBoard:
         """A run as it is now.
@@ -198,10 +135,7 @@ class RunBoards:
 
     def keep_up(self, board: RunBoard) -> None:
         """Look at a run from time to time from now on, as long as somebody watches."""
-        if board.name not in self._watching:
-            task = self._tasks.create_task(self._look(board), name=f"run {board.name}")
-            self._watching[board.name] = task
-            task.add_done_callback(lambda _: self._watching.pop(board.name, None))
+        self._lookouts.keep_up(board)
 
     def live(self, episode_id: str) -> EpisodeView | None:
         """An episode that is followed now."""
@@ -228,8 +162,3 @@ class RunBoards:
         view = FollowedView(summary, self._views, self._shown, self._clock)
         board.views.setdefault(episode_id, view)
         self.keep_up(board)
-
-    async def _look(self, board: RunBoard) -> None:
-        while not board.idle:
-            await self._clock.sleep(board.pause_s)
-            await board.look()

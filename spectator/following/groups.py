@@ -27,14 +27,12 @@ class RecordedGroup:
         name: The group's name within the run.
         size: Members that it is to have.
         attempts: Every attempt that is recorded.
-        followed: Whether it is known of each how far it is recorded.
     """
 
     run: str | None
     name: str
     size: int
     attempts: Sequence[FollowedEpisode]
-    followed: bool = False
 
     async def told(self, journal: Journal) -> dict[str, Any]:
         """The group as its page shows it.
@@ -47,24 +45,29 @@ class RecordedGroup:
         """
         first = self.attempts[0]
         group = group_of(self.attempts, self.size)
+        heads = {one.episode_id: one.head_seq for one in self.attempts}
+        branches = await self._branches(journal, list(group["members"]), heads)
         return {
             "run": self.run,
             "group": self.name,
             "environment": first.environment,
             "seed": first.seed,
             **group,
-            "heads": {one.episode_id: one.head_seq for one in self.attempts if self.followed},
-            "branches": await self._branches(journal, list(group["members"])),
+            "branches": branches,
+            "heads": heads,
         }
 
-    async def _branches(self, journal: Journal, members: Sequence[str]) -> dict[str, Any]:
-        """The forks of the members, and the forks of these."""
+    async def _branches(
+        self, journal: Journal, members: Sequence[str], heads: dict[str, int]
+    ) -> dict[str, Any]:
+        """The forks of the members, and the forks of these; notes how far each is recorded."""
         branches: dict[str, Any] = {}
         parents = list(members)
         while parents and (room := MOST_BRANCHES - len(branches)) > 0:
             found = await journal.episodes(EpisodeFilter(parents=parents, limit=room))
             for one in reversed(found):
                 branches[one.episode_id] = await _branch(journal, one)
+                heads[one.episode_id] = one.head_seq
             parents = [one.episode_id for one in found]
         return branches
 
@@ -74,7 +77,7 @@ def group_in_run(tail: RunTail, name: str) -> RecordedGroup | None:
     found = [one for one in tail.episodes.values() if one.group_id == name and one.parent is None]
     if not found:
         return None
-    return RecordedGroup(tail.folder.name, name, tail.folder.group_size, found[:MOST_MEMBERS], followed=True)
+    return RecordedGroup(tail.folder.name, name, tail.folder.group_size, found[:MOST_MEMBERS])
 
 
 async def group_in_journal(journal: Journal, name: str, run: str | None) -> RecordedGroup | None:

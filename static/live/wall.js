@@ -33,7 +33,7 @@ export class WallFeed {
    * @param {(tiles: Record<string, Tile>) => void} wiring.onTiles
    * @param {(phase: Phase) => void} wiring.onPhase
    * @param {typeof browserPorts} [wiring.ports]
-   * @param {{live: string, poll: string, frame: string, field: string}} [wiring.what] addresses of the socket and for polling, name of the frames, and of what they hold
+   * @param {{live: string, poll: string, frame: string, field: string, bare?: boolean}} [wiring.what] addresses of the socket and for polling, name of the frames, and of what they hold; whether polling gets that by itself
    */
   constructor({ root, onTiles, onPhase, ports = browserPorts, what = { live: "live/wall", poll: "live/wall", frame: "wall", field: "tiles" } }) {
     this.#root = root;
@@ -107,7 +107,9 @@ export class WallFeed {
     this.#polling = this.#failures > 0 && !this.#closed;
     if (!this.#polling) return;
     try {
-      const tiles = (await (await this.#ports.fetch(new URL(this.#what.poll, this.#root))).json())[this.#what.field];
+      const answer = await this.#ports.fetch(new URL(this.#what.poll, this.#root));
+      const body = await answer.json();
+      const tiles = this.#what.bare && answer.ok ? body : body[this.#what.field];
       if (tiles && this.#failures > 0) {
         this.#tiles = tiles;
         this.#onPhase("polling");

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
+from spectator.training.recorded_run import RecordedRun
+from spectator.training.text_episode import TextEpisode
 from tests.browser.conftest import PHONE, Opener
 from tests.following.gated_run import gated_run
 from tests.serving import Serving, serve, test_settings
 
 pytestmark = pytest.mark.browser
+
+PLAYED_ONE_TURN = """async (address) => {
+  const { members = {} } = await (await fetch(address)).json();
+  return Object.values(members).filter(({ turns }) => turns === 1).length === 4;
+}"""
 
 
 @dataclass(frozen=True)
@@ -34,19 +43,54 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield Watched(serving, gate, root)
 
 
-def test_siblings_that_stand_still_are_not_read_again(watched: Watched, open_page: Opener) -> None:
-    page = open_page("about:blank")
-    read: list[str] = []
-    page.on("request", lambda request: read.append(request.url) if "/events?" in request.url else None)
-    page.goto(f"{watched.serving.base_url}/group/g-000000?run=live")
-    for _ in range(3):
-        with page.expect_response("**/api/groups/**", timeout=60_000) as answer:
-            pass
-        told = answer.value.json()
-    siblings = len(told["members"])
-    assert siblings and set(told["heads"]) == set(told["members"])
-    expect(page.locator(".sibling")).to_have_count(siblings)
-    assert len(read) == siblings, read
+def test_rewards_and_advantages_of_siblings_form_live_and_nothing_is_asked_for_again(
+    watched: Watched, open_page: Opener
+) -> None:
+    page = open_page("about:blank", forgive=("404",))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    playing = page.locator(".sibling .badge", has_text="under way")
+    rewards = page.locator(".sibling__earned span").filter(has_text=re.compile(r" reward$"))
+    advantages = page.locator(".sibling__earned span").filter(has_text=re.compile(r" advantage$"))
+    with RecordedRun(watched.root / "siblings", group_size=4) as run:
+        siblings = [TextEpisode("counting", {"turns": 3}, run=run) for _ in range(4)]
+        for one in siblings:
+            one.reset(seed=7)
+            one.use("say", {"text": "ACTION: 1"})
+        page.goto(f"{watched.serving.base_url}/rollouts")
+        page.wait_for_function(PLAYED_ONE_TURN, arg="api/groups/g-000000?run=siblings")
+        asked.clear()
+        page.goto(f"{watched.serving.base_url}/group/g-000000?run=siblings")
+        expect(page.locator("#state")).to_have_text("Following")
+        expect(playing).to_have_text(["turn 1, under way"] * 4)
+        expect(page.locator("#where")).to_have_text("Decision 1 of 1")
+        assert len([path for path in asked if path.endswith("/events")]) == 4
+        for over, one in enumerate(siblings, start=1):
+            one.use("say", {"text": "ACTION: 2"})
+            one.use("say", {"text": f"ACTION: {3 + over % 2}"})
+            expect(page.locator("#figures")).to_contain_text(f"{over} of 4 over")
+            expect(playing).to_have_count(4 - over)
+            expect(rewards).to_have_count(over)
+            expect(advantages).to_have_count(over)
+        expect(page.locator("#state")).to_have_text("Over")
+        expect(page.locator("#part")).to_contain_text("At decision 3 of 3")
+        expect(page.locator(".sibling__earned").first).to_contain_text("−0.866 advantage")
+    assert [path for path in asked if "/groups/" in path] == ["/api/groups/g-000000"]
+    read = [path for path in asked if path.endswith("/events")]
+    assert len(read) <= 4 + 2 * 4, "siblings that stand still are not read again"
+
+
+def test_a_group_whose_run_vanishes_keeps_what_was_read_and_says_so(
+    watched: Watched, open_page: Opener
+) -> None:
+    with RecordedRun(watched.root / "going", group_size=2) as run:
+        TextEpisode("counting", {"turns": 3}, run=run).reset(seed=7)
+    page = open_page(f"{watched.serving.base_url}/group/g-000000?run=going", forgive=("404",))
+    expect(page.locator("#figures")).to_contain_text("1 of 1 over")
+    expect(page.locator("#state")).to_have_text("Over")
+    (watched.root / "going").rename(watched.root.parent / "gone")
+    expect(page.locator("#say")).to_contain_text("What is shown was read before.")
+    expect(page.locator(".sibling")).to_have_count(1)
 
 
 def test_a_run_is_watched_live_from_the_list_to_its_end(watched: Watched, open_page: Opener) -> None:

@@ -75,6 +75,25 @@ test("the feed of a run takes its own frames and asks anew after a gap", () => {
   assert.deepEqual([sockets.length, shown.over], [2, 2]);
 });
 
+test("where no socket gets through, a group is polled as it is told by itself, and a refusal is not taken for one", async () => {
+  const shown = [], timers = [];
+  const answers = [{ ok: false, json: async () => ({ title: "Busy", status: 503 }) }, { ok: true, json: async () => ({ group: "g-1", over: 1 }) }];
+  const feed = new WallFeed({
+    root: "http://x/", onPhase() {}, onTiles: (group) => shown.push(group),
+    what: { live: "live/groups/g-1", poll: "api/groups/g-1", frame: "group", field: "group", bare: true },
+    ports: { open: () => { const socket = { close() {} }; setImmediate(() => socket.onclose()); return socket; }, fetch: async () => answers.shift() ?? { ok: false, json: async () => ({}) }, random: () => 0, setTimer: (action) => timers.push(action) },
+  });
+  feed.open();
+  for (let round = 0; round < 12 && answers.length; round += 1) {
+    await new Promise((done) => setImmediate(done));
+    await new Promise((done) => setImmediate(done));
+    for (const action of timers.splice(0)) action();
+  }
+  await new Promise((done) => setImmediate(done));
+  feed.close();
+  assert.deepEqual(shown, [{ group: "g-1", over: 1 }]);
+});
+
 test("tokens are classed by probability and by entropy around them", () => {
   assert.deepEqual([0, Math.log(0.6), Math.log(0.01), null].map(sureness), [0, 1, 4, 5]);
   assert.deepEqual(entropies([-1, -2, null, -3], 3), [1.5, 1.5, 2.5, 3]);

@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from server.settings import Settings
 from spectator.cli import main
+from spectator.merge_patch import apply_patch
+from spectator.training.recorded_run import RecordedRun
+from spectator.training.text_episode import TextEpisode
 from tests.following.gated_run import gated_run
 from tests.rollouts.exported_run import play_run
 from tests.serving import Serving, serve, test_settings
@@ -216,6 +220,32 @@ def test_a_run_is_live_while_it_is_played_elsewhere(tmp_path: Path) -> None:
                     version, run = frame["version"], {**run, **frame["run"]}
         (entry,) = watching.client.get("/api/rollouts").json()["runs"]
         assert (entry["over"], entry["playing"]) == (8, 0)
+
+
+def test_a_group_is_told_whole_and_then_what_changes(watching: Serving, root: Path) -> None:
+    with RecordedRun(root / "forming", group_size=2, model="Tiny") as run:
+        siblings = [TextEpisode("counting", {"turns": 2}, run=run) for _ in range(2)]
+        for one in siblings:
+            one.reset(seed=7)
+    address = f"{watching.ws_url}/live/groups/g-000000?run=forming"
+    for _ in range(2):  # the second comes while the first is let go
+        with connect(address) as socket:
+            first = json.loads(socket.recv())
+            assert (first["frame"], first["group"]["run"], first["group"]["over"]) == ("group", "forming", 2)
+            assert set(first["group"]["heads"]) >= set(first["group"]["members"])
+            parent = next(iter(first["group"]["members"]))
+            body = {"episode_id": parent, "seq": 2, "captain_preset": "heuristic", "pace": "max"}
+            answer = watching.client.post("/custom/fork", json=body)
+            assert answer.status_code == 202, answer.text
+            fork, version, group = answer.json()["episode_id"], first["version"], first["group"]
+            while group["branches"].get(fork, {}).get("standing") != "over":
+                frame = json.loads(socket.recv(timeout=20))
+                if frame["frame"] == "group.changed":
+                    assert frame["version"] == version + 1
+                    version, group = frame["version"], apply_patch(group, frame["group"])
+    for wrong in ("g-none?run=forming", "g-none", "g-000000?run=none"):
+        with pytest.raises(InvalidStatus):
+            connect(f"{watching.ws_url}/live/groups/{wrong}")
 
 
 def test_a_run_that_vanishes_keeps_what_was_read_and_says_so(root: Path, tmp_path: Path) -> None:

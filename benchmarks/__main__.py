@@ -14,6 +14,7 @@ from benchmarks import (
     fanout,
     first_score,
     holding,
+    imported,
     journal,
     kills,
     kills_rollouts,
@@ -54,6 +55,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "watched_run": watched_run.measure,
     "watched_loop": watched_loop.measure,
     "long_record": long_record.measure,
+    "imported": imported.measure,
 }
 
 LONG: Final = {"abuse", "cluster", "corruption", "kills", "kills_rollouts", "openenv", "recovery", "soak"}

@@ -59,17 +59,27 @@ def usage_of(value: object, tokens_in: str, tokens_out: str) -> dict[str, int] |
 
 
 def integers(value: object) -> list[int] | None:
-    """Token ids; ``None`` where there are none, or something that is none."""
+    """Token ids; ``None`` where there are none, or something that is none.
+
+    >>> integers([0, 7]), integers([]), integers([1, -1]), integers([1, 2.0]), integers([2**63])
+    ([0, 7], None, None, None, None)
+    """
     if not isinstance(value, list) or not value:
         return None
-    whole = all(isinstance(one, int) and 0 <= one < 2**63 for one in value)
+    whole = set(map(type, value)) <= {int, bool} and 0 <= min(value) and max(value) < 2**63
     return value if whole else None
 
 
 def reals(value: object, length: int) -> list[float] | None:
-    """``length`` log probabilities; a missing one is not a number; ``None`` where there are not so many."""
+    """``length`` log probabilities; a missing one is not a number; ``None`` where there are not so many.
+
+    >>> reals([-0.5, -1.5], 2), reals([-0.5, None, 1, float("inf")], 4), reals([-0.5], 2)
+    ([-0.5, -1.5], [-0.5, nan, 1.0, nan], None)
+    """
     if not isinstance(value, list) or len(value) != length:
         return None
+    if set(map(type, value)) <= {float} and all(map(math.isfinite, value)):
+        return value  # as nearly all are: not looked at one by one
     return [math.nan if (known := number(one)) is None else known for one in value]
 
 

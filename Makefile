@@ -49,7 +49,7 @@ verifiers-venv: .venv-verifiers/.installed
 	.venv-verifiers/bin/python $(PIP) --editable '.[verifiers]'
 	touch $@
 
-training: $(VENV)/.test trl-venv verifiers-venv
+training: $(VENV)/.test openenv-venv trl-venv verifiers-venv
 	$(BIN)/python -m pytest $(wildcard tests/training/test_*.py) tests/training/grpo_with_trl.py \
 	  tests/training/watched_with_trl.py tests/training/eval_with_verifiers.py
 

@@ -159,6 +159,7 @@ def _node(parent: int | None, message: dict[str, str], rng: random.Random) -> di
 
 def _run(command: list[str], until: int | None = None) -> Ran:
     """Run a command to its end, or until it says that so many episodes are imported."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts beside itself ignores it
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None

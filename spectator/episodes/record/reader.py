@@ -240,6 +240,7 @@ class ViewReader:
             try:
                 if not await self.derives(summary.episode_id):
                     await self._past.complete(summary)
+                    logger.info("episode %s is gone through: it opens anywhere at once", summary.episode_id)
             except SpectatorError as error:
                 self._looked.pop(summary.episode_id, None)
                 logger.info("episode %s is looked through no further: %s", summary.episode_id, error)

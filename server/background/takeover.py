@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -16,15 +15,9 @@ from spectator.errors import EpisodeDamaged, JournalError
 from spectator.journal.base import EpisodeSummary, Journal
 from spectator.journal.stores.commands import Command, Commands
 from spectator.journal.stores.ownership import Ownership
+from spectator.journal.stores.signs import INTERVAL_S, SILENT_LOOKS, Signs
 
 logger = logging.getLogger(__name__)
-
-INTERVAL_S: Final = 2.0
-"""Seconds between two signs of life, and between two looks at those of others."""
-
-SILENT_LOOKS: Final = 5
-"""Looks in a row at the same sign of life after which a server counts as gone. Looks are counted and no clock
-is read, so time in which this process stood still, or the database could not be reached, does not count."""
 
 AT_ONCE: Final = 16
 """Most episodes that are taken over between two looks."""
@@ -59,9 +52,7 @@ class Takeover:
         self._claimed: set[str] = set()
         self._handing = 0
         self._handed_over: set[str] = set()
-        self._signs: dict[
-            str, tuple[int, int]
-        ] = {}  # by server, its last sign, and how often it was the same
+        self._signs = Signs()
 
     async def claim(self, episode_id: str) -> EpisodeSummary | None:
         """Take the lease of an episode, if there is room for it and nobody else holds one.
@@ -161,7 +152,8 @@ class Takeover:
         Raises:
             JournalError: The database cannot be reached now.
         """
-        for name in self._missing(await self._ownership.beat(self._room(), handing=self._is_handing())):
+        signs = await self._ownership.beat(self._room(), handing=self._is_handing())
+        for name in self._signs.missing(signs, SILENT_LOOKS):
             freed = await self._ownership.depose(name)
             self.deposed += 1
             told = "server %s is not heard of any more: %d episodes are free to be played on"
@@ -203,12 +195,3 @@ class Takeover:
             await self._commands.forget(stop.id)
         finally:
             await self._ownership.release(stop.episode_id)
-
-    def _missing(self, signs: Mapping[str, int]) -> list[str]:
-        """Count how often each server gave the same sign; those that did so too often."""
-        before = self._signs
-        self._signs = {
-            name: (sign, before[name][1] + 1 if name in before and before[name][0] == sign else 0)
-            for name, sign in signs.items()
-        }
-        return [name for name, (_, looks) in self._signs.items() if looks >= SILENT_LOOKS]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-import signal
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,13 +14,15 @@ import click
 from spectator.cli.environment import read_caps, read_key, read_worlds
 from spectator.cli.event_loop import run_busily
 from spectator.cli.options import parse_options, seconds_option
+from spectator.cli.rollouts_carrying import carry_out, conclude, exit_code
 from spectator.cli.rollouts_export import export_rollouts
+from spectator.cli.rollouts_joint import is_joint, journal_options, run_joint, worker
 from spectator.cli.rollouts_status import failures, status
 from spectator.cli.run_log import RunLog
 from spectator.cli.spending import spending_options
 
 if TYPE_CHECKING:
-    from spectator.rollouts.fleet import FleetReport, OnBegin, Underway
+    from spectator.rollouts.fleet import FleetReport, OnBegin
     from spectator.rollouts.handlers import EpisodeHandler, Experience
     from spectator.rollouts.handlers.experience import TallyFile
     from spectator.rollouts.request import RolloutRequest
@@ -40,6 +39,7 @@ def rollouts() -> None:
 rollouts.add_command(export_rollouts)
 rollouts.add_command(status)
 rollouts.add_command(failures)
+rollouts.add_command(worker)
 
 
 @rollouts.command()
@@ -129,12 +129,14 @@ rollouts.add_command(failures)
 @click.option(
     "--resume", is_flag=True, help="Go on with what is in the folder; so does the same command without it."
 )
+@journal_options
 @spending_options("the whole run")
 def run(**given: Any) -> None:
     """Play many episodes with a model, and record what a trainer needs.
 
     Everything is in the journal of the folder: killed or interrupted, the same command plays on from there.
     The first Ctrl-C lets what is being played come to its end; the second leaves it to be played on later.
+    With --journal and --run the run lies in that database instead, and spectator rollouts worker joins it.
 
     \b
     Exit code: 0 every episode came to a verdict, 1 some did not, 3 the run was halted, 130 interrupted, 143
@@ -149,21 +151,17 @@ def run(**given: Any) -> None:
 
     out: Path = given["out"]
     request = _request(given)
+    if is_joint(given["journal"], given["run_name"]):
+        return run_joint(request, given)
     if given["resume"]:
         read_request(out)
     key = read_key(request.model.api_key_env)
     whole = Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0)
     ledger = read_caps().ledger(SystemClock(), whole=whole)
     report, interrupted = run_busily(_carry_out(request, given, key, ledger))
-    _conclude(report, out)
-    if interrupted:
-        if report.over < report.total:
-            click.echo("interrupted; the same command plays the rest", err=True)
-        sys.exit(130)
-    if report.halted is not None:
-        click.echo(f"halted: {report.halted}; the same command plays on, once that is put right", err=True)
-        sys.exit(3)
-    sys.exit(0 if report.report.succeeded and report.over == report.total else 1)
+    conclude(report, str(out))
+    succeeded = report.report.succeeded and report.over == report.total
+    sys.exit(exit_code(report, interrupted, succeeded))
 
 
 def _request(given: Mapping[str, Any]) -> RolloutRequest:
@@ -218,43 +216,9 @@ async def _carry_out(
 ) -> tuple[FleetReport, bool]:
     from spectator.cli.rollouts_view import FleetView
 
-    view, interrupted = FleetView(request, given["env_wait_s"], given["model_wait_s"]), False
+    view = FleetView(request, given["env_wait_s"], given["model_wait_s"])
     log = RunLog(given["out"] / "rollouts.log")
-    task, code = asyncio.current_task(), 130
-    assert task is not None
-
-    def begin(underway: Underway) -> None:
-        log.begin()
-        view.begin(underway)
-
-    def terminate() -> None:
-        nonlocal code
-        code = 143
-        task.cancel()
-
-    def interrupt() -> None:
-        nonlocal interrupted
-        if interrupted:
-            task.cancel()
-        interrupted = True
-        view.drain()
-
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, interrupt)
-    loop.add_signal_handler(signal.SIGTERM, terminate)
-    try:
-        with view:
-            report = await _play(request, given, key, ledger, begin)
-    except asyncio.CancelledError:
-        click.echo("interrupted; what was under way is played on by the same command", err=True)
-        sys.exit(code)
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        loop.remove_signal_handler(signal.SIGTERM)
-        log.end()
-        if log.taken:
-            click.echo(f"{log.taken} warnings are in {log.baseFilename}", err=True)
-    return report, interrupted
+    return await carry_out(lambda begin: _play(request, given, key, ledger, begin), view, log)
 
 
 async def _play(
@@ -304,13 +268,3 @@ def _launcher(ray_address: str | None) -> Launcher:
     from spectator.rollouts.workers.ray_cluster import RayLauncher
 
     return RayLauncher(ray_address)
-
-
-def _conclude(report: FleetReport, out: Path) -> None:
-    failed = Counter(one.failure_class for one in report.report.last if one.failure_class is not None)
-    rewards = [one.total_reward for one in report.report.last if one.total_reward is not None]
-    now = "" if len(rewards) == report.over else f" of {len(rewards)} played now"
-    mean = f", mean reward {sum(rewards) / len(rewards):.4f}{now}" if rewards else ""
-    click.echo(f"{report.over} of {report.total} episodes are over{mean}; the record is in {out}")
-    for name, count in failed.most_common():
-        click.echo(f"  {count} without a verdict: {name}")

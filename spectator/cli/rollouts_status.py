@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
+from spectator.cli.rollouts_joint import FOLDER, journal_options, one_place, recorded_run
 from spectator.failures import FailureClass
 
 if TYPE_CHECKING:
     from spectator.rollouts.status import RunStatus
-
-FOLDER = click.Path(file_okay=False, path_type=Path)
 
 SHOWN: Final = 6
 """Episodes without an end that are shown."""
@@ -25,16 +24,18 @@ QUIET_S: Final = 60.0
 
 
 @click.command()
-@click.argument("folder", type=FOLDER)
-def status(folder: Path) -> None:
+@FOLDER
+@journal_options
+def status(folder: Path | None, journal: str | None, run_name: str | None) -> None:
     """Say how far a run is, by its record; safe while it runs.
 
     \b
     Exit code: 0 every episode came to a verdict, 1 all are over and some came to none, 3 some are still owed.
     \b
     Example: spectator rollouts status runs/first
+    Example: spectator rollouts status --journal postgresql://... --run first
     """
-    found = _read(folder)
+    found = _read(folder, journal, run_name)
     for line in _told(found):
         click.echo(line)
     if found.over < found.request.episodes:
@@ -43,18 +44,19 @@ def status(folder: Path) -> None:
 
 
 @click.command()
-@click.argument("folder", type=FOLDER)
+@FOLDER
+@journal_options
 @click.option(
     "--class", "wanted", type=click.Choice(get_args(FailureClass)), metavar="CLASS",
     help="Only this class of failure, such as env_infra.",
 )  # fmt: skip
-def failures(folder: Path, wanted: str | None) -> None:
+def failures(folder: Path | None, journal: str | None, run_name: str | None, wanted: str | None) -> None:
     """List the attempts that came to no verdict: class, what follows, episode, attempt, what happened.
 
     \b
     Example: spectator rollouts failures runs/first --class env_infra
     """
-    failed = [one for one in _read(folder).failed if wanted in (None, one.failure_class)]
+    failed = [one for one in _read(folder, journal, run_name).failed if wanted in (None, one.failure_class)]
     for one in failed:
         follows = "tried again" if one.again else "kept"
         summary = one.summary
@@ -66,12 +68,18 @@ def failures(folder: Path, wanted: str | None) -> None:
         click.echo("no attempt failed" if wanted is None else f"no attempt failed as {wanted}")
 
 
-def _read(folder: Path) -> RunStatus:
+def _read(folder: Path | None, journal: str | None, run_name: str | None) -> RunStatus:
     from spectator.cli.recordings import JOURNAL_FILE
     from spectator.clock import SystemClock
     from spectator.rollouts.folder import read_request
-    from spectator.rollouts.status import read_status
+    from spectator.rollouts.status import read_status, status_of
 
+    async def read_joint() -> RunStatus:
+        async with recorded_run(journal, run_name) as (request, opened):
+            return await status_of(request, opened, SystemClock().now(), run_name)
+
+    if (folder := one_place(folder, journal, run_name)) is None:
+        return asyncio.run(read_joint())
     read_request(folder)
     if not (folder / JOURNAL_FILE).exists():
         raise click.ClickException(f"nothing was played yet in {folder}")

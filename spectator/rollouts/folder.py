@@ -51,10 +51,7 @@ def _kept(folder: Path, path: Path, request: RolloutRequest, now_ms: int) -> int
         _write(path, request, now_ms)
         return now_ms
     kept, began_ms = read_request(folder)
-    then, now = kept.identity(), request.identity()
-    differing = [name for name in now if then.get(name) != now[name]]
-    if differing:
-        shown = "; ".join(f"{name} {then.get(name)!r}, now {now[name]!r}" for name in differing)
+    if shown := kept.differences(request):
         raise _wrong(f"{folder} holds another run ({shown}); choose another folder")
     longer = request.model_copy(update={"episodes": max(request.episodes, kept.episodes)})
     if longer != kept:

@@ -105,6 +105,13 @@ class RolloutRequest(BaseModel):
         told = self.model_dump(mode="json", exclude={"episodes": True, "attempts": True, "model": free})
         return {**told, "environment": EnvironmentAddress.read(self.environment).name}
 
+    def differences(self, other: RolloutRequest) -> str:
+        """Why ``other`` is another run, in words; empty where it is the same."""
+        then, now = self.identity(), other.identity()
+        return "; ".join(
+            f"{name} {then.get(name)!r}, now {now[name]!r}" for name in now if then.get(name) != now[name]
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutRun:
@@ -121,7 +128,9 @@ class RolloutRun:
     run: RunPlan
 
 
-def plan_rollouts(request: RolloutRequest, plain: World, seat: Preset, began_ms: int) -> RolloutRun:
+def plan_rollouts(
+    request: RolloutRequest, plain: World, seat: Preset, began_ms: int, run_id: str = "rollouts"
+) -> RolloutRun:
     """Check ``request`` against the world that it plays.
 
     Args:
@@ -129,6 +138,7 @@ def plan_rollouts(request: RolloutRequest, plain: World, seat: Preset, began_ms:
         plain: The world, as :meth:`~spectator.rollouts.addresses.EnvironmentAddress.world` finds it.
         seat: Who takes the agent's seat, under the name :data:`ACTOR`.
         began_ms: When the run began, Unix time in milliseconds.
+        run_id: Its name in the record.
 
     Raises:
         InvalidRequest: Names every wrong field.
@@ -158,4 +168,4 @@ def plan_rollouts(request: RolloutRequest, plain: World, seat: Preset, began_ms:
         task, member = divmod(number, request.group_size)
         seed = seeds[task % len(seeds)] if seeds else derive_seed(request.seed, "rollouts", task) % SEALED_BIT
         jobs.append(replace(one, seed=seed, group=f"g-{task:06d}", member=member))
-    return RolloutRun(request, world, RunPlan(jobs, began_ms, "rollouts", request.failure_policy))
+    return RolloutRun(request, world, RunPlan(jobs, began_ms, run_id, request.failure_policy))

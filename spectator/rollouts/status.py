@@ -11,6 +11,8 @@ from typing import Final
 
 from spectator.failures import FailureClass, failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeSummary, Journal
+from spectator.journal.stores.leases import Lease
+from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.exports.groups import GroupState
 from spectator.rollouts.folder import open_record
 from spectator.rollouts.request import RolloutRequest
@@ -126,11 +128,28 @@ async def read_status(folder: Path, now: datetime) -> RunStatus:
         JournalError: Its journal cannot be read.
     """
     async with open_record(folder) as (request, journal):
-        found = [summary async for summary in newest_first(journal)][::-1]
-        rewards, failed = await _verdicts(journal, request.failure_policy, found)
-        leases = [one for one in await journal.leases() if one.expires_ms > 1000 * now.timestamp()]
-        owners = {lease.episode_id: lease.owner for lease in leases}
-        unended = [await _unended(journal, one, now, owners) for one in found if one.reason is None]
+        return await status_of(request, journal, now)
+
+
+async def status_of(
+    request: RolloutRequest, journal: SqlJournal, now: datetime, run_id: str | None = None
+) -> RunStatus:
+    """How far a run is.
+
+    Args:
+        request: What it plays.
+        journal: Its record.
+        now: The wall clock, aware.
+        run_id: Its name there, where the journal holds other episodes too.
+
+    Raises:
+        JournalError: The journal cannot be read.
+    """
+    found = [summary async for summary in newest_first(journal, run_id)][::-1]
+    rewards, failed = await _verdicts(journal, request.failure_policy, found)
+    leases = [one for one in await journal.leases() if _is_held(one, now)]
+    owners = {lease.episode_id: lease.owner for lease in leases}
+    unended = [await _unended(journal, one, now, owners) for one in found if one.reason is None]
     again = {one.summary.episode_id for one in failed if one.again}
     over = [one for one in found if one.reason is not None and one.episode_id not in again]
     ended = [datetime.fromisoformat(one.ended_at) for one in over if one.ended_at is not None]
@@ -148,6 +167,11 @@ async def read_status(folder: Path, now: datetime) -> RunStatus:
         _rate(ended),
         min(times) if times else None,
     )
+
+
+def _is_held(lease: Lease, now: datetime) -> bool:
+    """Whether its owner was heard of in time; on a database server it would be gone if not."""
+    return lease.expires_ms == 0 or lease.expires_ms > 1000 * now.timestamp()
 
 
 async def _verdicts(

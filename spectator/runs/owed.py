@@ -44,16 +44,21 @@ class Progress:
     over: Mapping[int, str]
 
 
-async def progress(journal: Journal, run: RunPlan) -> Progress:
+async def progress(journal: Journal, run: RunPlan, *, run_id: str | None = None) -> Progress:
     """What is owed of ``run``, and what is over, by the ids of the episodes in ``journal``.
 
     An episode without an end is owed, to be played on. One that failed is owed once more where the run's
     policy says so.
 
+    Args:
+        journal: Where the episodes are.
+        run: The run.
+        run_id: Look only at the episodes of this run, where the journal holds others too.
+
     Raises:
         JournalError: The journal cannot be read.
     """
-    index = {summary.episode_id: summary async for summary in newest_first(journal)}
+    index = {summary.episode_id: summary async for summary in newest_first(journal, run_id)}
     owed: list[Attempt] = []
     over: dict[int, str] = {}
     for number in range(len(run.jobs)):
@@ -72,14 +77,14 @@ def next_attempt(run: RunPlan, attempt: Attempt) -> Attempt:
     return Attempt(attempt.number, number, episode_id)
 
 
-async def newest_first(journal: Journal) -> AsyncIterator[EpisodeSummary]:
-    """Every line of the index, a page at a time.
+async def newest_first(journal: Journal, run_id: str | None = None) -> AsyncIterator[EpisodeSummary]:
+    """Every line of the index, or of one run, a page at a time.
 
     Raises:
         JournalError: The journal cannot be read.
     """
     before = None
-    while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
+    while page := await journal.episodes(EpisodeFilter(run_id=run_id, before=before, limit=PAGE)):
         for summary in page:
             yield summary
         before = page[-1].episode_id

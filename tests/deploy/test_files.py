@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from server.settings import Settings
+from spectator.cli import main as command_line
 from tests.openenv.dockerfile import read
 from tests.serving import ROOT, Serving, serve, test_settings
 
@@ -217,3 +219,21 @@ def test_a_pod_outlives_its_server_s_leaving() -> None:
     pause = int(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
     grace = Settings.from_environ({}).shutdown_grace_s
     assert pod["terminationGracePeriodSeconds"] >= pause + 2 * grace + 10
+
+
+def test_the_job_of_workers_is_a_command_that_there_is_and_keeps_no_secret() -> None:
+    """Its command is taken by the command line, which then asks for the database that there is not."""
+    job = load(MANIFESTS / "rollouts-job.yaml")["spec"]
+    assert job["completionMode"] == "Indexed"
+    assert job["completions"] == job["parallelism"]
+    (container,) = job["template"]["spec"]["containers"]
+    program, *arguments = container["command"]
+    assert program == "spectator"
+    url = "postgresql://u:p@127.0.0.1:1/db"
+    told = CliRunner().invoke(command_line, arguments, env={"SPECTATOR_JOURNAL_URL": url})
+    assert (told.exit_code, "127.0.0.1:1/db cannot be opened" in told.output) == (1, True), told.output
+    deployment = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    there = {one["name"]: one for one in deployment["env"]}
+    for one in container["env"]:
+        assert "secretKeyRef" in one["valueFrom"]
+        assert one["name"] not in there or one == there[one["name"]]

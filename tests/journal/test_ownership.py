@@ -10,13 +10,18 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from spectator.errors import JournalUnavailable, LeaseLost
+from spectator.events import RecordedEvent, record
 from spectator.journal.chain import Chain
+from spectator.journal.stores.fleet_runs import FleetRow, FleetRuns
 from spectator.journal.stores.ownership import Ownership
+from spectator.journal.stores.retention import Keep
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.records import ended, run, said, seqs, started
 from tests.postgres import Cluster
@@ -301,6 +306,59 @@ def test_clients_at_once_are_given_all_the_room_and_no_more(url: str) -> None:
         claimed = await asyncio.gather(*(one.claim_room() for one in (mine, second) * 4))
         assert sum(claimed) == 3
         for journal, _ in servers:
+            await journal.aclose()
+
+    run(scenario())
+
+
+def of_fleet(episode_id: str) -> RecordedEvent:
+    """The start of an episode of a run called ``first``."""
+    event = started(episode_id).event
+    return record(replace(event, data={**event.data, "run_id": "first"}))
+
+
+def test_a_fleet_s_episodes_are_claimed_once_in_their_order_and_by_no_server(url: str) -> None:
+    async def scenario() -> None:
+        (one, mine), (two, other) = await opened(url), await opened(url)
+        await FleetRuns(one).begin(FleetRow("first", "{}", 1))
+        owed = [f"ep-{number}" for number in range(6)]
+        assert await mine.claim_owed(owed, 2) == {"ep-0": False, "ep-1": False}
+        assert await other.claim_owed(owed, 3) == {"ep-2": False, "ep-3": False, "ep-4": False}
+        assert await mine.claim_owed(owed[2:], 9) == {"ep-5": False}
+        assert await other.claim_owed(owed, 9) == dict.fromkeys(["ep-2", "ep-3", "ep-4"], False), (
+            "it has them"
+        )
+        await one.append([of_fleet("ep-0"), said("ep-0", 2)])
+        await one.append([of_fleet("ep-1"), ended("ep-1", 2)])
+        assert await other.depose(mine.name) == ["ep-0", "ep-5"]
+        with pytest.raises(LeaseLost):
+            await one.append([said("ep-0", 3)])
+        assert await other.left_alone(9) == [], "no server plays on what a fleet owes"
+        assert not await other.claim("ep-0")
+        assert await other.claim_owed(owed, 9) == dict.fromkeys(owed[2:], False) | {"ep-0": True}
+        await two.append([said("ep-0", 3), ended("ep-0", 4)])
+        keep, later = Keep(episodes=1), datetime(2027, 1, 1, tzinfo=UTC)
+        assert await two.surplus(keep, later) == [], "what is removed would be played again"
+        assert await one.held_elsewhere() == []
+        await one.aclose()
+        await two.aclose()
+
+    run(scenario())
+
+
+def test_who_claims_at_once_gets_what_nobody_else_got(url: str) -> None:
+    async def scenario() -> None:
+        journals = [await opened(url) for _ in range(4)]
+        owed = [f"ep-{number:02}" for number in range(40)]
+        claims = [claimer.claim_owed(owed, 5) for _, claimer in journals for _ in range(2)]
+        taken = await asyncio.gather(*claims)
+        by_owner = [{**taken[place], **taken[place + 1]} for place in range(0, 8, 2)]
+        names = [one for part in by_owner for one in part]
+        assert len(names) == len(set(names)) > 0
+        held = {lease.episode_id: lease.owner for lease in await journals[0][0].leases()}
+        for part, (_, claimer) in zip(by_owner, journals, strict=True):
+            assert {held[one] for one in part} <= {claimer.name}
+        for journal, _ in journals:
             await journal.aclose()
 
     run(scenario())

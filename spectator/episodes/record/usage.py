@@ -21,19 +21,20 @@ LOOK_BACK: Final = timedelta(days=2)
 PAGE: Final = 200
 
 
-async def spent_on(journal: Journal, day: date | None) -> Spent:
+async def spent_on(journal: Journal, day: date | None, *, run_id: str | None = None) -> Spent:
     """What all recorded episodes spent; reads every event of those that asked a model.
 
     Args:
         journal: Where they are.
         day: Count only what was spent on this day, UTC; ``None`` counts all.
+        run_id: Count only episodes of this run.
 
     Raises:
         JournalError: The index cannot be read; an episode that cannot is logged and left out.
     """
     earliest = None if day is None else datetime.combine(day, datetime.min.time(), UTC) - LOOK_BACK
     spent, before = Spent(), None
-    while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
+    while page := await journal.episodes(EpisodeFilter(run_id=run_id, before=before, limit=PAGE)):
         for summary in page:
             before = summary.episode_id
             if earliest is not None and summary.started_at < timestamp(earliest):

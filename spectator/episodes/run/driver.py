@@ -179,6 +179,9 @@ class Driver:
                 await self._recorded([(self._turn, [core_fact(ended)])], attachments)
         except EpisodeOver:  # cancelled while the end was being told
             return ended
+        except LeaseLost as error:
+            logger.warning("episode %s is left: %s", self._episode_id, error)
+            return ended
         except SpectatorError:
             logger.exception("episode %s: the end (%s) could not be recorded", self._episode_id, ended.reason)
         logger.info(

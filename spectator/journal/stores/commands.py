@@ -24,6 +24,7 @@ from sqlalchemy import (
     text,
 )
 
+from spectator.journal.stores.fleet_runs import NOT_OF_A_FLEET
 from spectator.journal.stores.leases import Transacting
 
 if TYPE_CHECKING:
@@ -83,14 +84,14 @@ _OUTCOME: Final = text(
 )
 _PLAYER: Final = text(
     "SELECT owner FROM episodes LEFT JOIN leases ON leases.episode_id = episodes.episode_id "
-    "WHERE episodes.episode_id = :episode AND ended_at IS NULL"
+    f"WHERE episodes.episode_id = :episode AND ended_at IS NULL AND {NOT_OF_A_FLEET}"
 )
 _WITHDRAW: Final = text("DELETE FROM commands WHERE id = :id AND taken_by IS NULL AND answer IS NULL")
 _FORGET: Final = text("DELETE FROM commands WHERE id = :id")
 _STOPS: Final = text(
     "SELECT DISTINCT ON (number) id, commands.episode_id, name, body FROM commands "
     "JOIN episodes ON episodes.episode_id = commands.episode_id AND ended_at IS NULL "
-    "WHERE name = :stop AND answer IS NULL "
+    f"WHERE name = :stop AND answer IS NULL AND {NOT_OF_A_FLEET} "
     "AND NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = commands.episode_id) "
     "ORDER BY number LIMIT :limit"
 )

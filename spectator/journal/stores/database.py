@@ -29,13 +29,14 @@ from spectator.errors import ConfigurationError, JournalDamaged, JournalError, S
 from spectator.journal.base import Synchronous
 from spectator.journal.stores import postgres
 from spectator.journal.stores.commands import command_tables
+from spectator.journal.stores.fleet_runs import fleet_tables
 from spectator.journal.stores.leases import lease_tables
 from spectator.journal.stores.migrations import OLD_VIEWS, migrate
 from spectator.journal.stores.ownership import Fences, owner_tables
 from spectator.journal.stores.reservations import reservation_tables
 from spectator.journal.stores.schema import COMMITTED, SCHEMA_VERSION, metadata, schema
 
-SHARING: Final = (owner_tables, command_tables, reservation_tables)
+SHARING: Final = (owner_tables, command_tables, reservation_tables, fleet_tables)
 """Tables by which several processes share a journal on a database server."""
 
 DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")

@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, delete, select, text
 
+from spectator.journal.stores.fleet_runs import NOT_OF_A_FLEET, not_of_a_fleet
 from spectator.journal.stores.leases import NotHeld, Transacting, leases, let_go, not_held
 from spectator.journal.stores.schema import episodes
 
@@ -44,7 +45,7 @@ _ONE_BY_ONE: Final = select(rooms.c.name).order_by(rooms.c.name).with_for_update
 _CLAIM_ROOM: Final = text(
     "UPDATE rooms SET handing = handing + 1 WHERE name = :name "
     "AND (SELECT coalesce(sum(free), 0) FROM rooms JOIN owners USING (name) WHERE name <> :name) > ("
-    "SELECT count(*) FROM episodes WHERE ended_at IS NULL "
+    f"SELECT count(*) FROM episodes WHERE ended_at IS NULL AND {NOT_OF_A_FLEET} "
     "AND NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = episodes.episode_id)"
     ") + (SELECT sum(handing) FROM rooms)"
 )
@@ -59,6 +60,18 @@ _TAKE: Final = text(
     "ON CONFLICT (episode_id) DO UPDATE SET owner = excluded.owner WHERE leases.owner = excluded.owner "
     "RETURNING fence"
 )
+
+_TAKE_OWED: Final = text(
+    "INSERT INTO leases (episode_id, owner, expires_ms) SELECT owed.id, :owner, 0 "
+    "FROM unnest(CAST(:ids AS text[])) WITH ORDINALITY AS owed (id, place) "
+    "WHERE NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = owed.id AND leases.owner <> :owner) "
+    "AND NOT EXISTS (SELECT FROM episodes WHERE episodes.episode_id = owed.id AND ended_at IS NOT NULL) "
+    "ORDER BY place LIMIT :most "
+    "ON CONFLICT (episode_id) DO UPDATE SET owner = excluded.owner WHERE leases.owner = excluded.owner "
+    "RETURNING episode_id, fence"
+)
+_BEGUN: Final = text("SELECT episode_id, ended_at FROM episodes WHERE episode_id = ANY(CAST(:ids AS text[]))")
+_OF_A_FLEET: Final = text(f"SELECT 1 FROM episodes WHERE episode_id = :episode AND NOT ({NOT_OF_A_FLEET})")
 
 
 class Fences:
@@ -88,6 +101,21 @@ class Fences:
         """Take a lease before anything is recorded; see :meth:`take`."""
         self._numbers[episode_id] = self.take(connection, episode_id)
         self._claimed.add(episode_id)
+
+    def claim_owed(self, connection: Connection, episode_ids: Sequence[str], limit: int) -> dict[str, bool]:
+        """Take the leases of the first ``limit`` episodes that are free; see :meth:`Ownership.claim_owed`."""
+        self.register(connection)
+        wanted = {"ids": list(episode_ids), "owner": self.name, "most": limit}
+        taken = {row.episode_id: row.fence for row in connection.execute(_TAKE_OWED, wanted)}
+        if not taken:
+            return {}
+        found = connection.execute(_BEGUN, {"ids": list(taken)}).all()  # whoever ended one before is done now
+        for episode_id in [row.episode_id for row in found if row.ended_at is not None]:
+            let_go(connection, taken.pop(episode_id))
+        self._numbers |= taken
+        self._claimed.update(taken)
+        begun = {row.episode_id for row in found}
+        return {one: one in begun for one in episode_ids if one in taken}
 
     def release(self, connection: Connection, episode_id: str) -> None:
         """Give a lease back."""
@@ -271,6 +299,8 @@ class Ownership:
     async def left_alone(self, limit: int) -> list[str]:
         """Episodes without an end of which nobody holds a lease, the newest first, at most ``limit``.
 
+        Those of fleets are not among them.
+
         Raises:
             JournalError: The database cannot be read now.
         """
@@ -280,13 +310,16 @@ class Ownership:
     async def claim(self, episode_id: str) -> bool:
         """Take the lease of an episode, or have it already; whether this process may record it now.
 
-        One that was held here before, and was lost, is taken anew.
+        That of a fleet's episode is never taken so: see :meth:`claim_owed`. One that was held here before,
+        and was lost, is taken anew.
 
         Raises:
             JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> bool:
+            if connection.execute(_OF_A_FLEET, {"episode": episode_id}).first() is not None:
+                return False
             try:
                 self._fences.claim(connection, episode_id)
             except NotHeld:
@@ -294,6 +327,27 @@ class Ownership:
             return True
 
         claimed: bool = await self._journal.transact(work)
+        return claimed
+
+    async def claim_owed(self, episode_ids: Sequence[str], limit: int) -> Mapping[str, bool]:
+        """Take the leases of the first ``limit`` of a fleet's episodes that are free and have not ended.
+
+        Args:
+            episode_ids: Those that are owed, in the order in which they are wanted; this process records none
+                of them now.
+            limit: At most so many.
+
+        Returns:
+            Those that were taken, each with whether something is recorded of it already.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> dict[str, bool]:
+            return self._fences.claim_owed(connection, episode_ids, limit)
+
+        claimed: dict[str, bool] = await self._journal.transact(work)
         return claimed
 
     async def release(self, episode_id: str) -> None:
@@ -325,9 +379,9 @@ def depose(connection: Connection, name: str) -> list[str]:
 
 
 def left_alone(connection: Connection, limit: int) -> list[str]:
-    """Episodes without an end of which nobody holds a lease, the newest first."""
+    """Episodes without an end of which nobody holds a lease, the newest first; none of a fleet's."""
     held = select(leases.c.episode_id)
     wanted = select(episodes.c.episode_id).where(
-        episodes.c.ended_at.is_(None), episodes.c.episode_id.not_in(held)
+        episodes.c.ended_at.is_(None), episodes.c.episode_id.not_in(held), not_of_a_fleet()
     )
     return list(connection.scalars(wanted.order_by(episodes.c.episode_id.desc()).limit(limit)))

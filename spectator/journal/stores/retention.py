@@ -9,13 +9,15 @@ from functools import reduce
 from operator import add
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Integer, Table, delete, func, insert, select
+from sqlalchemy import Column, Connection, Integer, Table, delete, func, insert, inspect, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.functions import GenericFunction
 
 from spectator.clock import timestamp
 from spectator.journal.stores.database import run_to_its_end
+from spectator.journal.stores.fleet_runs import fleet_runs, not_of_a_fleet
 from spectator.journal.stores.leases import leases
 from spectator.journal.stores.schema import calls, checkpoints, episodes, events, messages, removals, truths
 
@@ -165,7 +167,9 @@ def surplus(connection: Connection, keep: Keep, now: datetime) -> list[Surplus]:
 def _surplus(connection: Connection, keep: Keep, now: datetime) -> Iterator[Surplus]:
     if keep == Keep():
         return
-    over = episodes.c.ended_at.is_not(None)
+    over: ColumnElement[bool] = episodes.c.ended_at.is_not(None)
+    if _is_server(connection) and inspect(connection).has_table(fleet_runs.name):
+        over = over & not_of_a_fleet()  # which would play again what is gone
     too_many = (
         connection.scalar(select(func.count()).select_from(episodes).where(over)) or 0
     ) - keep.episodes

@@ -190,6 +190,14 @@ class SqlJournal:
         """
         return await self._writing().run(work)
 
+    async def look(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Read what is no part of the record, such as the runs of fleets.
+
+        Raises:
+            JournalError: It cannot be read.
+        """
+        return await self._query(work)
+
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
     ) -> list[RecordedEvent]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, func, or_, select
 
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
+from spectator.journal.stores.fleet_runs import not_of_a_fleet
 from spectator.journal.stores.leases import leases
 from spectator.journal.stores.schema import episodes, events
 
@@ -73,9 +74,14 @@ def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSumm
 
 
 def held_by_others(connection: Connection, owner: str) -> list[EpisodeSummary]:
-    """Summaries of the episodes without an end of which others than ``owner`` hold leases, oldest first."""
+    """Summaries of the episodes without an end of which others than ``owner`` hold leases, oldest first.
+
+    Those of fleets are left out: they are shown with their run.
+    """
     held = select(leases.c.episode_id).where(leases.c.owner != owner)
-    wanted = _SUMMARIES.where(episodes.c.ended_at.is_(None), episodes.c.episode_id.in_(held))
+    wanted = _SUMMARIES.where(
+        episodes.c.ended_at.is_(None), episodes.c.episode_id.in_(held), not_of_a_fleet()
+    )
     rows = connection.execute(wanted.order_by(episodes.c.episode_id)).mappings()
     return [_summary(row) for row in rows]
 

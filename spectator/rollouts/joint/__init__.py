@@ -1,0 +1,1 @@
+"""Runs in a journal on a database server, which any number of processes on any machines play together."""

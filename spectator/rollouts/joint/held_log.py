@@ -1,0 +1,101 @@
+"""The journal of a run as those who play it reach it: under leases, and patient with the database."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from spectator.clock import Clock
+from spectator.errors import JournalError, JournalUnavailable, LeaseLost
+from spectator.events import RecordedEvent
+from spectator.journal.attachments import Attachments, RecordedCall
+from spectator.journal.stores.sqlite import SqlJournal
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 60.0
+"""Seconds that the database may be away before whoever plays gives up. Meanwhile all stand still."""
+
+FIRST_PAUSE_S: Final = 0.25
+LONGEST_PAUSE_S: Final = 2.0
+"""Between two attempts; each pause is twice the one before."""
+
+_Result = TypeVar("_Result")
+
+
+class HeldLog:
+    """Records the episodes that this process holds leases of; see :class:`spectator.journal.base.EpisodeLog`.
+
+    Args:
+        journal: On a database server.
+        clock: Measures and waits.
+        patience_s: See :data:`PATIENCE_S`.
+    """
+
+    def __init__(self, journal: SqlJournal, clock: Clock, patience_s: float = PATIENCE_S) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._patience_s = patience_s
+        self._given_up: str | None = None
+        self.held: set[str] = set()
+        """Episodes that this process has a lease of."""
+        self.lost: set[str] = set()
+        """Those of which it had one that was taken away."""
+
+    async def append(
+        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
+    ) -> None:
+        """Record events of an episode that is held."""
+        if not events:
+            return
+        episode_id = events[0].episode_id
+        if episode_id not in self.held:
+            raise LeaseLost(f"there is no lease of {episode_id} here: it is played elsewhere")
+        try:
+            await self.patiently(lambda: self._journal.append(events, attachments=attachments))
+        except LeaseLost:
+            self.lose(episode_id)
+            raise
+        if events[-1].type == "episode.ended":
+            self.held.discard(episode_id)
+
+    async def read(
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
+    ) -> list[RecordedEvent]:
+        """Events of an episode with ``seq > after_seq``, in order."""
+        return await self.patiently(
+            lambda: self._journal.read(episode_id, after_seq=after_seq, limit=limit, checked=checked)
+        )
+
+    def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
+        """Its calls to models, in order."""
+        return self._journal.calls(episode_id)
+
+    def lose(self, episode_id: str) -> None:
+        """Note that the lease of an episode was taken away."""
+        self.held.discard(episode_id)
+        self.lost.add(episode_id)
+
+    async def patiently(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Do ``work``, however often it takes within limits.
+
+        Raises:
+            JournalError: It could not be done.
+        """
+        pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
+        while True:
+            try:
+                return await work()
+            except JournalError as error:
+                stood_s = self._clock.monotonic() - began
+                if type(error) not in (JournalError, JournalUnavailable):
+                    raise
+                if self._given_up is None and stood_s >= self._patience_s:
+                    self._given_up = f"{error}; given up after {stood_s:.0f} s"
+                if self._given_up is not None:
+                    raise JournalUnavailable(self._given_up) from error
+                if stood_s < pause_s:
+                    logger.warning("the database is waited for: %s", error)
+            await self._clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -1,0 +1,170 @@
+"""What a run in a database plays and how, as it is kept there for whoever joins it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from spectator import __version__
+from spectator.errors import FieldError, InvalidRequest
+from spectator.following.run_folder import RUN_NAME
+from spectator.journal.stores.fleet_runs import FleetRow, FleetRuns, rows
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.policies.spending import Caps
+from spectator.rollouts.deadlines import Deadlines
+from spectator.rollouts.request import FORMAT, RolloutRequest, RolloutRun
+
+MOST_RUNS: Final = 20
+"""Runs that a sentence names."""
+
+
+class FleetPlan(BaseModel):
+    """What a run plays and how: all that a worker is told, but for the endpoint's key.
+
+    ``environment_version`` and ``pack_version`` are those of whoever began it: with others the same seeds
+    would be other episodes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    request: RolloutRequest
+    deadlines: dict[str, float] = {}
+    stepper: Literal["inline", "thread"] = "inline"
+    max_tokens: int = 0
+    max_cost: float = 0.0
+    environment_version: str = ""
+    pack_version: str = ""
+    spectator_version: str = __version__
+
+    @classmethod
+    def of(
+        cls, request: RolloutRequest, *, deadlines: Deadlines | None = None, stepper: str = "inline",
+        whole: Caps | None = None,
+    ) -> FleetPlan:  # fmt: skip
+        """The plan of a run that is about to begin.
+
+        Args:
+            request: What it plays.
+            deadlines: How long anything may take.
+            stepper: Where worlds of the catalogue run.
+            whole: What asking the model may take in all.
+        """
+        caps = whole or Caps()
+        told: dict[str, Any] = {"deadlines": asdict(deadlines or Deadlines()), "stepper": stepper}
+        told |= {"request": request, "max_tokens": caps.tokens, "max_cost": caps.cost}
+        return cls.model_validate(told)
+
+    @property
+    def limits(self) -> Deadlines:
+        """How long anything may take."""
+        return Deadlines(**self.deadlines)
+
+    @property
+    def whole(self) -> Caps:
+        """What asking the model may take in all, whoever asks."""
+        return Caps(self.max_tokens, self.max_cost)
+
+    def of_world(self, planned: RolloutRun) -> FleetPlan:
+        """The same, with the versions of what is played."""
+        job = planned.run.jobs[0]
+        return self.model_copy(update={"environment_version": job.version, "pack_version": job.pack_version})
+
+    def need_same_world(self, name: str, planned: RolloutRun) -> None:
+        """Make sure that what is here is what the run was begun with.
+
+        Raises:
+            InvalidRequest: It is of another version.
+        """
+        job = planned.run.jobs[0]
+        for what, then, now in (
+            (job.environment, self.environment_version, job.version),
+            (f"pack {job.pack}", self.pack_version, job.pack_version),
+        ):
+            if then != now:
+                raise wrong(f"run {name} was begun with {what} of version {then}, and here it is {now}")
+
+
+async def keep_plan(journal: SqlJournal, name: str, plan: FleetPlan, now_ms: int) -> FleetRow:
+    """Keep what the run called ``name`` plays, or check that it is still the same.
+
+    Args:
+        journal: Where it is kept.
+        name: The run.
+        plan: What it plays; more episodes, another endpoint or other caps hold for who joins from now on.
+        now_ms: Unix time in milliseconds.
+
+    Raises:
+        InvalidRequest: The name fits no address, or is that of another run, or of one of another version.
+        JournalError: The database cannot be written.
+    """
+    need_name(name)
+    runs = FleetRuns(journal)
+    row = await runs.begin(FleetRow(name, plan.model_dump_json(), now_ms))
+    kept = read_plan(row)
+    if shown := kept.request.differences(plan.request):
+        raise wrong(f"{name} is another run ({shown}); choose another name")
+    most = max(plan.request.episodes, kept.request.episodes)
+    longer = plan.model_copy(update={"request": plan.request.model_copy(update={"episodes": most})})
+    versions = {"environment_version": kept.environment_version, "pack_version": kept.pack_version}
+    longer = longer.model_copy(update=versions)
+    if longer != kept:
+        await runs.change(name, longer.model_dump_json())
+    return FleetRow(name, longer.model_dump_json(), row.began_ms)
+
+
+async def find_rows(journal: SqlJournal, name: str | None = None) -> list[FleetRow]:
+    """The runs in a journal, or the one of this name, those that began first first.
+
+    Raises:
+        InvalidRequest: There is none; says which there are.
+        JournalError: The database cannot be read.
+    """
+    found = await journal.look(lambda connection: rows(connection, name))
+    if found:
+        return found
+    others = [] if name is None else await journal.look(rows)
+    if not others:
+        raise wrong("no run of rollouts was begun in this database")
+    names = [one.name for one in others[-MOST_RUNS:]]
+    raise wrong(f"there is no run {name!r} in this database; there are {', '.join(names)}")
+
+
+def read_plan(row: FleetRow) -> FleetPlan:
+    """What a run plays.
+
+    Raises:
+        InvalidRequest: It is of another version, or not described at all.
+    """
+    try:
+        kept: Any = json.loads(row.plan)
+        version = kept["request"].get("format")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise wrong(f"what is kept of {row.name} does not describe a run of rollouts") from error
+    if version != FORMAT:
+        raise wrong(f"run {row.name} is of version {version!r}; this program reads {FORMAT}")
+    try:
+        return FleetPlan.model_validate(kept)
+    except ValidationError as error:
+        by = kept.get("spectator_version")
+        raise wrong(
+            f"run {row.name} was begun by Spectator {by}, whose plan Spectator {__version__} does not read: "
+            f"{error.errors()[0]['loc'][-1]}"
+        ) from error
+
+
+def need_name(name: str) -> None:
+    """Make sure that a run's name fits an address.
+
+    Raises:
+        InvalidRequest: It does not.
+    """
+    if not RUN_NAME.fullmatch(name):
+        raise wrong(f"{name[:64]!r} is no name for a run: letters, digits, '.', '_' and '-', 64 at most")
+
+
+def wrong(rule: str) -> InvalidRequest:
+    """The error of a run that cannot be had."""
+    return InvalidRequest([FieldError("run", rule)])

@@ -1,0 +1,127 @@
+"""Runs in a database of the tests' own: begun here, played here or by processes that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from spectator.catalog import load_world
+from spectator.clock import SystemClock
+from spectator.journal.base import EpisodeFilter, EpisodeSummary
+from spectator.journal.stores.fleet_runs import FleetRow
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.rollouts.deadlines import Deadlines
+from spectator.rollouts.fleet import FleetReport
+from spectator.rollouts.joint.plan import FleetPlan, find_rows
+from spectator.rollouts.joint.working import Here, begin_run, play_run
+from spectator.rollouts.request import RolloutRequest
+
+NAME = "first"
+
+INTERVAL_S = 0.3
+"""Seconds between two signs of life: others are missed after 1.5 s and not after 10."""
+
+Result = TypeVar("Result")
+
+WORKER = """
+import asyncio, logging, sys
+from tests.rollouts.joint.joint_runs import play
+logging.basicConfig(level=logging.WARNING)
+report = asyncio.run(play(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+print(report.over, report.total, report.halted, flush=True)
+sys.exit(0 if report.over == report.total else 3)
+"""
+
+
+async def at(
+    url: str, work: Callable[[Here], Awaitable[Result]], concurrency: int = 4, **changes: Any
+) -> Result:
+    """Do ``work`` with a journal that is open meanwhile."""
+    journal = await SqlJournal.open(url)
+    try:
+        settings = {"interval_s": INTERVAL_S, **changes}
+        return await work(Here(journal, concurrency, SystemClock(), load_world, random.Random(1), **settings))
+    finally:
+        await journal.aclose()
+
+
+def begin(url: str, asked: RolloutRequest, name: str = NAME, **more: Any) -> FleetRow:
+    """Begin a run; nothing is played."""
+    plan = FleetPlan.of(asked, deadlines=Deadlines(startup_jitter_s=0.0), **more)
+    return asyncio.run(at(url, lambda here: begin_run(name, plan, here)))
+
+
+async def play(url: str, name: str = NAME, concurrency: int = 4, **changes: Any) -> FleetReport:
+    """Play what is owed of a run."""
+
+    async def work(here: Here) -> FleetReport:
+        (row,) = await find_rows(here.journal, name)
+        return await play_run(row, here)
+
+    return await at(url, work, concurrency, **changes)
+
+
+def worker(url: str, concurrency: int = 6, name: str = NAME) -> subprocess.Popen[str]:
+    """A process that plays a run."""
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER, url, name, str(concurrency)],
+        cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def summaries(url: str, name: str | None = NAME) -> list[EpisodeSummary]:
+    """The episodes of a run."""
+
+    async def read() -> list[EpisodeSummary]:
+        journal = await SqlJournal.open(url, writable=False)
+        try:
+            return await journal.episodes(EpisodeFilter(run_id=name, limit=1000))
+        finally:
+            await journal.aclose()
+
+    return asyncio.run(read())
+
+
+OF_THE_PROCESS = ("episode.recovered",)
+"""What says that another process played on, and nothing of what was played."""
+
+TIMES = ("at", "latency_s", "duration_s", "exchanges")
+
+
+def digests(url: str, name: str = NAME) -> dict[str, str]:
+    """By group and member's seed, a digest of all that was played, but for times and who played."""
+
+    async def read() -> dict[str, str]:
+        journal = await SqlJournal.open(url, writable=False)
+        found: dict[str, list[str]] = {}
+        try:
+            for summary in await journal.episodes(EpisodeFilter(run_id=name, limit=1000)):
+                told = hashlib.sha256()
+                for one in await journal.read(summary.episode_id):
+                    if one.type not in OF_THE_PROCESS:
+                        told.update(_played(one.event.type, one.event.turn, one.event.data))
+                calls = [call async for call in journal.calls(summary.episode_id)]
+                told.update(repr([(call.call.messages, call.call.reply) for call in calls]).encode())
+                found.setdefault(str(summary.group_id), []).append(told.hexdigest())
+        finally:
+            await journal.aclose()
+        return {group: " ".join(sorted(of_group)) for group, of_group in found.items()}
+
+    return asyncio.run(read())
+
+
+def _played(kind: str, turn: int, data: Any) -> bytes:
+    return json.dumps([kind, turn, _untimed(data)], sort_keys=True).encode()
+
+
+def _untimed(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _untimed(value) for name, value in data.items() if name not in TIMES}
+    return [_untimed(one) for one in data] if isinstance(data, list) else data

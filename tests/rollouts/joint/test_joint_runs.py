@@ -1,0 +1,309 @@
+"""Runs in a database: processes that share nothing else play them, and the outcome is an unbroken run's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spectator.errors import ConfigurationError, InvalidRequest, JournalError
+from spectator.journal.stores.fleet_runs import FleetRow
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.policies.spending import Caps
+from spectator.rollouts.joint.plan import find_rows, read_plan
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint
+from tests.llm.fake_server import FakeModelServer, Mode
+from tests.postgres import Cluster
+from tests.rollouts.joint.joint_runs import begin, digests, play, summaries, worker
+from tests.rollouts.test_fleet import TURNS, request
+
+EPISODES = 48
+
+
+@pytest.fixture
+def url(postgres: Cluster) -> str:
+    return postgres.url(postgres.make())
+
+
+@pytest.fixture
+def whole(postgres: Cluster) -> str:
+    """A second database, for what an unbroken run comes to."""
+    return postgres.url(postgres.make())
+
+
+def until(what: str, true: Callable[[], bool], limit_s: float = 60.0) -> None:
+    limit = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < limit, f"{what} did not come to pass"
+        time.sleep(0.01)
+
+
+def held(postgres: Cluster, url: str) -> list[tuple[str, str]]:
+    database = url.split("?")[0].rpartition("/")[2]
+    return [tuple(row) for row in postgres.execute(database, "SELECT episode_id, owner FROM leases")]
+
+
+def types(url: str, episode_id: str) -> list[str]:
+    async def read() -> list[str]:
+        journal = await SqlJournal.open(url, writable=False)
+        try:
+            return [one.type for one in await journal.read(episode_id)]
+        finally:
+            await journal.aclose()
+
+    return asyncio.run(read())
+
+
+def assert_whole(url: str, unbroken: dict[str, str], episodes: int) -> None:
+    """Every episode was begun once, ended once, and played as in an unbroken run."""
+    found = summaries(url)
+    assert Counter(one.reason for one in found) == {"finished": episodes}
+    assert len({one.episode_id for one in found}) == episodes
+    for one in found:
+        told = types(url, one.episode_id)
+        assert (told.count("episode.started"), told.count("episode.ended"), told[-1]) == (
+            1,
+            1,
+            "episode.ended",
+        )
+    assert digests(url) == unbroken
+
+
+def test_one_process_plays_a_run_and_another_finds_nothing_left(url: str) -> None:
+    with endpoint(counter) as fake:
+        begin(url, request(fake))
+        report = asyncio.run(play(url))
+        assert (report.over, report.total, report.halted) == (12, 12, None)
+        assert report.report.succeeded
+        assert len(fake.received) == 12 * TURNS
+        again = asyncio.run(play(url))
+        assert (again.over, len(again.report.results)) == (12, 0)
+        assert len(fake.received) == 12 * TURNS, "nothing is asked again"
+    assert Counter(one.group_id for one in summaries(url)) == {f"g-{n:06d}": 3 for n in range(4)}
+
+
+def test_two_processes_share_a_run_and_ask_no_question_twice(url: str, whole: str, postgres: Cluster) -> None:
+    with endpoint(counter, [Mode.SLOW], pause_s=0.02) as fake:
+        asked = request(fake, episodes=24)
+        begin(whole, asked)
+        asyncio.run(play(whole, concurrency=12))
+        unbroken, before = digests(whole), len(fake.received)
+        begin(url, asked)
+        workers = [worker(url), worker(url)]
+        owners: set[str] = set()
+        while any(one.poll() is None for one in workers):
+            owners |= {owner for _, owner in held(postgres, url)}
+            time.sleep(0.005)
+        said = [one.communicate(timeout=60)[0] for one in workers]
+        assert [one.returncode for one in workers] == [0, 0], said
+        assert len(fake.received) == 2 * before
+    assert len(owners) == 2, "both had some"
+    assert_whole(url, unbroken, 24)
+    assert held(postgres, url) == []
+
+
+def disturb(url: str, fake: FakeModelServer, rng: random.Random, times: int) -> list[str]:
+    """Kill or stop one of two workers at random moments, and replace it; what the stopped ones said."""
+    workers, stopped = [worker(url), worker(url)], []
+    try:
+        for number in range(times):
+            wanted = len(fake.received) + rng.randint(1, 14)
+            until("a question more", lambda wanted=wanted: len(fake.received) >= wanted)  # type: ignore[misc]
+            victim = workers.pop(rng.randrange(2))
+            assert victim.poll() is None, victim.communicate()[0]
+            if number % 2:
+                victim.kill()
+                victim.communicate()
+            else:
+                victim.send_signal(signal.SIGSTOP)
+                os.waitid(os.P_PID, victim.pid, os.WSTOPPED | os.WNOWAIT)
+                stopped.append(victim)
+            workers.append(worker(url))
+        fake.pause_s = 0.005
+        for one in workers:
+            said = one.communicate(timeout=120)[0]
+            assert one.returncode == 0, said
+        for one in stopped:
+            one.send_signal(signal.SIGCONT)
+        return [one.communicate(timeout=60)[0] for one in stopped]
+    finally:
+        for one in (*workers, *stopped):
+            if one.poll() is None:
+                one.kill()
+                one.communicate()
+
+
+@pytest.mark.timeout(300)
+def test_kills_and_stops_at_random_moments_change_nothing(url: str, whole: str, postgres: Cluster) -> None:
+    """Those that were stopped wake up when all is over: nothing of theirs is taken."""
+    with endpoint(counter, [Mode.SLOW], pause_s=0.005) as fake:
+        asked = request(fake, episodes=EPISODES, group_size=4, options={"turns": 8})
+        begin(whole, asked)
+        asyncio.run(play(whole, concurrency=16))
+        unbroken = digests(whole)
+        fake.pause_s = 0.12
+        begin(url, asked)
+        woken = disturb(url, fake, random.Random(21), 8)
+    assert_whole(url, unbroken, EPISODES)
+    assert held(postgres, url) == []
+    assert all("Traceback" not in one for one in woken), woken
+    assert any("played elsewhere" in one for one in woken), woken
+    assert sum("episode.recovered" in types(url, one.episode_id) for one in summaries(url)) > 0
+
+
+def test_a_run_goes_on_while_the_database_restarts(url: str, whole: str, postgres: Cluster) -> None:
+    with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
+        asked = request(fake, episodes=12)
+        begin(whole, asked)
+        asyncio.run(play(whole))
+        unbroken, before = digests(whole), len(fake.received)
+        begin(url, asked)
+        one = worker(url)
+        until("some questions", lambda: len(fake.received) > before + 12)
+        postgres.stop()
+        try:
+            time.sleep(0.5)
+        finally:
+            postgres.start()
+        said = one.communicate(timeout=60)[0]
+        assert one.returncode == 0, said
+    assert "the database is waited for" in said
+    assert_whole(url, unbroken, 12)
+
+
+def test_a_database_that_stays_away_halts_a_worker_in_one_sentence(url: str, postgres: Cluster) -> None:
+    with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
+        begin(url, request(fake, episodes=12))
+
+        async def played() -> str | None:
+            playing = asyncio.create_task(play(url, patience_s=0.5))
+            await asyncio.to_thread(until, "some questions", lambda: len(fake.received) >= 8)
+            await asyncio.to_thread(postgres.stop)
+            return (await playing).halted
+
+        try:
+            halted = asyncio.run(played())
+        finally:
+            postgres.start()
+        assert halted is not None
+        assert "given up after" in halted
+        assert "\n" not in halted
+        report = asyncio.run(play(url))
+    assert (report.over, report.halted) == (12, None)
+
+
+def test_a_cap_of_the_whole_is_that_of_all_who_play(url: str) -> None:
+    """Each question takes 228 tokens; one who joins counts what others spent before, and stops."""
+    with endpoint(counter) as fake:
+        begin(url, request(fake), whole=Caps(tokens=3000))
+        first = asyncio.run(play(url, concurrency=1))
+        assert first.halted is not None
+        assert "cap of 3,000 tokens" in first.halted
+        asked = len(fake.received)
+        second = asyncio.run(play(url, concurrency=1))
+        assert second.halted is not None
+        assert len(fake.received) == asked, "nothing more is asked"
+        begin(url, request(fake), whole=Caps(tokens=300_000))
+        assert asyncio.run(play(url)).over == 12
+
+
+def test_a_run_can_be_made_longer_and_is_no_other(url: str) -> None:
+    with endpoint(counter) as fake:
+        begin(url, request(fake, episodes=3))
+        asyncio.run(play(url))
+        begin(url, request(fake, episodes=6))
+        report = asyncio.run(play(url))
+        assert (report.over, len(report.report.results)) == (6, 3)
+        begin(url, request(fake, episodes=3))
+        with pytest.raises(
+            InvalidRequest, match=r"first is another run \(seed 1, now 2\); choose another name"
+        ):
+            begin(url, request(fake, episodes=6, seed=2))
+        begin(url, request(fake, episodes=3, seed=2), name="second")
+        assert asyncio.run(play(url, "second")).total == 3
+    assert len(summaries(url, "second")) == 3
+
+
+def change(url: str, plan: str) -> None:
+    async def work() -> None:
+        journal = await SqlJournal.open(url)
+        try:
+            from spectator.journal.stores.fleet_runs import FleetRuns
+
+            await FleetRuns(journal).change("first", plan)
+        finally:
+            await journal.aclose()
+
+    asyncio.run(work())
+
+
+def kept(url: str) -> str:
+    async def work() -> FleetRow:
+        journal = await SqlJournal.open(url, writable=False)
+        try:
+            return (await find_rows(journal))[0]
+        finally:
+            await journal.aclose()
+
+    return asyncio.run(work()).plan
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "says"),
+    [
+        ('"format":1', '"format":2', "run first is of version 2; this program reads 1"),
+        (
+            '"environment_version":"1.0"',
+            '"environment_version":"0.9"',
+            "run first was begun with counting of version 0.9, and here it is 1.0",
+        ),
+        ('"stepper":', '"pacer":1,"stepper":', "run first was begun by Spectator 0.1.0, whose plan"),
+        ('"request":', '"asked":', "what is kept of first does not describe a run of rollouts"),
+    ],
+)
+def test_a_run_of_another_version_is_refused_in_one_sentence(
+    url: str, then: str, now: str, says: str
+) -> None:
+    begin(url, request("http://127.0.0.1:9/v1"))
+    plan = kept(url)
+    assert then in plan
+    change(url, plan.replace(then, now, 1))
+    with pytest.raises(InvalidRequest) as refused:
+        asyncio.run(play(url))
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert summaries(url) == []
+
+
+def test_an_unknown_run_and_a_name_that_fits_no_address_are_refused(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="no run of rollouts was begun in this database"):
+        asyncio.run(play(url))
+    begin(url, request("http://127.0.0.1:9/v1"))
+    with pytest.raises(InvalidRequest, match="there is no run 'last' in this database; there are first"):
+        asyncio.run(play(url, "last"))
+    with pytest.raises(InvalidRequest, match="is no name for a run"):
+        begin(url, request("http://127.0.0.1:9/v1"), name="a/b")
+
+
+def test_a_wrong_url_and_a_journal_in_a_file_are_refused(postgres: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match='database "nowhere" does not exist') as refused:
+        asyncio.run(play(postgres.url("nowhere")))
+    assert "\n" not in str(refused.value)
+    with pytest.raises(ConfigurationError, match="needs a journal on a database server"):
+        begin(f"sqlite:///{tmp_path}/journal.db", request("http://127.0.0.1:9/v1"))
+
+
+def test_a_plan_is_read_as_it_was_kept(url: str) -> None:
+    asked = request("http://127.0.0.1:9/v1", episodes=6)
+    row = begin(url, asked, stepper="thread", whole=Caps(tokens=7, cost=1.5))
+    plan = read_plan(row)
+    assert (plan.request, plan.stepper, plan.whole) == (asked, "thread", Caps(tokens=7, cost=1.5))
+    assert (plan.environment_version, plan.limits.startup_jitter_s) == ("1.0", 0.0)

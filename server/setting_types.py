@@ -90,6 +90,9 @@ WordList = Annotated[tuple[str, ...], BeforeValidator(_split), NoDecode]
 OperatorToken = Annotated[SecretStr, AfterValidator(_long_enough)]
 """A bearer token that cannot be guessed."""
 
+ClipsUrl = Annotated[str | None, BeforeValidator(_none_if_empty)]
+"""Where clips are shared, or nowhere."""
+
 JournalUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterValidator(_of_a_server)]
 """The URL of a journal on a database server, with its password, or none."""
 

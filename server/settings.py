@@ -28,6 +28,7 @@ from .page_settings import PageSettings
 from .public_profile import PUBLIC, Profile, profile_of
 from .setting_types import (
     PREFIX,
+    ClipsUrl,
     Folder,
     FrameSources,
     JournalUrl,
@@ -217,6 +218,11 @@ class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
     )
     clips_mb: int = Field(
         default=64, ge=1, description="Most megabytes of spoken clips that are kept; the least used go first"
+    )
+    clips_url: ClipsUrl = Field(
+        default=None,
+        description="Folder or bucket in which several servers share their spoken clips, as a URL of fsspec "
+        "such as `s3://bucket/clips` or `file:///mnt/clips`; each keeps what it needs in its own folder, too",
     )
     cartesia_api_key: SecretStr | None = Field(
         default=None, min_length=8, description="Key for Cartesia; `CARTESIA_API_KEY` is read too"

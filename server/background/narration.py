@@ -18,6 +18,7 @@ from spectator.events import NarrationClip
 from spectator.narration.clips import ClipStore, StoredClip
 from spectator.narration.narrator import NarrationCounts, Narrator, NarratorPorts
 from spectator.narration.paid_voice import CharacterBudget, PaidVoice
+from spectator.narration.shared_clips import SharedClips
 from spectator.narration.speech import Speaker, Unspoken, Voice, plain_speech
 from spectator.narration.voices.espeak import espeak_voice
 from spectator.narration.voices.neural import NeuralProcess, NeuralVoice
@@ -190,6 +191,9 @@ def open_narration(settings: Settings, clock: Clock, budget: CharacterBudget, na
         clock: Measures and waits.
         budget: What paid voices may be sent.
         names: Says which names are hidden, and so not spoken.
+
+    Raises:
+        ConfigurationError: What they say of voices or clips cannot be had here.
     """
     chosen = choose_voices(
         settings.voice,
@@ -201,7 +205,11 @@ def open_narration(settings: Settings, clock: Clock, budget: CharacterBudget, na
     )
     if not settings.voice_answers:
         chosen = chosen._replace(answering=())
-    clips = ClipStore(settings.data_dir / "clips", limit_bytes=settings.clips_mb * 1024 * 1024)
+    clips = ClipStore(
+        settings.data_dir / "clips",
+        limit_bytes=settings.clips_mb * 1024 * 1024,
+        shared=None if settings.clips_url is None else SharedClips(settings.clips_url, clock),
+    )
     return Narration(
         chosen, clips=clips, clock=clock, breathing=settings.voice_breathing, budget=budget, names=names
     )

@@ -96,8 +96,8 @@ async def line_clip(
 )
 async def audio(name: str, services: ServicesDep) -> FileResponse:
     """A clip; its name is a digest of what it says, so it is never to be asked for again."""
-    path = services.narration.clips.path(name)
-    if path is None or not await asyncio.to_thread(path.is_file):
+    path = await services.narration.clips.file(name)
+    if path is None:
         raise HTTPException(404, "there is no such clip; it may have made room for newer ones")
     mime = "audio/mpeg" if name.endswith(".mp3") else "audio/wav"
     return FileResponse(path, media_type=mime, headers={"Cache-Control": IMMUTABLE})

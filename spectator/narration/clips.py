@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import os
 import re
 from collections import OrderedDict
@@ -12,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spectator.narration.speech import SUFFIXES, Speech, Unspoken, Voice
+from spectator.narration.shared_clips import SharedClips
+from spectator.narration.speech import SUFFIXES, Unspoken, Voice
+
+logger = logging.getLogger(__name__)
 
 CLIP_NAME: Final = re.compile(r"([0-9a-f]{40})-(\d{1,7})\.(mp3|wav)")
 """A clip's file: the digest, how many milliseconds it lasts, its kind."""
@@ -43,10 +47,14 @@ class ClipStore:
     Args:
         folder: Where they lie; made when it is first needed.
         limit_bytes: Most bytes that they may take.
+        shared: What other servers made and may use; nothing when left out.
     """
 
-    def __init__(self, folder: Path, *, limit_bytes: int = 64 * 1024 * 1024) -> None:
+    def __init__(
+        self, folder: Path, *, limit_bytes: int = 64 * 1024 * 1024, shared: SharedClips | None = None
+    ) -> None:
         self._folder = folder
+        self._shared = shared
         self._limit = limit_bytes
         self._sizes: OrderedDict[str, tuple[StoredClip, int]] = OrderedDict()
         self._total = 0
@@ -62,13 +70,25 @@ class ClipStore:
         """Where a clip of this name would lie; ``None`` for what is no clip's name."""
         return self._folder / name if CLIP_NAME.fullmatch(name) else None
 
+    async def file(self, name: str) -> Path | None:
+        """Where the clip of this name lies, fetched where another shares it; ``None`` if it is nowhere."""
+        path = self.path(name)
+        if path is None or await asyncio.to_thread(path.is_file):
+            return path
+        return path if await self._fetched(name) else None
+
     async def find(self, voice: Voice, text: str) -> StoredClip | None:
-        """The clip of ``text`` by ``voice``, if it is here."""
+        """The clip of ``text`` by ``voice``, if it is here, or shared by another server."""
         await self._scan()
-        known = self._sizes.get(clip_key(voice, text))
+        key = clip_key(voice, text)
+        if key not in self._sizes and self._shared is not None:
+            name = await self._shared.name_of(key)
+            if name is not None:
+                await self._fetched(name)
+        known = self._sizes.get(key)
         if known is None:
             return None
-        self._sizes.move_to_end(clip_key(voice, text))
+        self._sizes.move_to_end(key)
         return known[0]
 
     async def clip(self, voice: Voice, text: str) -> StoredClip | Unspoken:
@@ -89,18 +109,41 @@ class ClipStore:
             return spoken
         name = f"{key}-{round(1000 * spoken.duration_s)}.{SUFFIXES[spoken.mime]}"
         try:
-            await asyncio.to_thread(_write, self._folder / name, spoken)
+            await asyncio.to_thread(_write, self._folder / name, spoken.audio)
         except OSError as error:
             return Unspoken("no_space", f"the clip could not be kept: {error.strerror}")
         self._add(key, StoredClip(name, spoken.mime, spoken.duration_s), len(spoken.audio))
         await self._make_room()
+        if self._shared is not None:
+            await self._shared.write(key, name, spoken.audio)
         return (
             self._sizes[key][0]
             if key in self._sizes
             else Unspoken("no_space", "larger than all clips may be")
         )
 
+    async def _fetched(self, name: str) -> bool:
+        """Whether a clip came from what is shared; it lies here from then on."""
+        named = CLIP_NAME.fullmatch(name)
+        if named is None or self._shared is None:
+            return False
+        await self._scan()
+        audio = await self._shared.read(named[1], name)
+        if audio is None:
+            return False
+        clip = StoredClip(name, MIMES[named[3]], int(named[2]) / 1000)
+        try:
+            await asyncio.to_thread(_write, self._folder / name, audio)
+        except OSError as error:
+            logger.warning("a shared clip could not be kept: %s", error.strerror)
+            return False
+        self._add(named[1], clip, len(audio))
+        await self._make_room()
+        return named[1] in self._sizes
+
     def _add(self, key: str, clip: StoredClip, size: int) -> None:
+        _, before = self._sizes.get(key, (clip, 0))
+        self._total -= before
         self._sizes[key] = clip, size
         self._total += size
 
@@ -146,11 +189,11 @@ def clip_key(voice: Voice, text: str) -> str:
     return hashlib.sha256(f"{voice.fingerprint}\x1f{text}".encode()).hexdigest()[:40]
 
 
-def _write(path: Path, speech: Speech) -> None:
+def _write(path: Path, audio: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".part")
     try:
-        draft.write_bytes(speech.audio)
+        draft.write_bytes(audio)
         os.replace(draft, path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -65,7 +65,7 @@ function drawParting(parted) {
   const told = (/** @type {any} */ event, /** @type {Half} */ half) => (!event ? ["it is over"] : event.type === "decision.made" ? decidedWords(event.data, half.timeline.headState.episode ?? {}) : [words(event.type.replace(/^\w+\./, ""))]);
   const same = halves[0].entry.seed === halves[1].entry.seed;
   replace(part, h("p", {}, h("b", {}, same ? "Where they part: " : "Their seeds differ, so they part at once: "), h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(partedAt ?? 0)) } }, "go there")),
-    figuresPart(), ...halves.map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(index ? parted.b : parted.a, half))));
+    figuresPart(), ...(same ? halves : []).map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(index ? parted.b : parted.a, half))));
 }
 
 /** Where what people follow differs first, which may be long after the first decision that does, or nowhere. */
@@ -158,6 +158,7 @@ document.addEventListener("keydown", (event) => {
   const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: steps.length - 1 }[event.key];
   if (to !== undefined && halves.length) { event.preventDefault(); go(to); }
 });
+addEventListener("resize", () => { if (steps.length) draw(); });
 setInterval(() => {
   if (!playing) return;
   if (at >= steps.length - 1) playing = false;

@@ -28,7 +28,7 @@ export function makeSide(name, root, id) {
       const ended = episode.status === "ended";
       setText(who, clip(Object.values(episode.seats ?? {}).map((seat) => plain(seat.label)).join(" v "), 80));
       setText(at, ended ? endWords(episode.reason) : clip(plain(world.glance?.at ?? `turn ${episode.turn ?? 0}`), 40));
-      setText(headline, clip(plain(world.headline), 120));
+      setText(headline, clip(plain(world.headline).replaceAll(" (", "\u00a0("), 120));
       setText(figure, world.glance?.value === undefined ? "" : `${world.glance.value} ${plain(world.glance.unit)}`);
       const last = Object.values(decisions).reduce((/** @type {any} */ newest, one) => (newest && newest.seq > one.seq ? newest : one), null);
       replace(decided, ...(last ? decidedWords(last, episode) : []));

@@ -54,6 +54,22 @@ def test_the_same_match_does_not_part_and_a_phone_shows_both(quiet_app: Serving,
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
+def test_on_a_phone_the_picture_and_the_scrub_bar_are_large_enough(
+    quiet_app: Serving, open_page: Opener
+) -> None:
+    """Drawn narrower, not smaller; seeds that differ are not told by what both began with."""
+    one, two = played(quiet_app, "heuristic", 4), played(quiet_app, "heuristic", 5)
+    page = open_page(f"{quiet_app.base_url}/compare?a={one}&b={two}", viewport=PHONE)
+    picture = page.locator(".difference__picture")
+    expect(picture).to_be_visible()
+    sizes = [picture.bounding_box(), page.locator("#scrub").bounding_box()]
+    assert sizes[0] and sizes[0]["height"] > 180
+    assert sizes[1] and sizes[1]["width"] > 300
+    expect(page.locator("#part")).not_to_contain_text("match arranged")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.wait_for_function("() => document.querySelector('.difference__picture').clientHeight < 400")
+
+
 def test_figures_that_never_differ_are_said_to_be_the_same(quiet_app: Serving, open_page: Opener) -> None:
     one, two = played(quiet_app, "heuristic"), played(quiet_app, "heuristic")
 

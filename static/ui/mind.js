@@ -68,12 +68,13 @@ function seat(other) {
   const stream = mountStream();
   const call = h("p", { class: "call" });
   const notes = h("div");
+  const others = h("p", { class: "mind__others" });
   const total = h("p", { class: "mind__total", hidden: true });
   const raw = said("pre", "", RAW);
   const rawBox = h("details", { class: "mind__raw", hidden: true }, h("summary", {}, "What the model wrote"), raw.element);
   const element = h("div", { class: other ? "mind__seat mind__seat--other" : "mind__seat" },
-    h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label, " ", foreign, " ", inspect),
-    stream.element, thought.element, call, notes, rawBox, total);
+    h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label, " ", inspect, " ", foreign),
+    stream.element, thought.element, notes, call, other ? null : others, rawBox, total);
   /** @type {unknown} */
   let shown = null;
 
@@ -82,7 +83,7 @@ function seat(other) {
     setText(name, clip(plain(view.name), 60));
     setText(label, clip(who(view.seat.label, view.decision?.model), 80));
     caret.hidden = !view.thinking || view.forming !== null;
-    for (const part of [thought.element, notes]) part.hidden = view.forming !== null;
+    for (const part of [thought.element, notes, others]) part.hidden = view.forming !== null;
     rawBox.hidden = view.forming !== null || !view.decision?.raw_text;
     stream.show(view.forming);
     total.hidden = !view.usage;
@@ -111,7 +112,8 @@ function seat(other) {
     thought.show(decision.reasoning?.replace(/\n\s*\n/g, "\n") || (view.decision ? "No reason given." : "Has not decided yet."));
     thought.element.classList.toggle("mind__thought--none", !decision.reasoning);
     replace(call, ...callParts(decision.action));
-    replace(notes, ...noteParts(decision, view.refusals), other ? null : othersPart(decision));
+    replace(notes, ...noteParts(decision, view.refusals));
+    replace(others, ...othersParts(decision));
     raw.show(decision.raw_text ?? "");
   };
   return { element, update };
@@ -164,9 +166,9 @@ export function callParts(action) {
 }
 
 /** What else would have been legal. @param {any} decision */
-function othersPart(decision) {
+function othersParts(decision) {
   const others = (decision.legal ?? []).filter((/** @type {string} */ tool) => tool !== decision.action?.tool);
-  return others.length ? h("p", { class: "mind__others" }, "also legal: ", h("bdi", {}, clip(others.map(words).join(", "), 200))) : null;
+  return others.length ? ["also legal: ", h("bdi", {}, clip(others.map(words).join(", "), 200))] : [];
 }
 
 /** @param {any} decision @param {number} refusals */

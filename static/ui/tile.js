@@ -49,7 +49,7 @@ export function makeTile(id, root, look = "") {
       setText(world, clip(plain(tile.title || words(tile.environment)), 30));
       setText(at, clip(plain(tile.glance?.at ?? (tile.turn ? `turn ${tile.turn}` : "")), 40));
       setText(note, [tile.parent ? "fork" : "", `seed ${tile.seed}`].filter(Boolean).join(" · "));
-      setText(headline, clip(plain(tile.headline) || (tile.seats ?? []).map(plain).join(" against "), 140));
+      setText(headline, clip(plain(tile.headline).replaceAll(" (", "\u00a0(") || (tile.seats ?? []).map(plain).join(" against "), 140));
       drawSeats((tile.seats ?? []).map(plain), tile.chance);
       setText(mark, tile.line?.label ? clip(plain(tile.line.label), 8) : "");
       setAttribute(mark, "data-loud", tile.line?.priority === 0 ? "yes" : null);

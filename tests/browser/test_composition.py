@@ -96,3 +96,101 @@ def test_the_wall_is_on_air_only_while_something_is_on(tmp_path: Path, open_page
         expect(page.locator("#empty")).to_contain_text("Nothing is on")
         serving.start(pace="broadcast", options={"turns": 1000})
         expect(page.locator("#state")).to_have_text("On air")
+
+
+LONG = {
+    ".ball__line": "Sundermark to Hawkridan: no-ball, 2 runs behind square on the leg side",
+    ".ball__detail": "33.4 · back of a length, wide outside off, 144 km/h · reverse sweep",
+    ".chances__range": "This innings: about 261, most likely 240 to 287",
+}
+CUT = """(texts) => Object.entries(texts).filter(([name, text]) => {
+  const one = document.querySelector(name);
+  one.textContent = text;
+  const wide = one.scrollWidth > one.clientWidth + 1;
+  return one.checkVisibility() && (wide || one.scrollHeight > one.clientHeight + 1);
+}).map(([name]) => name)"""
+OVERLAP = """() => {
+  const [runs, overs] = ["runs", "overs"].map((name) => document.querySelector(`.score__${name}`));
+  [runs.children[0].textContent, runs.children[2].textContent] = ["214", "10"];
+  overs.firstChild.textContent = "45.5";
+  const names = [...document.querySelectorAll(".score__team")];
+  if (names.some((one) => one.scrollWidth > one.clientWidth + 1)) return -1;
+  return overs.getBoundingClientRect().left - runs.getBoundingClientRect().left - runs.scrollWidth;
+}"""
+
+
+def test_words_of_a_ball_and_a_score_are_whole(house: House, open_page: Opener) -> None:
+    """However long the names are, and with all ten out for three figures."""
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}")
+    expect(page.locator(".ball__line")).not_to_be_empty()
+    for width in (360, 390, 641, 820, 1000, 1101, 1241, 1280, 1440, 1600, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(CUT, LONG) == [], f"at {width} px"
+        assert page.evaluate(OVERLAP) >= 0, f"the score runs into the overs at {width} px"
+
+
+CALLS = """() => {
+  const long = "a long reason ".repeat(40);
+  for (const one of document.querySelectorAll(".mind__thought bdi")) one.textContent = long;
+  return [...document.querySelectorAll(".mind__seat")].map((seat) =>
+    seat.getBoundingClientRect().bottom - seat.querySelector(".call").getBoundingClientRect().bottom);
+}"""
+
+
+def test_a_call_is_whole_however_long_its_reason(house: House, open_page: Opener) -> None:
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}?seq=150")
+    expect(page.locator(".mind__seat .call code").first).not_to_be_empty()
+    for width, height in ((1120, 720), (1280, 800), (1440, 900), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        assert min(page.evaluate(CALLS)) >= -1, f"at {width} px"
+
+
+def test_nothing_is_empty_where_chances_would_be(house: House, open_page: Opener) -> None:
+    """A match without forecasts has its batters under the ball."""
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}")
+    expect(page.locator(".crease tbody tr").first).to_be_visible()
+    expect(page.locator(".chances")).to_be_hidden()
+    for width in (390, *WIDTHS, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        gap = page.evaluate(
+            """() => document.querySelector(".crease").getBoundingClientRect().top
+                - document.querySelector(".ball").getBoundingClientRect().bottom"""
+        )
+        assert 0 <= gap < 40, f"{gap} px under the ball at {width} px"
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1440, 900), (1920, 1080)])
+def test_a_report_and_what_next_are_in_the_first_fold(
+    house: House, open_page: Opener, size: tuple[int, int]
+) -> None:
+    viewport = {"width": size[0], "height": size[1]}
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}", viewport=viewport)
+    for part in (page.locator(".ending__result"), page.get_by_role("button", name="Rematch")):
+        expect(part).to_be_visible()
+        box, bar = part.bounding_box(), page.locator("#player").bounding_box()
+        assert box and bar and box["y"] + box["height"] < bar["y"]
+
+
+def test_names_on_a_narrow_tile_are_whole(quiet_app: Serving, open_page: Opener) -> None:
+    """On two lines where one is too short; the score and its overs stay together in the headline."""
+    quiet_app.start(pace="broadcast", max_overs=5, seed=7, options={"forecast_futures": 20})
+    page = open_page(f"{quiet_app.base_url}/", viewport={"width": 360, "height": 740})
+    expect(page.locator('.tile__seats[data-told="true"] bdi')).to_have_count(2)
+    for name in page.locator(".tile__seats bdi").all():
+        assert name.evaluate("(it) => it.parentElement.scrollWidth <= it.parentElement.clientWidth + 1")
+        assert name.evaluate("(it) => it.scrollWidth <= it.clientWidth + 1")
+    assert "\N{NO-BREAK SPACE}(" in page.locator(".tile__headline").evaluate("(it) => it.textContent")
+
+
+def test_what_happened_stands_on_the_line_of_what_was_told(quiet_app: Serving, open_page: Opener) -> None:
+    told = quiet_app.start(seed=3, options={"max_overs": 1, "forecast_futures": 20})
+    quiet_app.finish(told)
+    page = open_page(f"{quiet_app.base_url}/reliability")
+    tops = page.locator(".reliability__figures tbody tr").first.evaluate(
+        """(row) => [...row.children].map((cell) => {
+            const words = document.createRange();
+            words.selectNodeContents(cell);
+            return Math.round(words.getBoundingClientRect().bottom);
+        })"""
+    )
+    assert max(tops) - min(tops) <= 1

@@ -88,6 +88,29 @@ def test_a_decision_made_for_a_model_is_marked_wherever_it_is_named(match: Match
     expect(ribbon).to_have_css("background-image", re.compile("^linear-gradient"))
 
 
+def test_why_the_fallback_had_to_decide_can_be_read_at_once(match: Match, open_page: Opener) -> None:
+    """Whole on a desk, above the call, without scrolling within the card."""
+    page = open_page(f"{match.address}?seq={match.failed[0]}", viewport={"width": 1440, "height": 900})
+    note = page.locator(".mind__note", has_text="The fallback had to decide")
+    expect(note).to_be_visible()
+    for width, height in ((1440, 900), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        rest = note.evaluate(
+            """(it) => it.closest(".mind__seat").querySelector(".call").getBoundingClientRect().top
+                - it.getBoundingClientRect().bottom"""
+        )
+        assert rest >= 0, f"{-rest} px of it are out of sight at {width} px"
+
+
+def test_what_is_worth_next_to_nothing_has_no_sign(match: Match, open_page: Opener) -> None:
+    page = open_page(match.address)
+    expect(page.locator("#state")).to_have_text("Finished")
+    page.keyboard.press("Home")
+    for _ in range(len(match.balls)):
+        page.keyboard.press("ArrowRight")
+        assert not re.search(r"worth [+−]0\.0 ", page.locator(".ball__why").inner_text())
+
+
 def test_a_long_reason_can_be_opened_and_read(match: Match, open_page: Opener) -> None:
     """Its button lies inside what is in sight; opened, all of it does."""
     for viewport in ({"width": 1440, "height": 900}, PHONE):

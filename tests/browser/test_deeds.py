@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from spectator.environments.cricket.match.segments import segment_at
 from tests.browser.conftest import PHONE, Opener, stop_all
@@ -95,6 +95,27 @@ def test_every_over_tells_what_was_said_set_and_got_and_leads_there(wild: Wild, 
     expect(newest).to_contain_text(re.compile(r"said|no plan"))
     page.keyboard.press("Home")
     expect(kept).to_contain_text("Nothing has been bowled yet")
+
+
+def test_nobody_is_said_to_have_no_plan_before_the_record_is_read(
+    quiet_app: Serving, open_page: Opener
+) -> None:
+    """Who joins late has not heard the plans: nothing is said of them until the page has."""
+    episode_id = quiet_app.start(pace="broadcast", seed=7, options={"max_overs": 2})
+    before = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(before.locator(".score__overs b").first).to_have_text("0.1", timeout=60_000)
+    page = open_page("")
+    held: list[Route] = []
+    page.route("**/events?**", lambda route: held.append(route), times=1)
+    page.goto(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator("#state")).to_have_text("Live")
+    with page.expect_request("**/events?**"):
+        page.locator(".deeds").scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    expect(page.locator(".deeds")).not_to_contain_text("has told no plan")
+    for route in held:
+        route.continue_()
+    expect(page.locator(".deeds__kept")).to_contain_text("kept to its plan")
 
 
 def test_a_phone_has_plans_and_deeds_with_the_minds(wild: Wild, open_page: Opener) -> None:

@@ -117,6 +117,19 @@ def test_other_pages_come_without_a_move(house: House, open_page: Opener, size: 
     assert shifts(page) <= MOST
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_match_is_scrolled_without_a_move(house: House, open_page: Opener, size: str) -> None:
+    """From its head to its foot at once, as soon as it is open: what is fetched then pushes nothing away."""
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}", viewport=SIZES[size])
+    expect(page.locator("#state")).to_have_text("Finished")
+    if size == "phone":
+        page.get_by_role("tab", name="Mind").click()
+        page.wait_for_timeout(600)  # what follows a click within half a second is not counted
+    page.evaluate("document.querySelector('.deeds').scrollIntoView({ block: 'center', behavior: 'instant' })")
+    expect(page.locator(".deeds__table tbody tr").first).to_be_visible()
+    assert shifts(page) <= MOST
+
+
 def test_a_page_whose_script_does_not_come_shows_itself_in_the_end(house: House, open_page: Opener) -> None:
     page = open_page("", forgive=("Failed to load resource",))
     page.route("**/*.js*", lambda route: route.abort())

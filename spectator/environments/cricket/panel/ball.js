@@ -110,10 +110,10 @@ export function mountBall({ ui }) {
 /** What a decision did to its side's chance to win, in points of a hundred. @param {any} h @param {unknown} value */
 function worthParts(h, value) {
   if (typeof value !== "number") return [];
-  const points = (100 * value).toFixed(1);
+  const points = (100 * value).toFixed(1).replace("-", "−").replace("−0.0", "0.0");
   const look = Math.abs(value) < 0.0005 ? "" : value > 0 ? "up" : "down";
   return [h("span", { title: "What this decision did to its side’s chance to win, beside what real sides do here; simulated" }, "worth ",
-    h("b", { class: look }, `${value > 0 ? "+" : ""}${points.replace("-", "−")} %`))];
+    h("b", { class: look }, `${look === "up" ? "+" : ""}${points} %`))];
 }
 
 /** @param {any} h @param {unknown} planned @param {unknown} deed @param {string} segment */

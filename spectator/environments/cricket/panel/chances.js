@@ -113,7 +113,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       share.setAttribute("width", String(100 * world.forecast.home));
       const { futures: played, total_low: low, total_high: high, total_median: median } = world.forecast;
       setText(futures, played ? `${played.toLocaleString("en")} simulations a ball` : "decided");
-      setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high} (simulated)` : "");
+      setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high}` : "");
       const points = pointsOf(world.chances);
       if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24));
     },

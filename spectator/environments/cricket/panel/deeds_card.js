@@ -19,6 +19,8 @@ export function mountDeeds(ctx) {
   /** @type {{update(world: any): void} | null} */ let table = null;
   let near = false;
   let asked = false;
+  /** Whether every event is known: without the first ones nobody has told a plan. */
+  let known = false;
 
   const observer = new IntersectionObserver((entries) => {
     near = entries.at(-1)?.isIntersecting ?? false;
@@ -36,9 +38,10 @@ export function mountDeeds(ctx) {
         asked = false;
         return replace(body, h("p", { class: "quiet" }, "This could not be fetched; it is asked for again when you come back to it."));
       }
-      void ctx.whole();
+      await ctx.whole();
+      known = true;
     }
-    table?.update(newest);
+    if (known) table?.update(newest);
   }
 
   return {

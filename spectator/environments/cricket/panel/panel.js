@@ -42,8 +42,8 @@ export default {
       h("div", { class: "fold__column" }, field.element, chart.element),
       h("div", { class: "fold__column" }, ball.element, chances.element), crease.element, bowlers.element);
     ctx.lead.append(fold);
-    root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, deeds.element, cards.element));
-    const parts = ctx.parts([score, ball, chances, field, crease, chart, bowlers, wheel, plans, deeds, cards]);
+    root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, cards.element, deeds.element));
+    const parts = ctx.parts([score, ball, chances, field, crease, chart, bowlers, wheel, plans, cards, deeds]);
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {

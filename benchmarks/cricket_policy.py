@@ -1,9 +1,10 @@
 """The policy that cricket's learner trains: softmax choices over numbers of the situation, and its critic.
 
 It is linear, and sees nothing that the observation does not show. The critic says what each choice is worth
-by least squares on all that was played; the policy climbs along the exact gradient of what the critic says,
-and along the gradient of REINFORCE of what the critic missed, so that its steps are right on average whatever
-the critic says, and quieter the better it is.
+a ball, by least squares on all that was played; the policy climbs along the exact gradient of what the critic
+says, and along the gradient of REINFORCE of what the critic missed, so that its steps are right on average
+whatever the critic says, and quieter the better it is. That holds as far as what is ordered does not decide
+how many balls it stands for.
 """
 
 from __future__ import annotations
@@ -44,10 +45,19 @@ RATE: Final = 0.035
 """Length of a step (Adam)."""
 FORGOTTEN: Final = 0.998
 """How much of what the critic has seen is left after a step."""
-DOUBT: Final = 2.0
-"""How many decisions' worth of evidence the critic wants for each of its numbers (ridge)."""
+DOUBT: Final = 120.0
+"""How many decisions' worth of evidence the critic wants for each of its numbers (ridge). Fitted to 7,800
+decisions, it explained 0.09 (batting) and 0.15 (bowling) of the variance of the next 2,600 with 100, and 0.03
+and 0.06 with 2."""
 MEMORY: Final = 20
-"""Steps that its likeliest choices are taken over: they follow the mean of its weights."""
+"""Steps at least that its likeliest choices are taken over: they follow the mean of the last third of its
+weights."""
+LATE: Final = 150.0
+"""Steps are as long as ``RATE`` at first, and shrink with the root of one and their number by this."""
+CURIOUS: Final = 0.001
+"""What it is worth to keep a choice open: reward for each unit of entropy (nats)."""
+USUAL_BALLS: Final = 3.0
+"""Balls that orders usually stand for."""
 WEIGHED_EVERY: Final = 4
 """Steps between two fits of the critic."""
 
@@ -85,8 +95,23 @@ class Choice(NamedTuple):
         return push
 
 
-Told = tuple[Sequence[Choice], float]
-"""Choices made together, and what came of them."""
+class Decided(NamedTuple):
+    """What came of choices made together.
+
+    Args:
+        choices: What was chosen.
+        reward: What it brought until the next choices.
+        balls: How many were bowled until then.
+    """
+
+    choices: Sequence[Choice]
+    reward: float
+    balls: int
+
+    @property
+    def weight(self) -> float:
+        """How much it counts: orders are worth what they are worth a ball, as long as they stand."""
+        return self.balls / USUAL_BALLS
 
 
 class Critic:
@@ -104,7 +129,7 @@ class Critic:
             rows, across = (1, PLAYER) if name in PLAYERS else (len(CHOICES[name]), SITUATION)
             self._at[name] = end, rows, across
             end += rows * across
-        self._squares: Vector = DOUBT * np.eye(end)
+        self._squares: Vector = np.zeros((end, end))
         self._products: Vector = np.zeros(end)
         self._worth: Vector = np.zeros(end)
 
@@ -120,18 +145,18 @@ class Critic:
             return np.asarray(choice.seen @ worth[0])
         return np.asarray((worth @ choice.seen)[list(choice.open_to)])
 
-    def row(self, choices: Sequence[Choice]) -> Vector:
-        """Choices as the numbers that worth is linear in."""
+    def row(self, told: Decided) -> Vector:
+        """Choices as the numbers that worth is linear in: of players at once, of the rest by the ball."""
         found = np.zeros(len(self._worth))
-        situations = [choice.seen for choice in choices if choice.seen.ndim == 1]
-        found[: self._plain] = situations[-1] if situations and self._plain > 1 else 1.0
-        for choice in choices:
+        situations = [choice.seen for choice in told.choices if choice.seen.ndim == 1]
+        found[: self._plain] = told.weight * situations[-1] if situations and self._plain > 1 else 1.0
+        for choice in told.choices:
             start, _, across = self._at[choice.name]
             if choice.seen.ndim > 1:
                 found[start : start + across] += choice.seen[choice.place]
             else:
                 start += choice.open_to[choice.place] * across
-                found[start : start + across] += choice.seen
+                found[start : start + across] += told.weight * choice.seen
         return found
 
     def expected(self, rows: Vector) -> Vector:
@@ -191,22 +216,23 @@ class Learner:
             place = min(len(chances) - 1, int(np.searchsorted(chances.cumsum(), self._source.random())))
         return Choice(name, place, open_to, chances, seen)
 
-    def learn(self, told: Sequence[Told]) -> None:
+    def learn(self, told: Sequence[Decided]) -> None:
         """Take a step along the gradient of what choices brought."""
         self._steps += 1
         sums = {name: np.zeros_like(one) for name, one in self.weights.items()}
         counts = dict.fromkeys(self.weights, 0)
         for role, decisions in _by_role(told):
             critic = self._critics[role]
-            rows = np.array([critic.row(choices) for choices, _ in decisions])
-            rewards = np.array([reward for _, reward in decisions])
+            rows = np.array([critic.row(one) for one in decisions])
+            rewards = np.array([one.reward for one in decisions])
             missed = rewards - critic.expected(rows)
             missed -= missed.mean()
             bound = 4.0 * float(missed.std())
-            for (choices, _), rest in zip(decisions, np.clip(missed, -bound, bound), strict=True):
-                for choice in choices:
-                    values = critic.values(choice)
-                    push = choice.chances * (values - choice.chances @ values)
+            for one, rest in zip(decisions, np.clip(missed, -bound, bound), strict=True):
+                for choice in one.choices:
+                    worth = critic.values(choice) - CURIOUS * np.log(choice.chances + 1e-9)
+                    push = choice.chances * (worth - choice.chances @ worth)
+                    push *= one.weight if choice.seen.ndim == 1 else 1.0
                     sums[choice.name] += choice.gradient(push + float(rest) * choice.of_likelihood)
                     counts[choice.name] += 1
             critic.saw(rows, rewards, fit=self._steps % WEIGHED_EVERY == 1)
@@ -220,15 +246,16 @@ class Learner:
         self._moments[name] = first, second
         rise = first / (1.0 - 0.9**self._steps)
         size = np.sqrt(second / (1.0 - 0.99**self._steps)) + 1e-8
-        self.weights[name] = self.weights[name] + RATE * rise / size
-        share = max(1.0 / MEMORY, 1.0 / self._steps)
+        rate = RATE / np.sqrt(1.0 + self._steps / LATE)
+        self.weights[name] = self.weights[name] + rate * rise / size
+        share = 1.0 / max(min(self._steps, MEMORY), self._steps / 3.0)
         self.settled[name] = self.settled[name] + share * (self.weights[name] - self.settled[name])
 
 
-def _by_role(told: Sequence[Told]) -> Iterator[tuple[Role, list[Told]]]:
+def _by_role(told: Sequence[Decided]) -> Iterator[tuple[Role, list[Decided]]]:
     """Decisions with choices in them, by what they were made for."""
     for role in PARTS:
-        mine = [one for one in told if one[0] and _role(one[0]) == role]
+        mine = [one for one in told if one.choices and _role(one.choices) == role]
         if len(mine) > 1:
             yield role, mine
 

@@ -13,7 +13,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spectator.environments.cricket.ball.vocabulary import SECTORS
 from spectator.environments.cricket.captaincy.reasons import pressure
+from spectator.environments.cricket.match.field import BOUNDARY_M
 
 Vector = NDArray[np.float64]
 
@@ -21,14 +23,20 @@ PRESSURES: Final = (0.3, 0.6, 0.85, 1.1, 1.4, 1.9)
 """Where the bumps of a chase stand, in runs wanted for each that is usual."""
 
 STATE: Final = 6 + 2 * len(PRESSURES) + 2
-SITUATION: Final = STATE + 14
-PLAYER: Final = 11
+SITUATION: Final = STATE + 24 + len(SECTORS)
+PLAYER: Final = 14
 """How many numbers it sees of the state, of a situation with its people, and of a player to choose."""
 
 _TRAIT: Final = 6.0
 """What a batter's traits are multiplied by: they are log ratios of runs, of about 0.14 either way."""
 _SKILL: Final = 5.0
 """What a player's skill beyond the usual is multiplied by: it is of about 0.1 either way."""
+_FORM: Final = 10.0
+"""What a form of the day is multiplied by: a log ratio of runs, of about 0.08 either way."""
+_FAR: Final = 8.0
+"""Metres of a boundary beyond the usual that count as one."""
+_UNEVEN: Final = 100.0
+"""Elo points between the squads that count as one."""
 _PITCHES: Final = {"green": -1.0, "even": 0.0, "dry": 1.0}
 _EVENINGS: Final = {"wearing": -1.0, "even": 0.0, "dew": 1.0}
 _REPEATABLE: Final = ("yorker", "full", "back of a length", "short", "wide outside off", "leg")
@@ -75,12 +83,35 @@ def situation(view: Mapping[str, Any], batters: Sequence[str], bowler: str | Non
     spin, short, leg, runs, out, left = people(view, batters)
     balls = [view[end]["balls"] for end in ("striker", "non_striker") if view[end] is not None]
     evening = _EVENINGS[view["conditions"]["evening"]] * (view["innings"] % 2 == 0)
-    thrown = thrower(view, bowler)
+    runs_given, threat, form, load = thrower(view, bowler)
     fit = way * (spin + _PITCHES[view["conditions"]["pitch"]] * -0.4 + 0.3 * evening)
+    chase = float(view.get("need") is not None)
     return np.array([
         *state(view), way, spin, short, leg, way * spin, fit, runs, out, left,
-        min(20.0, float(np.mean(balls)) if balls else 0.0) / 20.0, evening, *thrown, way * evening,
+        min(20.0, float(np.mean(balls)) if balls else 0.0) / 20.0, evening, runs_given, threat, way * evening,
+        formed(view, batters), form, load, view.get("squad_difference", 0.0) / _UNEVEN,
+        *ground(view, batters),
+        way * short, way * leg, way * left, way * load,
+        chase * (view["segment"] == "middle"), chase * (view["segment"] == "death"),
     ], dtype=np.float64)  # fmt: skip
+
+
+def formed(view: Mapping[str, Any], batters: Sequence[str]) -> float:
+    """The form of the day of these batters, on average; 0 where a match has none."""
+    forms = [float(card(view, name).get("bat_form", 0.0)) for name in batters]
+    return _FORM * sum(forms) / max(1, len(forms))
+
+
+def ground(view: Mapping[str, Any], batters: Sequence[str]) -> list[float]:
+    """How far the rope is beyond the usual in each of the eight sectors, as these batters see it on average
+    from this end."""
+    if not view.get("ground"):
+        return [0.0] * len(SECTORS)
+    right = [(metres - BOUNDARY_M) / _FAR for metres in view["ground"]["now"].values()]
+    if view["striker"] is not None and view["striker"]["bats"] == "left":
+        right.reverse()
+    lefts = sum(card(view, name)["bats"] == "left" for name in batters) / max(1, len(batters))
+    return [(1.0 - lefts) * here + lefts * there for here, there in zip(right, reversed(right), strict=True)]
 
 
 def kind(view: Mapping[str, Any], bowler: str | None) -> float:
@@ -92,14 +123,25 @@ def kind(view: Mapping[str, Any], bowler: str | None) -> float:
     return 0.0 if told is None else -1.0 if "pace" in told else 1.0
 
 
-def thrower(view: Mapping[str, Any], bowler: str | None) -> tuple[float, float]:
-    """How dear and how dangerous the bowler is; 0 where nobody bowls yet."""
+def thrower(view: Mapping[str, Any], bowler: str | None) -> tuple[float, float, float, float]:
+    """How dear and how dangerous the bowler is, his form and how tired he is; 0 where nobody bowls yet."""
     if bowler is None:
         if view["bowler"] is None:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0, 0.0
         bowler = view["bowler"]["name"]
     man = card(view, bowler)
-    return _SKILL * (man.get("bowl_runs", 1.3) - 1.0), _SKILL * (man.get("bowl_wickets", 0.6) - 1.0)
+    return (
+        _SKILL * (man.get("bowl_runs", 1.3) - 1.0),
+        _SKILL * (man.get("bowl_wickets", 0.6) - 1.0),
+        _FORM * man.get("bowl_form", 0.0),
+        tired(view).get(bowler, 0.0),
+    )
+
+
+def tired(view: Mapping[str, Any]) -> Mapping[str, float]:
+    """How tired bowlers are, by name; empty where nobody tires."""
+    found: Mapping[str, float] = view.get("tired") or {}
+    return found
 
 
 def card(view: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -135,7 +177,7 @@ def candidates(view: Mapping[str, Any], names: Sequence[str], *, bowling: bool) 
     pitch = _PITCHES[view["conditions"]["pitch"]]
     evening = _EVENINGS[view["conditions"]["evening"]] * (view["innings"] % 2 == 0)
     first, middle = float(view.get("need") is None), view["segment"] == "middle"
-    rows = []
+    rows, loads = [], tired(view)
     for place, name in enumerate(names):
         man = card(view, name)
         runs = _SKILL * ((man.get("bowl_runs", 1.3) if bowling else man["bat_runs"]) - 1.0)
@@ -144,5 +186,7 @@ def candidates(view: Mapping[str, Any], names: Sequence[str], *, bowling: bool) 
         rows.append([
             place == 0, runs, wickets, spins * middle, place / 10.0, spins * liked, spins * pitch,
             spins * evening, first * runs, first * wickets, spins,
+            _FORM * man.get("bowl_form" if bowling else "bat_form", 0.0),
+            loads.get(name, 0.0), (1.0 - spins) * loads.get(name, 0.0),
         ])  # fmt: skip
     return np.array(rows, dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.cricket_learner import TRAINING_FROM, Mark, chart_of, match_of, rises, rises_of, table_of
-from benchmarks.cricket_policy import CHOICES, PARTS, Choice, Critic, Learner, Told
+from benchmarks.cricket_policy import CHOICES, PARTS, USUAL_BALLS, Choice, Critic, Decided, Learner
 from benchmarks.cricket_sight import (
     PLAYER,
     PRESSURES,
@@ -17,13 +17,20 @@ from benchmarks.cricket_sight import (
     STATE,
     Vector,
     candidates,
+    formed,
+    ground,
     people,
     situation,
     state,
+    thrower,
 )
+from spectator.environments.cricket.ball.vocabulary import SECTORS
 from tests.environments.cricket.playing import begin, captain
 
 SEEN = np.eye(SITUATION)[0]
+
+OFTEN = 10.0
+"""Rows and rewards so many times as large count as if they had been seen a hundred times."""
 
 
 @pytest.mark.parametrize("name", ["attack", "bowler"])
@@ -57,10 +64,10 @@ def likeliest(learner: Learner, name: str) -> int:
 def test_what_brought_more_becomes_likelier() -> None:
     learner = Learner(1)
     for _ in range(40):
-        told: list[Told] = []
+        told: list[Decided] = []
         for _ in range(8):
             (choice,) = drawn(learner, "aggression")
-            told.append(([choice], 1.0 if choice.place == 2 else 0.0))
+            told.append(Decided([choice], 1.0 if choice.place == 2 else 0.0, 3))
         learner.learn(told)
     assert likeliest(learner, "aggression") == 2
 
@@ -69,12 +76,13 @@ def test_a_choice_is_weighed_without_what_was_chosen_with_it() -> None:
     learner, source = Learner(2), np.random.default_rng(4)
     players = np.eye(PLAYER)[:2]
     for _ in range(60):
-        told: list[Told] = []
+        told: list[Decided] = []
         for _ in range(12):
             pace, *others = drawn(learner, "pace", "line", "attack")
             who = int(source.integers(2))
             bowler = Choice("bowler", who, range(2), np.array([0.5, 0.5]), players)
-            told.append(([bowler, pace, *others], 30.0 * who + (1.0 if pace.place == 2 else 0.0)))
+            reward = 30.0 * who + (1.0 if pace.place == 2 else 0.0)
+            told.append(Decided([bowler, pace, *others], reward, 3))
         learner.learn(told)
     assert likeliest(learner, "pace") == 2
 
@@ -84,10 +92,31 @@ def test_the_critic_finds_what_each_choice_is_worth() -> None:
     worth = {name: source.normal(size=len(CHOICES[name])) for name in ("attack", "length")}
     made = [drawn(learner, "attack", "length") for _ in range(600)]
     rewards = np.array([sum(worth[one.name][one.place] for one in choices) for choices in made])
-    critic.saw(np.array([critic.row(choices) for choices in made]), rewards, fit=True)
+    rows = np.array([critic.row(Decided(choices, 0.0, 3)) for choices in made])
+    critic.saw(OFTEN * rows, OFTEN * rewards, fit=True)
     for choice in made[0]:
         found = critic.values(choice) - critic.values(choice).mean()
         assert found == pytest.approx(worth[choice.name] - worth[choice.name].mean(), abs=0.15)
+
+
+def test_orders_are_worth_what_they_bring_a_ball() -> None:
+    critic, learner = Critic(PARTS["bowling"]), Learner(6)
+    told = [Decided(drawn(learner, "attack"), 0.0, 1 + at % 6) for at in range(600)]
+    rewards = np.array([one.balls * (one.choices[0].place == 4) for one in told], np.float64)
+    rows = np.array([critic.row(one) for one in told])
+    critic.saw(OFTEN * rows, OFTEN * rewards, fit=True)
+    found = critic.values(told[0].choices[0])
+    assert found[4] - np.delete(found, 4) == pytest.approx([USUAL_BALLS] * 8, abs=0.1)
+
+
+def test_what_makes_no_difference_stays_open() -> None:
+    learner = Learner(2)
+    learner.weights["pace"][1, 0] = 3.0
+    before = drawn(learner, "pace")[0].chances
+    for _ in range(30):
+        learner.learn([Decided(drawn(learner, "pace", "attack"), 0.0, 3) for _ in range(8)])
+    after = drawn(learner, "pace")[0].chances
+    assert before.max() > 0.8 and after.max() < before.max() - 0.1
 
 
 def test_a_wrong_critic_bends_no_step() -> None:
@@ -127,6 +156,32 @@ def test_it_sees_what_suits_the_batters_who_are_in() -> None:
     assert candidates(view, pair, bowling=False).shape == (2, PLAYER)
 
 
+def test_it_sees_ground_form_and_tiredness() -> None:
+    view = dict(batting_view())
+    names = [view[end]["name"] for end in ("striker", "non_striker")]
+    metres = dict(zip(SECTORS, (68.0, 76.0, 68.0, 68.0, 68.0, 68.0, 60.0, 68.0), strict=True))
+    squads = {
+        side: {**squad, "players": [{**man, "bats": "right", "bat_form": 0.1} for man in squad["players"]]}
+        for side, squad in view["squads"].items()
+    }
+    view |= {"squads": squads, "ground": {"now": metres}}
+    view["striker"] = {**view["striker"], "bats": "right"}
+    assert ground(view, names) == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0]
+    assert formed(view, names) == pytest.approx(1.0) and thrower(view, None) == (0.0,) * 4
+    other = squads["home" if view["batting"] == "away" else "away"]["players"][0]["name"]
+    view["tired"] = {other: 1.5}
+    assert thrower(view, other)[-1] == 1.5 == candidates(view, [other], bowling=True)[0, -2]
+    for man in squads[view["batting"]]["players"]:
+        man["bats"] = "left" if man["name"] == names[1] else "right"
+    assert ground(view, names[1:]) == [0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0], "as a left-hander sees it"
+    assert ground(view, names) == [0.0] * 8
+    view["striker"] = {**view["striker"], "bats": "left"}
+    assert ground(view, names[1:]) == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0], (
+        "as he sees it who is shown it"
+    )
+    assert len(situation(view, names)) == SITUATION
+
+
 @pytest.mark.parametrize("need", [0, 1, 30, 60, 500])
 def test_a_chase_is_told_by_the_two_bumps_it_lies_between(need: int) -> None:
     view = {**batting_view(), "need": need}
@@ -141,9 +196,10 @@ def test_a_match_pays_what_its_choices_brought_and_is_the_same_again() -> None:
     score, told = match_of(Learner(5), TRAINING_FROM, overs=2)
     again, told_again = match_of(Learner(5), TRAINING_FROM, overs=2)
     assert score == again and len(told) == len(told_again) >= 8
-    assert score == pytest.approx(sum(reward for _, reward in told))
+    assert score == pytest.approx(sum(one.reward for one in told))
+    assert 12 <= sum(one.balls for one in told) <= 48, "two innings of two overs, with extras"
     assert score < 0.0, "arguments drawn evenly cost matches"
-    made = {choice.name for choices, _ in told for choice in choices}
+    made = {choice.name for one in told for choice in one.choices}
     assert made == {*CHOICES, "bowler", "batter"}
     assert match_of(None, TRAINING_FROM, overs=2)[0] == 0.0, "the usual decisions are worth nothing"
 

@@ -75,7 +75,9 @@ async def open_playing(settings: Settings) -> AsyncIterator[Playing]:
     async with AsyncExitStack() as stack:
         journal = await open_journal(settings, clock)
         stack.push_async_callback(journal.aclose)
-        journal.states, journal.runs = _state_file(settings), RunRecords(settings.runs_dir)
+        journal.states = _state_file(settings)
+        shared_runs = None if journal.ownership is None else journal
+        journal.runs = RunRecords(settings.runs_dir, shared_runs)
         stack.push_async_callback(journal.runs.aclose)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         timings = Timings()

@@ -95,7 +95,7 @@ def read_run(root: Path, name: str) -> RunFolder:
         return _undescribed(name, path)
     except (OSError, ValueError) as error:
         raise RunNotFound(f"{MANIFEST} of {name} cannot be read: {error}") from error
-    return _described(name, path, kept)
+    return described(name, path, kept)
 
 
 def run_name(folder: Path) -> str:
@@ -133,7 +133,17 @@ def _undescribed(name: str, path: Path) -> RunFolder:
     )
 
 
-def _described(name: str, path: Path, kept: Any) -> RunFolder:
+def described(name: str, path: Path, kept: Any) -> RunFolder:
+    """What is kept of a run says that it is.
+
+    Args:
+        name: What it is called.
+        path: Where it is.
+        kept: What stands in its manifest.
+
+    Raises:
+        RunNotFound: It is of another version, or describes no run.
+    """
     asked = kept.get("request") if isinstance(kept, Mapping) else None
     if not isinstance(asked, Mapping):
         raise RunNotFound(f"{MANIFEST} of {name} does not describe a run")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import OrderedDict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from spectator.errors import ConfigurationError, JournalError, RunNotFound
-from spectator.following.run_folder import read_run, run_names
+from spectator.following.run_folder import RunFolder, described, read_run, run_names
 from spectator.following.run_tail import RunTail
+from spectator.journal.stores.fleet_runs import FleetRow, rows
 from spectator.journal.stores.sqlite import SqlJournal
 
 logger = logging.getLogger(__name__)
@@ -30,10 +32,13 @@ class RunRecords:
 
     Args:
         root: The folder whose folders hold the runs; ``None`` where no runs are watched.
+        shared: A journal on a database server, whose runs are watched too; one in the folder goes before one
+            of the same name.
     """
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Path | None, shared: SqlJournal | None = None) -> None:
         self._root = root
+        self._shared = shared
         self._open: OrderedDict[str, RunTail] = OrderedDict()
         self._known: OrderedDict[str, str] = OrderedDict()
         self._order = asyncio.Lock()
@@ -45,7 +50,11 @@ class RunRecords:
 
     async def names(self) -> list[str]:
         """The runs, those that changed last first."""
-        return [] if self._root is None else await asyncio.to_thread(run_names, self._root)
+        if self._root is None:
+            return []
+        names = await asyncio.to_thread(run_names, self._root)
+        shared = [] if self._shared is None else await self._shared.look(rows)
+        return [one.name for one in reversed(shared) if one.name not in names] + names
 
     async def tail(self, name: str) -> RunTail:
         """The record of a run, opened where it is not yet.
@@ -57,14 +66,18 @@ class RunRecords:
         if self._root is None:
             raise RunNotFound("no runs are watched here; SPECTATOR_RUNS_DIR names the folder that holds them")
         async with self._order:
-            folder = await asyncio.to_thread(read_run, self._root, name)
+            folder, is_shared = await self._described(self._root, name)
             tail = self._open.get(name)
             if tail is not None and (tail.lost or not tail.is_of(folder)):
                 await self._close(name)
                 tail = None
             if tail is None:
                 try:
-                    tail = self._open[name] = await RunTail.open(folder)
+                    if is_shared and self._shared is not None:
+                        tail = RunTail(folder, self._shared, name)
+                    else:
+                        tail = await RunTail.open(folder)
+                    self._open[name] = tail
                 except ConfigurationError as error:
                     raise RunNotFound(f"{name} cannot be read: {error}") from error
                 while len(self._open) > MOST_OPEN:
@@ -72,6 +85,16 @@ class RunRecords:
             tail.folder = folder
             self._open.move_to_end(name)
             return tail
+
+    async def _described(self, root: Path, name: str) -> tuple[RunFolder, bool]:
+        """What a run is, and whether it lies in the journal of many."""
+        try:
+            return await asyncio.to_thread(read_run, root, name), False
+        except RunNotFound:
+            found = [] if self._shared is None else await self._shared.look(lambda one: rows(one, name))
+            if not found:
+                raise
+            return described(name, root / name, _kept(found[0])), True
 
     def note(self, name: str, episode_ids: list[str]) -> None:
         """Remember that a run has these episodes."""
@@ -87,6 +110,8 @@ class RunRecords:
         for name in (await self.names())[:MOST_SEARCHED]:
             try:
                 tail = await self.tail(name)
+                if tail.run_id is not None:
+                    continue  # its episodes are found in that journal before
                 if await tail.journal.episode(episode_id) is not None:
                     self.note(name, [episode_id])
                     return name
@@ -99,16 +124,17 @@ class RunRecords:
         return self._known.get(episode_id)
 
     async def journal_of(self, episode_id: str) -> SqlJournal | None:
-        """The record that has this episode, where :meth:`find` found it.
+        """The record that has this episode, where :meth:`find` found it; none where it is the shared one.
 
         Raises:
             JournalError: The run is gone, or cannot be read any more.
         """
         name = self._known.get(episode_id)
-        if name is None:
+        if name is None or ((known := self._open.get(name)) is not None and known.run_id is not None):
             return None
         try:
-            return (await self.tail(name)).journal
+            tail = await self.tail(name)
+            return None if tail.run_id is not None else tail.journal
         except RunNotFound as error:
             raise JournalError(str(error)) from error
 
@@ -120,3 +146,12 @@ class RunRecords:
 
     async def _close(self, name: str) -> None:
         await self._open.pop(name).aclose()
+
+
+def _kept(row: FleetRow) -> Any:
+    """What is kept of a run in a database, as its manifest would have it."""
+    try:
+        plan = json.loads(row.plan)
+    except ValueError:
+        return None
+    return {**plan, "began_ms": row.began_ms} if isinstance(plan, dict) else None

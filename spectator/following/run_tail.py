@@ -71,20 +71,24 @@ class RunTail:
     Args:
         folder: The run's.
         journal: Its record, opened to be read.
+        run_id: Its name in a journal of many, which somebody else closes; ``None`` where it is the run's own.
     """
 
-    def __init__(self, folder: RunFolder, journal: SqlJournal) -> None:
+    def __init__(self, folder: RunFolder, journal: SqlJournal, run_id: str | None = None) -> None:
         self.folder = folder
         self.journal = journal
         self.episodes: dict[str, FollowedEpisode] = {}
         """By id; those that ended stand in the order in which they did."""
         self._policy = FailurePolicy(retry=TRIED_AGAIN, attempts=folder.attempts)
         self._mark: int | None = None
-        self._inode = folder.journal.stat().st_ino
+        self.run_id = run_id
+        self._inode = None if run_id is not None else folder.journal.stat().st_ino
 
     @property
     def lost(self) -> bool:
         """Whether its record is not what it was when it was opened."""
+        if self._inode is None:
+            return False
         try:
             return self.folder.journal.stat().st_ino != self._inode
         except OSError:
@@ -119,14 +123,15 @@ class RunTail:
             raise JournalError(VANISHED)
         changed: dict[str, None] = {}
         while True:
-            news = await self.journal.news(self._mark)
+            news = await self.journal.news(self._mark, self.run_id)
             changed |= dict.fromkeys(self._take(news))
             if not news.more:
                 return list(changed)
 
     async def aclose(self) -> None:
         """Let go of the record."""
-        await self.journal.aclose()
+        if self.run_id is None:
+            await self.journal.aclose()
 
     def _take(self, news: News) -> list[str]:
         if news.whole:

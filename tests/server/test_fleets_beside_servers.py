@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -76,3 +77,38 @@ def test_no_fleet_plays_on_what_a_server_left(url: str, postgres: Cluster, tmp_p
         with serve(settings) as serving:
             assert serving.finish(episode_id)["reason"] == "finished"
     assert types(url, episode_id).count("episode.recovered") == 1
+
+
+def test_a_server_shows_the_run_of_a_fleet_and_its_episodes(url: str, tmp_path: Path) -> None:
+    settings = test_settings(
+        tmp_path / "a", journal_url=SecretStr(url), max_episodes=2, runs_dir=tmp_path / "runs"
+    )
+    with endpoint(counter, [Mode.SLOW], pause_s=0.2) as fake, serve(settings) as serving:
+        mine = serving.start(pace="max")
+        assert serving.finish(mine)["reason"] == "finished"
+        begin(url, request(fake))
+        playing = worker(url, concurrency=3)
+
+        def shown() -> dict[str, Any]:
+            told: dict[str, Any] = serving.client.get("/api/rollouts/first").json()["run"]
+            return told
+
+        until("an episode under way", lambda: shown().get("playing"))
+        one = unended(url)[0]
+        assert serving.client.get(f"/watch/{one}").status_code == 200
+        assert serving.client.get(f"/api/episodes/{one}").json()["run_id"] == "first"
+        said = playing.communicate(timeout=60)[0]
+        assert playing.returncode == 0, said
+        until("its end", lambda: shown()["over"] == 12)
+        told = shown()
+        assert (told["episodes"], told["verdicts"], told["model"], told["environment"]) == (
+            12, 12, "m-1", "counting",
+        )  # fmt: skip
+        (entry,) = serving.client.get("/api/rollouts").json()["runs"]
+        assert (entry["name"], entry["over"], entry["problem"]) == ("first", 12, None)
+        assert serving.client.get("/rollouts/first").status_code == 200
+        group = serving.client.get("/api/groups/g-000001?run=first").json()
+        assert len(group["members"]) == 3, group.keys()
+        assert serving.client.get("/api/rollouts/last").status_code == 404
+        assert serving.client.get("/api/episodes/ep-00000000000000000000000000").status_code == 404
+        assert len(serving.events(one)) > 4

@@ -78,7 +78,7 @@ _UNTIL_COMMIT: Final = text(
 )
 
 
-def news(connection: Connection, mark: int | None) -> News:
+def news(connection: Connection, mark: int | None, run_id: str | None = None) -> News:
     """What came since ``mark``; everything where there is none, or where the journal was made anew since.
 
     In PostgreSQL a mark is a transaction's number: all before it are over, so what was committed out of turn
@@ -87,11 +87,12 @@ def news(connection: Connection, mark: int | None) -> News:
     Args:
         connection: To the journal.
         mark: That of the :class:`News` before.
+        run_id: Only of episodes of this run.
     """
     server = connection.dialect.name == "postgresql"
     newest = int(connection.scalar(_COMMITTED if server else _NEWEST) or 0)
     if mark is None or newest < mark:
-        return News(newest, list(_everything(connection)), whole=True)
+        return News(newest, list(_everything(connection, run_id)), whole=True)
     if newest == mark:
         return News(mark, [])
     if server:
@@ -102,13 +103,15 @@ def news(connection: Connection, mark: int | None) -> News:
     since = _SINCE_COMMIT if server else _SINCE
     found = connection.execute(since, {**_READ, "row": mark, "until": until}).all()
     heads = {one.episode_id: one for one in found}
-    rows = _rows(connection, list(heads))
+    rows = _rows(connection, list(heads), run_id)
     told = [EpisodeNews(row, heads[row["episode_id"]].seq, heads[row["episode_id"]].text) for row in rows]
     return News(until, told, more=until < newest)
 
 
-def _everything(connection: Connection) -> Iterator[EpisodeNews]:
+def _everything(connection: Connection, run_id: str | None) -> Iterator[EpisodeNews]:
     wanted = select(*(episodes.c[name] for name in _COLUMNS)).order_by(episodes.c.ended_at)
+    if run_id is not None:
+        wanted = wanted.where(episodes.c.run_id == run_id)
     for row in [dict(one) for one in connection.execute(wanted).mappings()]:
         if row["reason"] == "finished":
             yield EpisodeNews(row, 0, "")
@@ -118,9 +121,11 @@ def _everything(connection: Connection) -> Iterator[EpisodeNews]:
             yield EpisodeNews(row, head.seq, head.text)
 
 
-def _rows(connection: Connection, episode_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _rows(connection: Connection, episode_ids: Sequence[str], run_id: str | None) -> Iterator[dict[str, Any]]:
     columns = [episodes.c[name] for name in _COLUMNS]
     for first in range(0, len(episode_ids), NAMED):
         wanted = select(*columns).where(episodes.c.episode_id.in_(episode_ids[first : first + NAMED]))
+        if run_id is not None:
+            wanted = wanted.where(episodes.c.run_id == run_id)
         for one in connection.execute(wanted).mappings():
             yield dict(one)

@@ -298,13 +298,17 @@ class SqlJournal:
         """The leases under which episodes are being recorded now; see :class:`.leases.Leases`."""
         return await self._query(held)
 
-    async def news(self, mark: int | None) -> News:
-        """What came since ``mark``, that of the news before; everything without one. For embedded journals.
+    async def news(self, mark: int | None, run_id: str | None = None) -> News:
+        """What came since ``mark``, that of the news before; everything without one.
+
+        Args:
+            mark: That of the news before.
+            run_id: Only of episodes of this run.
 
         Raises:
             JournalError: It cannot be read.
         """
-        return await self._query(lambda connection: news(connection, mark))
+        return await self._query(lambda connection: news(connection, mark, run_id))
 
     async def figures(self) -> Figures:
         """How large the journal is."""

@@ -81,6 +81,7 @@ function seat(other) {
   /** @param {{name: string, seat: any, decision: any, refusals: number, usage: any, thinking: boolean, forming: Forming | null}} view */
   const update = (view) => {
     setText(name, clip(plain(view.name), 60));
+    setAttribute(inspect, "aria-label", `Inspect the decision of ${name.textContent}`);
     setText(label, clip(who(view.seat.label, view.decision?.model), 80));
     caret.hidden = !view.thinking || view.forming !== null;
     for (const part of [thought.element, notes, others]) part.hidden = view.forming !== null;

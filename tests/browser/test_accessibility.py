@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -22,6 +23,7 @@ NAMED = set(
     " progressbar dialog region navigation".split()
 )
 """Roles that say nothing without a name."""
+CONTROLS = {"button", "combobox", "slider", "checkbox", "textbox", "spinbutton", "tab"}
 TABS_AT_MOST = 400
 
 FOCUS = """() => {
@@ -110,6 +112,21 @@ def test_every_page_has_names_roles_and_landmarks(house: House, open_page: Opene
         if wrong:
             found[name] = wrong
     assert found == {}
+
+
+def test_controls_of_a_match_are_told_apart_and_two_regions_speak(house: House, open_page: Opener) -> None:
+    """No two controls by one name; what changes by itself is told by the state and one region, politely."""
+    for episode_id in (house.cricket, house.live):
+        page = open_page("", reduced_motion="reduce")
+        go(page, f"{house.serving.base_url}/watch/{episode_id}")
+        expect(page.locator(".mind__inspect:enabled")).to_have_count(2)
+        told = list(tree(page))
+        names = [f"{role} {name}" for role, name, _ in told if role in CONTROLS]
+        assert sorted(set(names)) == sorted(names)
+        spoken = [(role, one["live"], one.get("atomic")) for role, _, one in told if one.get("live")]
+        assert spoken == [("status", "polite", True)] * 2
+        place = page.get_by_role("slider", name="Place in the episode")
+        expect(place).to_have_attribute("aria-valuetext", re.compile(r"^\d+ of \d+, \w+"))
 
 
 def test_no_page_keeps_the_keyboard(house: House, open_page: Opener) -> None:

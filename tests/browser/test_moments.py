@@ -24,6 +24,27 @@ def open_finished(app: Serving, open_page: Opener, **options: Any) -> Page:
     return page
 
 
+def test_an_interval_tells_what_the_innings_came_to(quiet_app: Serving, open_page: Opener) -> None:
+    """In the place of its last ball, with the best of both sides, until the next innings has a ball."""
+    page = open_finished(quiet_app, open_page)
+    address = page.url.partition("?")[0]
+    events = quiet_app.events(address.rsplit("/", 1)[-1])
+    over = next(event for event in events if event["type"] == "cricket.innings_ended")
+    begun = [event["seq"] for event in events if event["type"] == "cricket.over_started"]
+    page.goto(f"{address}?seq={min(seq for seq in begun if seq > over['seq'])}")
+    team, score = over["data"]["team"], over["data"]["score"]
+    told = f"{team} {score['runs']} for {score['wickets']} in {score['overs']} overs"
+    expect(page.locator(".ball__line")).to_have_text(told)
+    expect(page.locator(".ball__detail")).to_contain_text(f"need {score['runs'] + 1} off 12")
+    sides = page.locator(".ball__side")
+    expect(sides.first).to_contain_text(re.compile(r"bowled.*\w+ \d for \d"))
+    expect(sides.last).to_contain_text(re.compile(rf"{team} played.*\w+ \d+ off \d"))
+    expect(page.locator(".ball__mark")).to_have_text("")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator(".ball__detail")).to_have_text(re.compile(r"^0\.\d · "))
+
+
 def test_whatever_names_a_moment_goes_there_and_keeps_the_keys(quiet_app: Serving, open_page: Opener) -> None:
     """Commentary, balls of an over, bars, wickets, swings; then the arrow moves on from there."""
     page = open_finished(quiet_app, open_page)

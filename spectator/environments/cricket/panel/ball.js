@@ -39,7 +39,7 @@ export function mountBall({ ui }) {
         foreign.hidden = stranger === "";
         setText(foreign, stranger);
         setText(who, `${team} ${verb}`);
-        setText(call, clip(plain([made.tool, ...Object.entries(made.arguments ?? {}).slice(0, 3).map(([key, value]) => `${key.replaceAll("_", " ")} ${ui.argumentText(value, 24)}`)].join(" · ")), 90));
+        setText(call, clip(plain([made.tool ?? "", ...Object.entries(made.arguments ?? {}).slice(0, 3).map(([key, value]) => `${key.replaceAll("_", " ")} ${ui.argumentText(value, 24)}`)].join(" · ")), 90));
         why.show(made.reasoning || "no reason given");
       },
       /** @param {number | undefined} value @param {number | undefined} planned @param {number | undefined} deed @param {string} segment */
@@ -72,12 +72,28 @@ export function mountBall({ ui }) {
     }
   }
 
+  /** The innings before, until the next one has its first ball. @param {any} world */
+  async function drawInterval(world) {
+    seq = -world.innings;
+    const { intervalWords } = await import("./interval.js");
+    const told = intervalWords(world);
+    if (!told || seq !== -world.innings) return;
+    replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
+    setText(line, plain(told.line));
+    setText(detail, plain(told.detail));
+    for (const role of /** @type {const} */ (["batting", "bowling"])) {
+      sides[role].show({ reasoning: told[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
+      sides[role].weigh(undefined, undefined, undefined, "");
+    }
+  }
+
   return {
     element,
     /** @param {any} world @param {boolean} moves */
     update(world, moves) {
       drawOver(world);
       const ball = world.last_ball;
+      if (ball && world.innings > 1 && world.over?.number === 1 && !world.over.marks.length) return seq === -world.innings || void drawInterval(world);
       if (ball && ball.seq === seq) return drawWorth(ball);
       seq = ball?.seq ?? 0;
       if (!ball) {

@@ -139,6 +139,10 @@ def test_siblings_stand_side_by_side_and_part_where_they_part(watched: Watched, 
     page.wait_for_url("**/watch/**")
     page.go_back()
     expect(page.locator(".sibling[data-branch=yes]")).to_have_count(1)
+    page.get_by_role("link", name="live").click()
+    page.wait_for_url("**/rollouts/live")
+    page.get_by_role("link", name="Runs").click()
+    page.wait_for_url("**/rollouts")
 
 
 def test_a_decision_is_noted_in_the_player(watched: Watched, open_page: Opener) -> None:

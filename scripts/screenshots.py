@@ -32,6 +32,9 @@ MOVING_STEPS = 6
 MOVING_WIDTH, FRAME_MS = 1000, 167
 """Its width in pixels, and how long its shortest picture stands."""
 
+FORETOLD = {"forecast_futures": 200}
+"""Options of a match whose chances to win are shown."""
+
 SEED = 7
 """A match with a tie and a super over, so that the pages show the long case."""
 
@@ -125,7 +128,7 @@ def take(browser: Browser, url: str, look: Look, size: str, path: Path, *, full:
 def take_readme(browser: Browser, url: str, path: Path) -> None:
     """A live match in its second innings, wide and dark, just after a six."""
     client = httpx.Client(base_url=url, timeout=30)
-    live = start(client, wait=False, pace="fast", seed=73, captain_preset="tactician")
+    live = start(client, wait=False, pace="fast", seed=73, captain_preset="tactician", options=FORETOLD)
     until(client, live, turns=128)
     client.post("/custom/pace", json={"episode_id": live, "pace": "broadcast"})
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +138,8 @@ def take_readme(browser: Browser, url: str, path: Path) -> None:
     page.goto(f"{url}/watch/{live}")
     page.get_by_role("slider").hover()
     page.locator(".ball__mark--six.ball__mark--land").wait_for(timeout=60_000)
-    page.wait_for_timeout(1_000)
+    page.wait_for_timeout(1_500)
+    page.locator(".large").wait_for(state="detached")
     page.screenshot(path=path)
     context.close()
     client.post("/custom/stop_episode", json={"episode_id": live})
@@ -144,7 +148,7 @@ def take_readme(browser: Browser, url: str, path: Path) -> None:
 def take_moving(browser: Browser, url: str, path: Path) -> None:
     """The liveliest half dozen steps of a match, as an animated picture."""
     client = httpx.Client(base_url=url, timeout=60)
-    ended = start(client, pace="max", seed=73, captain_preset="tactician")
+    ended = start(client, pace="max", seed=73, captain_preset="tactician", options=FORETOLD)
     width, height = SIZES["wide"]
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark")
     page = context.new_page()
@@ -163,13 +167,13 @@ def take_moving(browser: Browser, url: str, path: Path) -> None:
     for _ in range(MOVING_STEPS):
         shoot(2)
         page.keyboard.press("ArrowRight")
-        for _ in range(4):
-            shoot(1)
+        for _ in range(2):
+            shoot(2)
         page.wait_for_timeout(600)
         shoot(4)
     shoot(6)
     first, *rest = pictures
-    first.save(path, save_all=True, append_images=rest, duration=stand, loop=0, quality=50, method=4)
+    first.save(path, save_all=True, append_images=rest, duration=stand, loop=0, quality=32, method=6)
     context.close()
     print(f"{path}: {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
 

@@ -119,9 +119,9 @@ def run_joint(request: RolloutRequest, given: Mapping[str, Any]) -> None:
     from spectator.rollouts.joint.working import begin_run
 
     name = need_run(given["run_name"])
-    for flag in ("workers", "ray_address", "experiences"):
-        if given[flag]:
-            shown = {"workers": "--workers", "ray_address": "--ray"}.get(flag, "--experiences")
+    for flag, unset in (("workers", 0), ("ray_address", None), ("experiences", None), ("handler", "none")):
+        if given[flag] != unset:
+            shown = "--ray" if flag == "ray_address" else f"--{flag}"
             raise click.UsageError(f"{shown} is of runs in a folder; here start `spectator rollouts worker`")
     whole = Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0)
     plan = FleetPlan.of(request, deadlines=_deadlines(given), stepper=given["stepper"], whole=whole)

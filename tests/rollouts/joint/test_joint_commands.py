@@ -123,8 +123,9 @@ def test_what_is_wrong_is_said_in_one_line_without_the_password(
 
 def test_options_of_one_machine_are_refused_for_a_run_of_many(url: str) -> None:
     with endpoint(counter) as fake:
-        told = say(asked(fake, url, "--workers", "2"))
-        assert (told.exit_code, "spectator rollouts worker" in told.stderr) == (2, True)
+        for option in (("--workers", "2"), ("--handler", "ucb"), ("--ray", "auto")):
+            told = say(asked(fake, url, *option))
+            assert (told.exit_code, f"{option[0]} is of runs in a folder" in told.stderr) == (2, True)
         told = say(asked(fake, url)[:-2])
         assert (told.exit_code, "--journal needs --run NAME" in told.stderr) == (2, True)
         told = say([*SPECTATOR, "worker", "--journal", url])

@@ -54,7 +54,7 @@ def pages(house: House) -> dict[str, str]:
         "group": "/group/g-000000?run=live",
         "leaderboard": "/leaderboard",
         "reliability": "/reliability",
-        "reference": "/reference",
+        "docs": "/docs",
         "voice": "/voice",
         "operator": "/operator",
         "nowhere": "/nowhere",

@@ -20,7 +20,7 @@ SIZES = {
     "tablet": {"width": 820, "height": 1180},
     "phone": PHONE,
 }
-LISTS = ("/leaderboard", "/reliability", "/reference", "/voice", "/rollouts", "/operator", "/nowhere")
+LISTS = ("/leaderboard", "/reliability", "/docs", "/voice", "/rollouts", "/operator", "/nowhere")
 
 
 def shifts(page: Page) -> float:

@@ -14,12 +14,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -27,22 +25,17 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.figures import Figure
+from benchmarks.memory_in_flight import held
+from benchmarks.supervised import OPTIONS, request, supervised
 from spectator.bus.base import Overflow
-from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
-from spectator.clock import SystemClock
 from spectator.environments.base import World
-from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.run.contract_checks import check_contract, checked_decision
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest
 from spectator.episodes.run.step_events import facts_of_step
 from spectator.events import EventEncoder, RecordedEvent, View, encode_json
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.base import ScriptedPolicy
 from spectator.steppers.base import Stepped
-from spectator.steppers.opening import inline, on_a_thread
 
 PASSES: Final = 7
 """Processes of each kind."""
@@ -62,15 +55,6 @@ WARMING: Final = 99
 BATCH_TURNS: Final = 64
 """Turns that share an append, for the floor."""
 
-HELD: Final = (128, 512)
-"""Episodes in flight when memory is measured."""
-
-HELD_AT: Final = 30
-"""Turns that each of them has behind it then, at least."""
-
-HELD_OVERS: Final = 20
-"""Overs of an innings of those: one of five could end before it is seen to have begun."""
-
 AT: Final = "2026-11-21T05:00:00.000Z"
 """When the events of the floor happen."""
 
@@ -83,10 +67,6 @@ APPENDED: Final = "one batched append"
 AGAIN: Final = ", again"
 """Marks the second run of a cell in the same process."""
 
-OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "cricket": {"max_overs": 5},
-    "counting": {"turns": 150},
-}
 LONG: Final = 1500
 """Turns of a count of which its start and its end are no part that counts."""
 
@@ -148,38 +128,6 @@ def bare(world: World, seeds: Sequence[int], *, checked: bool = False, encoded: 
     return Cost(turns, time.process_time() - began)
 
 
-@asynccontextmanager
-async def _supervised(slots: int, view: View) -> Any:
-    with TemporaryDirectory(prefix="spectator-") as folder:
-        journal = await SqlJournal.open(f"sqlite:///{Path(folder) / 'journal.db'}")
-        bus, numbers = MemoryBus(), count(1)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                yield (
-                    Supervisor(
-                        journal=journal,
-                        bus=bus,
-                        clock=SystemClock(),
-                        tasks=tasks,
-                        slots=slots,
-                        limits=EpisodeLimits(),
-                        new_id=lambda: f"ep-{next(numbers):06d}",
-                        new_epoch=lambda: "e",
-                        draw_seed=lambda: 0,
-                        open_stepper=inline if view == "derived" else on_a_thread,
-                    ),
-                    bus,
-                    journal,
-                )
-        finally:
-            await journal.aclose()
-
-
-def _request(world: str, seed: int, view: View, options: Mapping[str, Any] | None = None) -> EpisodeRequest:
-    options = OPTIONS[world] if options is None else options
-    return EpisodeRequest(world, seed=seed, pace=Pace.MAX, narration=False, options=options, view=view)
-
-
 async def _listen(subscription: Any) -> None:
     async for _ in subscription:
         pass
@@ -195,13 +143,13 @@ async def driven(
     options: Mapping[str, Any] | None = None,
 ) -> Cost:
     """Episodes through supervisor, driver and journal, from their start to their end."""
-    async with _supervised(at_once, view) as (supervisor, bus, _):
+    async with supervised(at_once, view) as (supervisor, bus, _):
         turns, waiting = 0, iter(seeds)
 
         async def lane(seeds: Iterator[int]) -> int:
             played = 0
             for seed in seeds:
-                episode = await supervisor.start(_request(world, seed, view, options))
+                episode = await supervisor.start(request(world, seed, view, options))
                 listening = [
                     asyncio.ensure_future(
                         _listen(bus.subscribe(episode.episode_id, Overflow.DROP_OLDEST, capacity=8192))
@@ -220,8 +168,8 @@ async def driven(
 
 async def _recorded(world: str, seeds: Sequence[int], view: View) -> list[list[RecordedEvent]]:
     """The records of whole episodes."""
-    async with _supervised(len(seeds), view) as (supervisor, _, journal):
-        episodes = [await supervisor.start(_request(world, seed, view)) for seed in seeds]
+    async with supervised(len(seeds), view) as (supervisor, _, journal):
+        episodes = [await supervisor.start(request(world, seed, view)) for seed in seeds]
         for episode in episodes:
             await episode.wait()
         return [await journal.read(episode.episode_id) for episode in episodes]
@@ -293,37 +241,9 @@ async def _watched_costs(world: str, alone: Sequence[int], fleet: Sequence[int])
     }
 
 
-def _resident() -> int:
-    """Bytes of memory that this process holds."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-async def _held() -> dict[str, float]:
-    """Memory of an episode of cricket in flight, in kB, when so many stand in mid-match."""
-    found: dict[str, float] = {}
-    await driven("cricket", [99], view="derived", at_once=1)
-    async with _supervised(max(HELD), "derived") as (supervisor, _, _journal):
-        before, begun = _resident(), 0
-        for wanted in HELD:
-            while begun < wanted:
-                begun += 1
-                episode = await supervisor.start(
-                    _request("cricket", begun, "derived", {"max_overs": HELD_OVERS})
-                )
-                while episode.turn < HELD_AT and not episode.ended:  # noqa: ASYNC110 - listening would be watching
-                    await asyncio.sleep(0)
-                await supervisor.pause(episode.episode_id, by="the benchmark")
-            await asyncio.sleep(0.2)
-            found[f"cricket: memory of one of {wanted} in flight, kB"] = (
-                (_resident() - before) / wanted / 1000
-            )
-        await supervisor.aclose()
-    return found
-
-
 def one_pass(part: str, *, watched: bool = True) -> dict[str, float]:
     """Measure one part in this process: a world's name, or ``memory``."""
-    return asyncio.run(_held() if part == "memory" else _costs(part, watched=watched))
+    return asyncio.run(held() if part == "memory" else _costs(part, watched=watched))
 
 
 def _pass_in(folder: Path, part: str, *more: str) -> dict[str, float]:

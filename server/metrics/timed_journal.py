@@ -68,6 +68,6 @@ class TimedJournal(SqlJournal):
 
     async def unstage(self, episode_id: str) -> None:
         """See :meth:`SqlJournal.unstage`."""
-        if episode_id in self._staged:
+        if episode_id in self._staged.episodes:
             self.unended.pop(episode_id, None)
         await super().unstage(episode_id)

@@ -56,7 +56,7 @@ class Staging(SqlJournal):
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
-        staging = self._staged.get(events[0].episode_id)
+        staging = self._staged.episodes.get(events[0].episode_id)
         if staging is None or not staging.goes_on:
             if self.appends_fail:
                 raise JournalUnavailable("the disk is full")

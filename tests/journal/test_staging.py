@@ -89,9 +89,9 @@ def test_what_is_being_removed_becomes_no_episode(tmp_path: Path) -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
         journal.begin_staging("ep-1")
         await journal.append(events[:3])
-        staging = journal._staged["ep-1"]
+        staging = journal._staged.episodes["ep-1"]
         await journal.unstage("ep-1")
-        journal._staged["ep-1"] = staging
+        journal._staged.episodes["ep-1"] = staging
         journal.end_staging("ep-1")
         with pytest.raises(JournalError, match="was removed"):
             await journal.append(events[3:])

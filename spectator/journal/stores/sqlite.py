@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final, Self, TypeVar
@@ -54,6 +53,7 @@ from spectator.journal.stores.ownership import Ownership
 from spectator.journal.stores.postgres import vacuum
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, schema, truths
+from spectator.journal.stores.staged_appends import StagedAppends
 from spectator.journal.stores.staging import last_within
 from spectator.journal.stores.summaries import heads, held_by_others, summaries, summary
 from spectator.journal.stores.writer import Writer
@@ -62,14 +62,6 @@ READ_ONLY: Final = "the journal was opened to be read only"
 """Why nothing can be written, for people."""
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(slots=True)
-class _Staging:
-    """An episode that is not to be found yet: its first event, and whether more of it is only staged."""
-
-    first: RecordedEvent | None = None
-    goes_on: bool = True
 
 
 class SqlJournal:
@@ -95,7 +87,7 @@ class SqlJournal:
         self._database = database
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="journal-read")
         self._writer = Writer(database) if writable else None
-        self._staged: dict[str, _Staging] = {}  # what is not to be found yet, by its id
+        self._staged = StagedAppends()
         self._closed = False
         self.ownership = None if database.fences is None else Ownership(self, database.fences)
         """Which episodes this process may record; ``None`` where no other process writes this journal."""
@@ -125,40 +117,22 @@ class SqlJournal:
         """Record ``events`` of one episode and what belongs to them, all or none."""
         if self._writer is None:
             raise JournalError(READ_ONLY)
-        if events and not self._staged:
+        if events and not self._staged.episodes:
             await self._writer.append(events, attachments)
         elif events:
-            await self._append_staged(self._writer, events, attachments)
-
-    async def _append_staged(
-        self, writer: Writer, events: Sequence[RecordedEvent], attachments: Attachments | None
-    ) -> None:
-        """Append to an episode that may be staged, or may become one that is not any more."""
-        episode_id, first = events[0].episode_id, None
-        staging = self._staged.get(episode_id)
-        if staging is not None and staging.first is None:
-            staging.first = events[0]
-        staged = staging is not None and staging.goes_on
-        if staging is not None and not staged:
-            first = staging.first
-        await writer.append(events, attachments, staged=staged, first=first)
-        if first is not None:
-            self._staged.pop(episode_id, None)
+            await self._staged.append(self._writer, events, attachments)
 
     def begin_staging(self, episode_id: str) -> None:
         """Let an episode that is about to begin be found by nobody yet."""
-        self._staged[episode_id] = _Staging()
+        self._staged.begin(episode_id)
 
     def end_staging(self, episode_id: str) -> None:
         """Let the next append to an episode make it one."""
-        staging = self._staged[episode_id]
-        staging.goes_on = False
-        if staging.first is None:  # nothing was written
-            del self._staged[episode_id]
+        self._staged.end(episode_id)
 
     async def unstage(self, episode_id: str) -> None:
         """Remove what was staged of an episode."""
-        if self._staged.pop(episode_id, None) is not None:
+        if self._staged.drop(episode_id):
             await self.remove(episode_id)
 
     async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
@@ -332,7 +306,7 @@ class SqlJournal:
             JournalError: It could not be removed, or not all of it.
         """
         writer = self._writing()
-        if episode_id in self._staged:
+        if episode_id in self._staged.episodes:
             return
         await writer.run(lambda connection: retention.begin_removal(connection, episode_id))
         while await writer.run(lambda connection: retention.go_on_removing(connection, episode_id)):

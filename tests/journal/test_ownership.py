@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from spectator.errors import JournalUnavailable, LeaseLost
 from spectator.events import RecordedEvent, record
@@ -67,6 +68,31 @@ def test_an_episode_is_recorded_by_one_process_at_a_time(url: str) -> None:
         await check_chain(first, "ep-1", 5)
         await first.aclose()
         assert await other.others() == []
+        await second.aclose()
+
+    run(scenario())
+
+
+def test_what_a_process_claims_while_it_is_deposed_is_held_by_nobody(url: str) -> None:
+    """Its claim is committed once its leases were looked up: it must not outlive the process in the table."""
+
+    async def scenario() -> None:
+        (first, mine), (second, other) = await opened(url), await opened(url)
+        await mine.beat()
+        with first._database.engine.connect() as claiming:
+            assert mine._fences.claim_owed(claiming, ["ep-1"], 1) == {"ep-1": False}
+            deposing = asyncio.create_task(other.depose(mine.name))
+            waits = text("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
+                         "AND wait_event_type = 'Lock'")  # fmt: skip
+            with second._database.engine.connect() as watching:
+                while watching.scalar(waits) is None:
+                    watching.rollback()
+                    await asyncio.sleep(0.01)
+            assert not deposing.done(), "it waits for the claim"
+            claiming.commit()
+        assert await deposing == ["ep-1"]
+        assert await second.leases() == []
+        await first.aclose()
         await second.aclose()
 
     run(scenario())

@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, delete, select, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    MetaData,
+    Table,
+    Text,
+    delete,
+    select,
+    text,
+)
 
 from spectator.journal.stores.fleet_runs import NOT_OF_A_FLEET, not_of_a_fleet
 from spectator.journal.stores.leases import NotHeld, Transacting, leases, let_go, not_held
@@ -368,14 +379,21 @@ def living(connection: Connection) -> dict[str, int]:
 def depose(connection: Connection, name: str) -> list[str]:
     """End every lease of a process, and its being there; the episodes that it held.
 
-    What it commits meanwhile is waited for; nothing that it sends afterwards is recorded.
+    What it commits meanwhile is waited for; nothing that it sends afterwards is recorded. A claim writes that
+    its process is there before it takes leases, so once the row of that is gone, no claim is under way: what
+    the last one took is ended then.
     """
-    mine = select(leases.c.fence, leases.c.episode_id).where(leases.c.owner == name)
-    held = connection.execute(mine.order_by(leases.c.fence).with_for_update()).all()
-    connection.execute(delete(leases).where(leases.c.fence.in_([row.fence for row in held])))
+    mine = select(leases.c.fence).where(leases.c.owner == name)
+    held = connection.scalars(mine.order_by(leases.c.fence).with_for_update()).all()
+    ended = _end(connection, leases.c.fence.in_(held))
     connection.execute(delete(owners).where(owners.c.name == name))
     connection.execute(delete(rooms).where(rooms.c.name == name))
-    return [row.episode_id for row in held]
+    return ended + _end(connection, leases.c.owner == name)
+
+
+def _end(connection: Connection, which: ColumnElement[bool]) -> list[str]:
+    gone = delete(leases).where(which).returning(leases.c.fence, leases.c.episode_id)
+    return [row.episode_id for row in sorted(connection.execute(gone), key=lambda row: row.fence)]
 
 
 def left_alone(connection: Connection, limit: int) -> list[str]:

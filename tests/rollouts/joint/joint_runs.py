@@ -31,10 +31,11 @@ INTERVAL_S = 0.3
 Result = TypeVar("Result")
 
 WORKER = """
-import asyncio, logging, sys
+import asyncio, logging, pathlib, sys
 from tests.rollouts.joint.joint_runs import play
 logging.basicConfig(level=logging.WARNING)
-report = asyncio.run(play(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+begun = {"on_begin": lambda *_: pathlib.Path(sys.argv[4]).touch()} if len(sys.argv) > 4 else {}
+report = asyncio.run(play(sys.argv[1], sys.argv[2], int(sys.argv[3]), **begun))
 print(report.over, report.total, report.halted, flush=True)
 sys.exit(0 if report.over == report.total else 3)
 """
@@ -68,10 +69,12 @@ async def play(url: str, name: str = NAME, concurrency: int = 4, **changes: Any)
     return await at(url, work, concurrency, **changes)
 
 
-def worker(url: str, concurrency: int = 6, name: str = NAME) -> subprocess.Popen[str]:
-    """A process that plays a run."""
+def worker(
+    url: str, concurrency: int = 6, name: str = NAME, begun: Path | None = None
+) -> subprocess.Popen[str]:
+    """A process that plays a run; it makes the file ``begun`` once it knows what is owed."""
     return subprocess.Popen(
-        [sys.executable, "-c", WORKER, url, name, str(concurrency)],
+        [sys.executable, "-c", WORKER, url, name, str(concurrency), *([str(begun)] if begun else [])],
         cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 

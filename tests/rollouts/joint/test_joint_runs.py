@@ -110,14 +110,18 @@ def test_two_processes_share_a_run_and_ask_no_question_twice(url: str, whole: st
     assert held(postgres, url) == []
 
 
-def disturb(url: str, fake: FakeModelServer, rng: random.Random, times: int) -> list[str]:
+def disturb(url: str, fake: FakeModelServer, rng: random.Random, times: int, folder: Path) -> list[str]:
     """Kill or stop one of two workers at random moments, and replace it; what the stopped ones said."""
-    workers, stopped = [worker(url), worker(url)], []
+    playing = [folder / f"playing-{number}" for number in range(times + 2)]
+    workers, stopped = [worker(url, begun=playing[0]), worker(url, begun=playing[1])], []
+    begun = dict(zip((one.pid for one in workers), playing, strict=False))
     try:
         for number in range(times):
+            chosen = rng.randrange(2)
+            until("a victim that plays", begun[workers[chosen].pid].exists)
             wanted = len(fake.received) + rng.randint(1, 14)
             until("a question more", lambda wanted=wanted: len(fake.received) >= wanted)  # type: ignore[misc]
-            victim = workers.pop(rng.randrange(2))
+            victim = workers.pop(chosen)
             assert victim.poll() is None, victim.communicate()[0]
             if number % 2:
                 victim.kill()
@@ -126,7 +130,8 @@ def disturb(url: str, fake: FakeModelServer, rng: random.Random, times: int) -> 
                 victim.send_signal(signal.SIGSTOP)
                 os.waitid(os.P_PID, victim.pid, os.WSTOPPED | os.WNOWAIT)
                 stopped.append(victim)
-            workers.append(worker(url))
+            workers.append(worker(url, begun=playing[number + 2]))
+            begun[workers[-1].pid] = playing[number + 2]
         fake.pause_s = 0.005
         for one in workers:
             said = one.communicate(timeout=120)[0]
@@ -142,16 +147,18 @@ def disturb(url: str, fake: FakeModelServer, rng: random.Random, times: int) -> 
 
 
 @pytest.mark.timeout(300)
-def test_kills_and_stops_at_random_moments_change_nothing(url: str, whole: str, postgres: Cluster) -> None:
+def test_kills_and_stops_at_random_moments_change_nothing(
+    url: str, whole: str, postgres: Cluster, tmp_path: Path
+) -> None:
     """Those that were stopped wake up when all is over: nothing of theirs is taken."""
     with endpoint(counter, [Mode.SLOW], pause_s=0.005) as fake:
         asked = request(fake, episodes=EPISODES, group_size=4, options={"turns": 8})
         begin(whole, asked)
         asyncio.run(play(whole, concurrency=16))
         unbroken = digests(whole)
-        fake.pause_s = 0.12
+        fake.pause_s = 0.4
         begin(url, asked)
-        woken = disturb(url, fake, random.Random(21), 8)
+        woken = disturb(url, fake, random.Random(21), 6, tmp_path)
     assert_whole(url, unbroken, EPISODES)
     assert held(postgres, url) == []
     assert all("Traceback" not in one for one in woken), woken

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from spectator.clock import Clock
-from spectator.errors import ConfigurationError, EnvironmentUnavailable, SpectatorError
+from spectator.errors import (
+    ConfigurationError,
+    EnvironmentFault,
+    EnvironmentUnavailable,
+    SpectatorError,
+    typed_as,
+)
 from spectator.steppers.base import Stepper
 
 logger = logging.getLogger(__name__)
@@ -297,7 +303,8 @@ class RecyclingPool(Generic[JobT]):
     async def _make(self, job: JobT) -> None:
         made: ActorHandle[JobT] | None = None
         try:
-            made = await self._tried(job)
+            with typed_as(_unmade):
+                made = await self._tried(job)
         except SpectatorError as error:
             logger.warning("an environment could not be made: %s", error)
             self._on_failed(job, error)
@@ -341,3 +348,7 @@ class RecyclingPool(Generic[JobT]):
         if shortage is not None or self._shortage is not None:
             self._shortage = shortage
             self._on_shortage(shortage)
+
+
+def _unmade(error: Exception) -> EnvironmentFault:
+    return EnvironmentFault(f"{type(error).__name__}: {error}")

@@ -112,6 +112,28 @@ def test_a_failing_start_is_tried_again_and_then_given_up() -> None:
     asyncio.run(scenario())
 
 
+def test_a_start_that_breaks_is_reported_and_no_slot_is_lost() -> None:
+    async def scenario() -> None:
+        told: list[str] = []
+
+        async def make(job: int) -> ActorHandle[int]:
+            if job < 9:
+                raise OSError("no file left to open")
+            return actor(job)
+
+        pool = RecyclingPool(
+            range(1, 10), make, 2, clock=ManualClock(), on_failed=lambda job, error: told.append(str(error))
+        )
+        await pool.start()
+        made = await pool.acquire()
+        assert made is not None and made.job == 9
+        assert told == ["OSError: no file left to open"] * 8
+        await pool.done(made)
+        assert await pool.acquire() is None
+
+    asyncio.run(scenario())
+
+
 def test_closing_wakes_who_waits_and_leaves_nothing_open() -> None:
     async def scenario() -> None:
         made: list[ActorHandle[int]] = []

@@ -7,7 +7,7 @@ import logging
 import threading
 from typing import Self
 
-from spectator.errors import JournalError
+from spectator.errors import JournalError, typed_as
 from spectator.journal.stores.ownership import Ownership
 from spectator.journal.stores.signs import INTERVAL_S, SILENT_LOOKS, Signs
 
@@ -51,13 +51,21 @@ class Life:
         signs, troubled = Signs(), False
         while True:
             try:
-                for name in signs.missing(await self._ownership.beat(), SILENT_LOOKS):
-                    freed = await self._ownership.depose(name)
-                    told = "process %s is not heard of any more: %d episodes are free to be played on"
-                    logger.warning(told, name, len(freed))
+                with typed_as(_unforeseen):
+                    await self._look(signs)
                 troubled = False
             except JournalError as error:
                 if not troubled:
                     logger.warning("no sign of life can be given: %s", error)
                 troubled = True
             await asyncio.sleep(self._interval_s)
+
+    async def _look(self, signs: Signs) -> None:
+        for name in signs.missing(await self._ownership.beat(), SILENT_LOOKS):
+            freed = await self._ownership.depose(name)
+            told = "process %s is not heard of any more: %d episodes are free to be played on"
+            logger.warning(told, name, len(freed))
+
+
+def _unforeseen(error: Exception) -> JournalError:
+    return JournalError(f"{type(error).__name__}: {error}")

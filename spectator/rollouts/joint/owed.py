@@ -27,6 +27,9 @@ PAUSE_S: Final = 1.0
 SHARE: Final = 0.1
 """Of the time, what looking may take: a look that took long is followed by a longer pause."""
 
+LONGEST_PAUSE_S: Final = 30.0
+"""Most seconds between two looks: one that waited for the database took long, too."""
+
 
 class Owed:
     """Takes leases of what a run owes, in the order of its jobs.
@@ -89,7 +92,8 @@ class Owed:
         """
         began_s = self._clock.monotonic()
         due = await self._log.patiently(lambda: progress(self._journal, self._run, run_id=self._run.run_id))
-        self.pause_s = max(PAUSE_S, (self._clock.monotonic() - began_s) / SHARE)
+        took_s = self._clock.monotonic() - began_s
+        self.pause_s = min(max(PAUSE_S, took_s / SHARE), LONGEST_PAUSE_S)
         self._state.over = len(due.over)
         owed = [one for one in due.owed if one.episode_id not in self._unplayable]
         self.over = not owed

@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from spectator.clock import Clock, first_of
-from spectator.errors import EnvironmentUnavailable, JournalError, SpectatorError
+from spectator.errors import EnvironmentUnavailable, JournalError, SpectatorError, typed_as
 from spectator.rollouts.actors import RecyclingPool
 from spectator.rollouts.joint.owed import Owed
 from spectator.rollouts.playing import AttemptPlayer, Handle
@@ -70,21 +70,23 @@ class OwedPool(RecyclingPool[Attempt]):
 
     async def _feed(self) -> None:
         try:
-            while True:
-                self._owed.stirred.clear()
-                room = self.pool_size - self._owed.busy
-                if room < 1:
-                    await self._owed.stirred.wait()
-                    continue
-                for attempt in (taken := await self._owed.take(room)):
-                    self.feed(attempt)
-                if self._owed.over:
-                    return self.no_more()
-                if not taken:
-                    await first_of(self._clock.sleep(self._owed.pause_s), self._owed.renewed.wait())
-        except JournalError as error:
+            with typed_as(_unforeseen):
+                await self._take_all()
+        except SpectatorError as error:
             self._halt.because(str(error))
-            self.no_more()
+        self.no_more()
+
+    async def _take_all(self) -> None:
+        while not self._owed.over:
+            self._owed.stirred.clear()
+            room = self.pool_size - self._owed.busy
+            if room < 1:
+                await self._owed.stirred.wait()
+                continue
+            for attempt in (taken := await self._owed.take(room)):
+                self.feed(attempt)
+            if not (taken or self._owed.over):
+                await first_of(self._clock.sleep(self._owed.pause_s), self._owed.renewed.wait())
 
     def _stop_feeding(self) -> None:
         if self._feeding is not None:
@@ -93,3 +95,7 @@ class OwedPool(RecyclingPool[Attempt]):
     def _failed(self, attempt: Attempt, error: SpectatorError) -> None:
         waited = f" for {self._waits_s:g} s" if isinstance(error, EnvironmentUnavailable) else ""
         self._halt.because(f"no environment could be had{waited} (env_infra): {error}")
+
+
+def _unforeseen(error: Exception) -> JournalError:
+    return JournalError(f"the run's episodes could not be taken: {type(error).__name__}: {error}")

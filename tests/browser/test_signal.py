@@ -27,6 +27,11 @@ addEventListener("DOMContentLoaded", () => {
   new MutationObserver(() => window.told.push(state.textContent)).observe(state, every);
 });
 """
+LINES = """(button) => {
+  const words = document.createRange();
+  words.selectNodeContents(button);
+  return new Set([...words.getClientRects()].map((one) => Math.round(one.top))).size;
+}"""
 FORGIVEN = ("ERR_CONNECTION", "WebSocket connection", "ERR_EMPTY", "ERR_INCOMPLETE", "ERR_FAILED")
 
 
@@ -54,6 +59,7 @@ def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page
         page.set_viewport_size({"width": width, "height": 844})
         assert faults_at_rest(page) == [], width
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert again.evaluate(LINES) == 1, width
     page.evaluate("window.told = []")
     again.click(force=True)
     page.wait_for_function("() => window.told.includes('Reconnecting')", timeout=5_000)

@@ -53,6 +53,10 @@ LONGEST = (
     "tests/rollouts/workers/test_ray.py",
     "tests/browser/test_sound.py",
     "tests/server/http/test_fuzz.py",
+    "tests/rollouts/joint/test_joint_runs.py",
+    "tests/server/test_two_servers.py",
+    "tests/server/test_fleets_beside_servers.py",
+    "tests/narration/test_shared_clips.py",
 )
 """Files that take longest, those with a browser and others in turn."""
 

@@ -105,21 +105,31 @@ def database() -> Iterator[tuple[Cluster, str]]:
 
 @contextmanager
 def two_servers(step_s: float, url: str, episodes: int) -> Iterator[tuple[ServerUnderTest, ServerUnderTest]]:
-    """Servers A and B on the database at ``url``, whose steps take ``step_s`` at the pace ``broadcast``."""
+    """Servers A and B; see :func:`servers`."""
+    with servers(step_s, url, episodes, 2) as (ours, theirs):
+        yield ours, theirs
+
+
+@contextmanager
+def servers(
+    step_s: float, url: str, episodes: int, count: int, cache: str | None = None
+) -> Iterator[list[ServerUnderTest]]:
+    """Servers on one database, maybe with a cache; at the pace ``broadcast`` their steps take ``step_s``."""
     settings = {"SPECTATOR_JOURNAL_URL": url, "SPECTATOR_MAX_EPISODES": str(episodes)}
+    settings |= {} if cache is None else {"SPECTATOR_CACHE_URL": cache}
     settings |= dict.fromkeys(("SPECTATOR_STARTS_PER_MINUTE", "SPECTATOR_STARTS_PER_HOUR"), "0")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spectator-cluster-")))
         install_measured_world(folder, EVENTS, beats=step_s / 2.0)
-        pair = []
-        for name in ("a", "b"):
-            (folder / name).mkdir()
-            server = ServerUnderTest(folder / name, settings, python_path=folder)
+        begun = []
+        for number in range(count):
+            (folder / str(number)).mkdir()
+            server = ServerUnderTest(folder / str(number), settings, python_path=folder)
             stack.callback(server.close)
             server.start()
             server.wait()
-            pair.append(server)
-        yield pair[0], pair[1]
+            begun.append(server)
+        yield begun
 
 
 def start(server: ServerUnderTest, pace: str = "broadcast") -> str:

@@ -15,12 +15,15 @@ from spectator.episodes.record.reader import ViewReader
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
+from spectator.following.newest_reader import NewestReader
 from spectator.journal.base import Journal
 from spectator.journal.notes import FILE as NOTES_FILE
 from spectator.journal.notes import NoteBook
 from spectator.journal.stores.commands import Commands
+from spectator.journal.stores.event_cache import EventCache
 from spectator.journal.stores.retention import Keep
 
+from .background.cache_opening import open_cache
 from .background.command_rounds import CommandRounds
 from .background.deletions import Deletions
 from .background.exchange import exchange_notices
@@ -101,8 +104,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         lookouts = Lookouts(clock, playing.tasks)
         boards = RunBoards(journal.runs, views, records, clock, lookouts, orders)
         groups = GroupBoards(boards, journal, clock, lookouts, orders, budget.reading.take)
-        others = _follow_others(stack, settings, playing, views, records)
-        feeds = _feeds(playing, records, FinalStates(views), boards, others)
+        cache = await open_cache(stack, settings, clock, playing.tasks)
+        others, shown = _follow_others(stack, settings, playing, views, records, cache)
+        feeds = _feeds(playing, shown, FinalStates(views), boards, others)
         services = Services(
             settings=settings, clock=clock, journal=journal, reading=reading, records=records,
             commands=playing.commands, takeover=playing.takeover, views=views,
@@ -113,8 +117,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             notes=NoteBook(settings.data_dir / NOTES_FILE), recorded=PublicReader(journal, playing.cast.load),
             exhibition=exhibition, seat_keys=seat_keys, starters=starters, shared_starts=shared_starts,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
-            wall=Wall(supervisor, clock, playing.tasks, orders, others), elsewhere=others, runs=boards,
-            groups=groups, cast=playing.cast, ledger=playing.ledger,
+            cache=cache, wall=Wall(supervisor, clock, playing.tasks, orders, others), elsewhere=others,
+            runs=boards, groups=groups, cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
         if playing.commands is not None:
@@ -180,19 +184,27 @@ async def _starters(settings: Settings, seat_keys: SeatKeys, playing: Playing) -
 
 
 def _follow_others(
-    stack: AsyncExitStack, settings: Settings, playing: Playing, views: ViewReader, records: PublicReader
-) -> EpisodesElsewhere | None:
-    """The episodes of other servers that record into the same journal, where others may."""
+    stack: AsyncExitStack,
+    settings: Settings,
+    playing: Playing,
+    views: ViewReader,
+    records: PublicReader,
+    cache: EventCache | None,
+) -> tuple[EpisodesElsewhere | None, PublicReader]:
+    """The episodes of other servers on the same journal, where there may be any, and what reads them too."""
     if playing.journal.ownership is None:
-        return None
+        return None, records
     clock, tasks, journal = playing.clock, playing.tasks, playing.journal
     played, signals = playing.supervisor, playing.signals
+    if cache is not None:
+        newest = NewestReader(views, cache, lambda episode_id: followed.epoch_of(episode_id))
+        records = PublicReader(newest, playing.cast.load)
     followed = FollowedEpisodes(journal, views, records, clock, tasks)
     others = EpisodesElsewhere(
         journal, followed, lambda episode_id: played.live(episode_id) is not None, signals.wake, clock
     )
-    exchange_notices(stack, settings, journal, played, others, playing.audience, clock, tasks)
-    return others
+    exchange_notices(stack, settings, journal, played, others, playing.audience, cache, clock, tasks)
+    return others, records
 
 
 def _feeds(

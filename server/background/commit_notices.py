@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from spectator.clock import Clock
@@ -26,11 +26,15 @@ class CommitNotices:
     Args:
         sender: Sends.
         clock: Waits.
+        before: Is waited for before each notice, where what is told of lies in a cache too.
     """
 
-    def __init__(self, sender: NoticeSender, clock: Clock) -> None:
+    def __init__(
+        self, sender: NoticeSender, clock: Clock, before: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._sender = sender
         self._clock = clock
+        self._before = before
         self._recorded: dict[str, None] = {}
         self._some = asyncio.Event()
 
@@ -46,6 +50,8 @@ class CommitNotices:
             await self._some.wait()
             self._some.clear()
             recorded, self._recorded = self._recorded, {}
+            if self._before is not None:
+                await self._before()
             try:
                 await self._sender.send(CHANNEL, list(notices_of(recorded)))
                 works = True

@@ -40,8 +40,8 @@ class TimedJournal(SqlJournal):
     traced: Callable[[Sequence[RecordedEvent], Attachments | None], None] | None = None
     """Is told what was recorded, where it is traced."""
 
-    appended: Callable[[str], None] | None = None
-    """Is told of which episode something was committed, where other servers are to hear of it."""
+    appended: Callable[[Sequence[RecordedEvent]], None] | None = None
+    """Is given what was committed of an episode that can be found, where other servers are to hear of it."""
 
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
@@ -53,8 +53,8 @@ class TimedJournal(SqlJournal):
             self.commit.observe(time.perf_counter() - began)
         if not events:
             return
-        if self.appended is not None:
-            self.appended(events[-1].episode_id)
+        if self.appended is not None and events[0].episode_id not in self._staged.episodes:
+            self.appended(events)
         if self.traced is not None:
             self.traced(events, attachments)
         episode_id, ended = events[-1].episode_id, events[-1].type == "episode.ended"

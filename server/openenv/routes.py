@@ -27,6 +27,7 @@ from ..security.budget import Budget
 from ..security.faults import Problem, Refused, documented, install_faults, problem
 from ..security.guard import Guard
 from ..security.offer import Offer
+from ..services import ServicesDep
 from ..settings import Settings
 from . import sockets
 from .mcp import McpHandler
@@ -92,9 +93,10 @@ class OpenEnv:
         await self.sessions.aclose()
 
 
-async def health() -> Health:
+async def health(services: ServicesDep) -> Health:
     """Whether the process is up; touches nothing."""
-    return Health()
+    cache = services.cache
+    return Health(cache=None if cache is None else "works" if cache.works else "away")
 
 
 async def _not_of_mcp() -> None:
@@ -123,7 +125,7 @@ class WorldRoutes:
             faults.TOO_MANY,
         )  # fmt: skip
         post: dict[str, Any] = {"methods": ["POST"], "response_model": StepAnswer, "responses": refusals}
-        router.add_api_route("/health", health)
+        router.add_api_route("/health", health, response_model_exclude_none=True)
         router.add_api_route("/reset", self.reset, openapi_extra=_body(ResetRequest), **post)
         router.add_api_route("/step", self.step, openapi_extra=_body(StepRequest), **post)
         router.add_api_route(
@@ -235,7 +237,9 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
     service = OpenEnv(sessions, WireWorlds(), settings.environment, publisher)
     app.include_router(WorldRoutes(service, settings.environment).router())
     for name in world_names():
-        app.mount(f"/envs/{name}", _world_app(service, name), name=f"openenv-{name}")
+        world = _world_app(service, name)
+        world.state = app.state
+        app.mount(f"/envs/{name}", world, name=f"openenv-{name}")
     app.include_router(_listing(service))
     app.include_router(PooledRoutes(sessions, service.worlds).router())
     app.add_api_route("/envs/{name}/{rest:path}", _no_world, methods=list(METHODS), include_in_schema=False)

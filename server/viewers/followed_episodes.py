@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
 from spectator.clock import Clock, first_of
@@ -23,6 +23,10 @@ INTERVAL_S: Final = 0.25
 
 SLOW_INTERVAL_S: Final = 2.0
 """The same while notices of commits come, of which one may be lost."""
+
+MOST_TRIES: Final = 3
+"""Looks in a row at which an episode that stays behind one event is read: what is missing may be withheld, or
+not be in the cache."""
 
 KEPT_S: Final = 15.0
 """How long an episode that nobody watches any more is followed still."""
@@ -61,7 +65,7 @@ class FollowedEpisodes:
         self._clock = clock
         self._tasks = tasks
         self._followed: dict[str, FollowedView] = {}
-        self._heads: dict[str, int] = {}
+        self._tried: dict[str, tuple[int, int]] = {}
         self._thoughts: dict[str, ToldThoughts] = {}
         self._woken: set[str] = set()
         self._wake = asyncio.Event()
@@ -77,6 +81,11 @@ class FollowedEpisodes:
     def live(self, episode_id: str) -> FollowedView | None:
         """An episode that is followed now."""
         return self._followed.get(episode_id)
+
+    def epoch_of(self, episode_id: str) -> str | None:
+        """The epoch of an episode that is followed now."""
+        view = self._followed.get(episode_id)
+        return None if view is None else view.epoch
 
     async def follow(self, episode_id: str) -> None:
         """Follow an episode from now on, unless it has ended, or stands still until somebody resumes it.
@@ -156,31 +165,43 @@ class FollowedEpisodes:
             JournalError: The journal cannot be read now.
         """
         self._looked_s = self._clock.monotonic()
-        heads = await self._journal.heads(list(self._followed))
-        await self._advance_all(
-            episode_id
-            for episode_id, view in self._followed.items()
-            if view.head_seq < heads.get(episode_id, 0) != self._heads.get(episode_id)
-        )
-        for episode_id, view in tuple(self._followed.items()):
+        asked = tuple(self._followed.items())  # others may be added while the journal answers
+        heads = await self._journal.heads([episode_id for episode_id, _ in asked])
+        behind = {one: heads[one] for one, view in asked if view.head_seq < heads.get(one, 0)}
+        tried = {one: self._tries(one, head) for one, head in behind.items()}
+        await self._advance_all({one: head for one, head in behind.items() if tried[one] < MOST_TRIES})
+        for episode_id, view in asked:
             idle = not view.watched and self._clock.monotonic() - view.wanted_s > KEPT_S
             if view.ended or idle or episode_id not in heads:
                 view.close()
-                self._followed.pop(episode_id, None)
+                if self._followed.get(episode_id) is view:
+                    del self._followed[episode_id]
         self._thoughts = {one: told for one, told in self._thoughts.items() if one in self._followed}
-        self._heads = {one: head for one, head in heads.items() if one in self._followed}
+        self._tried = {one: (head, tried[one] + 1) for one, head in behind.items() if one in self._followed}
+
+    def _tries(self, episode_id: str, head: int) -> int:
+        """How many looks in a row found an episode to be behind this very event."""
+        before, tries = self._tried.get(episode_id, (0, 0))
+        return tries if before == head else 0
 
     async def _go_on(self, woken: Collection[str]) -> None:
         """Hand on what was recorded of some episodes."""
-        await self._advance_all(woken)
+        await self._advance_all(dict.fromkeys(woken))
         for episode_id in woken:
             if (view := self._followed.get(episode_id)) is not None and view.ended:
                 self._followed.pop(episode_id, None)
 
-    async def _advance_all(self, episode_ids: Iterable[str]) -> None:
-        """Advance some of what is followed, at once, so that none waits for the reading of all others."""
-        followed = [(one, self._followed[one]) for one in episode_ids if one in self._followed]
-        advancing = (self._advance(episode_id, view) for episode_id, view in followed)
+    async def _advance_all(self, heads: Mapping[str, int | None]) -> None:
+        """Advance some of what is followed, at once, so that none waits for the reading of all others.
+
+        Args:
+            heads: The episodes, each with the event up to which it is recorded, where that is known.
+        """
+        advancing = (
+            self._advance(episode_id, self._followed[episode_id], head)
+            for episode_id, head in heads.items()
+            if episode_id in self._followed
+        )
         for failure in await asyncio.gather(*advancing, return_exceptions=True):
             if failure is not None:
                 raise failure

@@ -103,7 +103,8 @@ class FollowedView:
                 self.state, self.head_seq = state, batch[-1].seq
                 self.turn = batch[-1].event.turn
                 self.ended = any(one.type == "episode.ended" for one in batch)
-                goes_on = not self.ended and len(batch) == READ_EVENTS
+                short = enough is not None and self.head_seq < enough
+                goes_on = not self.ended and (short or len(batch) == READ_EVENTS)
                 self._bus.publish(batch)
                 self.show_trouble(None)
         if self.ended:

@@ -90,8 +90,11 @@ class PublicReader:
             self._keep(episode_id, seen)
         if seen.whole:
             return None
-        while batch := await self._records.read(episode_id, after_seq=seen.read_seq, limit=READ_EVENTS):
+        more = True
+        while more:
+            batch = await self._records.read(episode_id, after_seq=seen.read_seq, limit=READ_EVENTS)
             seen.take(batch)
+            more = len(batch) == READ_EVENTS
         return None if seen.whole else seen.last
 
     def _until(self, started: Event) -> Sequence[str]:

@@ -114,6 +114,65 @@ def test_a_look_reads_only_what_no_notice_told_of() -> None:
     assert asyncio.run(follow()) == [(4, 0), (7, 1)]
 
 
+def test_an_episode_that_somebody_comes_to_during_a_look_is_followed_on() -> None:
+    """A look that began before knows nothing of it; its viewers were told that nobody plays it."""
+
+    class Slow(Record):
+        followed: FollowedEpisodes
+
+        async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
+            await self.followed.follow("ep-2")
+            return await super().heads(episode_ids)
+
+    async def look() -> list[bool]:
+        slow: Any = Slow()
+        async with asyncio.TaskGroup() as tasks:
+            slow.followed = followed = FollowedEpisodes(slow, slow, slow, ManualClock(), tasks)
+            await followed.follow(EPISODE)
+            await followed.look()
+            assert followed._looking is not None
+            followed._looking.cancel()
+        return [followed.live(one) is not None for one in (EPISODE, "ep-2")]
+
+    assert asyncio.run(look()) == [True, True]
+
+
+def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> None:
+    """As where a cache has only a part of it, or where it is withheld."""
+
+    class Partly(Record):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pages = [1, 0, 0, 3]
+
+        async def read(self, episode_id: str, *, after_seq: int, limit: int) -> Sequence[RecordedEvent]:
+            found = await super().read(episode_id, after_seq=after_seq, limit=limit)
+            return found[: self.pages.pop(0) if self.pages else 0]
+
+    partly: Any = Partly()
+
+    async def look() -> list[tuple[int, int]]:
+        async with asyncio.TaskGroup() as tasks:
+            followed = FollowedEpisodes(partly, partly, partly, ManualClock(), tasks)
+            await followed.follow(EPISODE)
+            view = followed.live(EPISODE)
+            assert view is not None
+            view.head_seq = 1
+            partly.go_on(4)
+            found = []
+            for _ in range(8):
+                partly.reads = 0
+                await followed.look()
+                found.append((view.head_seq, partly.reads))
+                if len(found) == 4:
+                    partly.go_on(2)
+            assert followed._looking is not None
+            followed._looking.cancel()
+        return found
+
+    assert asyncio.run(look()) == [(2, 2), (2, 1), (5, 1), (5, 0), (5, 1), (5, 1), (5, 1), (5, 0)]
+
+
 def test_one_of_several_that_cannot_be_read_holds_up_no_other() -> None:
     class PartlyUnreadable(Record):
         async def read(self, episode_id: str, *, after_seq: int, limit: int) -> Sequence[RecordedEvent]:

@@ -233,9 +233,16 @@ def free_port() -> int:
 
 @contextmanager
 def serve_process(
-    data_dir: Path, *, port: int = 0, variables: Mapping[str, str] | None = None
+    data_dir: Path, *, port: int = 0, variables: Mapping[str, str] | None = None, program: str = ""
 ) -> Iterator[ServerProcess]:
-    """Run ``python -m server.app`` as a process; it is killed on the way out if it still runs."""
+    """Run ``python -m server.app`` as a process; it is killed on the way out if it still runs.
+
+    Args:
+        data_dir: Its folder.
+        port: Where it listens; 0 takes a free one.
+        variables: Further variables of its environment.
+        program: What it runs before, so that it is another program.
+    """
     environ = {name: text for name, text in os.environ.items() if not name.startswith("SPECTATOR_")}
     environ |= {
         "SPECTATOR_DATA_DIR": str(data_dir),
@@ -244,7 +251,7 @@ def serve_process(
         **(variables or {}),
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "server.app", "--port", str(port)],
+        [sys.executable, *_program(program), "--port", str(port)],
         cwd=ROOT,
         env=environ,
         stderr=subprocess.PIPE,
@@ -268,6 +275,10 @@ def serve_process(
         if reader is not None:
             reader.join(PATIENCE_S)
         process.stderr.close()
+
+
+def _program(before: str) -> list[str]:
+    return ["-c", f"{before}\nfrom server.app import main\nmain()"] if before else ["-m", "server.app"]
 
 
 def _wait_until_healthy(serving: ServerProcess) -> None:

@@ -9,18 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from pydantic import SecretStr
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
-from websockets.sync.client import connect
 
 from server.background import takeover
-from spectator.merge_patch import apply_patch
+from tests.coming_back import watch
 from tests.postgres import Cluster
 from tests.serving import (
     PATIENCE_S,
@@ -106,48 +103,6 @@ def wait_until_it_answers(base_url: str, process: subprocess.Popen[bytes], log: 
     raise AssertionError(log.read_text())
 
 
-@dataclass
-class Seen:
-    """What a viewer saw until the end, over any number of connections."""
-
-    connections: int = 0
-    snapshots: int = 0
-    epochs: set[str] = field(default_factory=set)
-    first: int = 0
-    numbers: list[int] = field(default_factory=list)
-    state: dict[str, Any] = field(default_factory=dict)
-    over: bool = False
-
-    def take(self, frame: dict[str, Any]) -> None:
-        match frame["frame"]:
-            case "hello":
-                self.epochs.add(frame["epoch"])
-            case "snapshot":
-                self.snapshots += 1
-                self.first, self.state = frame["seq"] + 1, frame["state"]
-            case "event":
-                self.numbers.append(frame["seq"])
-                self.state = apply_patch(self.state, frame["patch"])
-            case "bye":
-                self.over = frame["code"] == 1000
-
-
-def watch(base_url: str, episode_id: str) -> Seen:
-    """Watch to the end; whenever the connection is lost, come back and say how far one was."""
-    seen = Seen()
-    deadline = time.monotonic() + PATIENCE_S
-    while not seen.over and time.monotonic() < deadline:
-        at = f"?epoch={next(iter(seen.epochs))}&seq={seen.numbers[-1]}" if seen.numbers else ""
-        try:
-            with connect(f"ws{base_url[4:]}/live/{episode_id}{at}", close_timeout=1) as socket:
-                seen.connections += 1
-                for text in socket:
-                    seen.take(json.loads(text))
-        except (ConnectionClosed, InvalidHandshake, OSError):
-            time.sleep(0.1)
-    return seen
-
-
 def until(what: str, found: Any) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not found():
@@ -205,7 +160,7 @@ def test_viewers_of_a_server_that_is_killed_see_every_event_once_by_the_other(
 ) -> None:
     episode_id = start_at(dying)
     with ThreadPoolExecutor(VIEWERS) as pool:
-        watching = [pool.submit(watch, proxy, episode_id) for _ in range(VIEWERS)]
+        watching = [pool.submit(watch, [proxy], episode_id) for _ in range(VIEWERS)]
         until("all viewers", lambda: viewers_of(dying.base_url) + viewers_of(surviving.base_url) == VIEWERS)
         assert viewers_of(dying.base_url) > 0 < viewers_of(surviving.base_url), "nothing is sticky"
         until("turn 10", lambda: len(surviving.events(episode_id)) > 10)
@@ -213,12 +168,6 @@ def test_viewers_of_a_server_that_is_killed_see_every_event_once_by_the_other(
         found = [one.result(2 * PATIENCE_S) for one in watching]
     assert surviving.finish(episode_id)["reason"] == "finished"
     events = surviving.events(episode_id)
-    state: dict[str, Any] = {}
-    for event in events:
-        state = apply_patch(state, event["patch"])
     for seen in found:
-        assert seen.over
-        assert seen.numbers == list(range(seen.first, len(events) + 1)), "each once, in order, none missing"
-        assert (seen.snapshots, len(seen.epochs)) == (1, 1), "one goes on where one was"
-        assert seen.state == state
+        seen.check(events)
     assert Counter(min(seen.connections, 2) for seen in found)[2] > 0, "somebody had to come back"

@@ -1,0 +1,174 @@
+"""A rolling upgrade: two servers of one version are replaced by two of the next, one after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from spectator import __version__
+from tests.coming_back import Seen, watch
+from tests.postgres import Cluster
+from tests.server.test_two_servers import check_record, running, start, until
+from tests.serving import PATIENCE_S, ServerProcess, free_port, serve_process
+
+EARLIER_VERSION = "0.0.9"
+
+EARLIER = f"""
+import sqlalchemy
+import spectator
+spectator.__version__ = "{EARLIER_VERSION}"
+from spectator.journal.stores import fleet_runs
+fleet_runs.NOT_OF_A_FLEET, fleet_runs.not_of_a_fleet = "TRUE", sqlalchemy.true
+from spectator.journal.stores import database
+database.SHARING = tuple(one for one in database.SHARING if one is not fleet_runs.fleet_tables)
+"""
+"""What makes a server one of the version before: another number, and no fleets in a database, which came with
+a table of their own."""
+
+TURNS = 400
+
+
+@dataclass
+class Place:
+    """Where one of the servers listens, whichever program serves there.
+
+    Args:
+        folder: Its data folder, which the next program takes over.
+        variables: Its environment.
+    """
+
+    folder: Path
+    variables: dict[str, str]
+    port: int = field(default_factory=free_port)
+    server: ServerProcess | None = None
+    _life: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def begin(self, program: str = "") -> None:
+        serving = serve_process(self.folder, port=self.port, variables=self.variables, program=program)
+        self.server = self._life.enter_context(serving)
+
+    def leave(self) -> None:
+        """Stop the server in order, as SIGTERM does; it must say nothing of failures."""
+        assert self.server is not None
+        assert self.server.terminate() < PATIENCE_S
+        assert self.server.process.returncode == 0
+        self._life.close()
+        assert not [line for line in self.server.log if "Traceback" in line or "ERROR" in line]
+
+    def version(self) -> str:
+        return str(httpx.get(f"{self.base_url}/openapi.json", timeout=PATIENCE_S).json()["info"]["version"])
+
+
+@pytest.fixture
+def database(postgres: Cluster) -> Iterator[str]:
+    name = postgres.make()
+    yield name
+    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def places(postgres: Cluster, database: str, tmp_path: Path) -> Iterator[tuple[Place, Place]]:
+    variables = {
+        "SPECTATOR_JOURNAL_URL": postgres.url(database),
+        "SPECTATOR_MAX_EPISODES": "2",
+        "SPECTATOR_RUNS_DIR": "",
+    }
+    pair = Place(tmp_path / "a", variables), Place(tmp_path / "b", variables)
+    yield pair
+    for place in pair:
+        place._life.close()
+
+
+def both(pool: ThreadPoolExecutor, *work: Callable[[], None]) -> None:
+    for done in [pool.submit(one) for one in work]:
+        done.result(2 * PATIENCE_S)
+
+
+def tables(postgres: Cluster, database: str) -> set[str]:
+    query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+    return {name for (name,) in postgres.execute(database, query)}
+
+
+def watching(
+    pool: ThreadPoolExecutor, places: tuple[Place, Place], episodes: list[str]
+) -> list[tuple[str, Seen, Future[Seen]]]:
+    """Viewers of each episode at each server."""
+    found = []
+    for episode_id in episodes:
+        for order in (places, places[::-1]):
+            seen = Seen()
+            urls = [one.base_url for one in order]
+            found.append((episode_id, seen, pool.submit(watch, urls, episode_id, seen)))
+    return found
+
+
+def test_servers_are_replaced_one_after_the_other_and_no_viewer_misses_an_event(
+    postgres: Cluster, database: str, places: tuple[Place, Place]
+) -> None:
+    a, b = places
+    url = postgres.url(database)
+    with ThreadPoolExecutor(8) as pool:
+        both(pool, partial(a.begin, EARLIER), partial(b.begin, EARLIER))
+        assert a.version() == b.version() == EARLIER_VERSION
+        assert "fleet_runs" not in tables(postgres, database)
+        episodes = [start(one.server, options={"turns": TURNS}) for one in places if one.server]
+        viewers = watching(pool, places, episodes)
+
+        def shown_on() -> None:
+            """Wait until every viewer has seen more."""
+            there = [len(seen.numbers) for _, seen, _ in viewers]
+            until(
+                "more events at every viewer",
+                lambda: all(
+                    len(seen.numbers) >= before + 8
+                    for (_, seen, _), before in zip(viewers, there, strict=True)
+                ),
+            )
+
+        shown_on()
+        b.leave()
+        until("the takeover by the older server", lambda: len(running(a.base_url)) == 2)
+        b.begin()
+        assert b.version() == __version__ != a.version()
+        assert "fleet_runs" in tables(postgres, database), "the newer one has made what it needs"
+        shown_on()
+        a.leave()
+        until("the takeover by the newer server", lambda: len(running(b.base_url)) == 2)
+        a.begin()
+        shown_on()
+        for episode_id in episodes:
+            body = {"episode_id": episode_id, "pace": "max"}
+            told = httpx.post(f"{a.base_url}/custom/pace", json=body, timeout=PATIENCE_S)
+            assert told.status_code == 200, told.text
+        seen = [one.result(2 * PATIENCE_S) for _, _, one in viewers]
+        check_all(a, url, episodes, [(name, one) for (name, _, _), one in zip(viewers, seen, strict=True)])
+        a.leave()
+        b.leave()
+
+
+def check_all(a: Place, url: str, episodes: list[str], seen: list[tuple[str, Seen]]) -> None:
+    """Prove that each record is whole, and that each viewer saw all of it."""
+    for episode_id, moves in zip(episodes, (1, 2), strict=True):
+        types = check_record(url, episode_id)
+        assert (types[0], types[-1]) == ("episode.started", "episode.ended")
+        assert types.count("episode.ended") == 1
+        assert types.count("episode.recovered") == moves, "played on under the same id and epoch"
+        told = httpx.get(f"{a.base_url}/api/episodes/{episode_id}/events", timeout=PATIENCE_S)
+        events = [json.loads(line) for line in told.text.splitlines()]
+        assert len(events) == len(types) > TURNS
+        for name, one in seen:
+            if name == episode_id:
+                one.check(events)
+                assert one.connections >= 2, "each server that one watched at was replaced"

@@ -200,6 +200,7 @@ def _follow_others(
         newest = NewestReader(views, cache, lambda episode_id: followed.epoch_of(episode_id))
         records = PublicReader(newest, playing.cast.load)
     followed = FollowedEpisodes(journal, views, records, clock, tasks)
+    stack.callback(followed.stop)
     others = EpisodesElsewhere(
         journal, followed, lambda episode_id: played.live(episode_id) is not None, signals.wake, clock
     )

@@ -72,6 +72,7 @@ class FollowedEpisodes:
         self._interval_s = INTERVAL_S
         self._looked_s = -math.inf
         self._looking: asyncio.Task[None] | None = None
+        self._over = False
         self._on_end: list[Callable[[str], None]] = []
 
     def on_end(self, call: Callable[[str], None]) -> None:
@@ -104,8 +105,14 @@ class FollowedEpisodes:
         withholds = await self._records.last_seen(episode_id) is not None
         view = FollowedView(summary, self._views, self._records, self._clock, withholds=withholds)
         self._followed.setdefault(episode_id, view)
-        if self._looking is None:
+        if self._looking is None and not self._over:
             self._looking = self._tasks.create_task(self._look_on(), name="followed episodes")
+
+    def stop(self) -> None:
+        """Look at the journal no more, whoever still watches."""
+        self._over = True
+        if self._looking is not None:
+            self._looking.cancel()
 
     async def reach(self, episode_id: str, seen_seq: int) -> None:
         """Bring what is followed up to an event that it has reached for sure, or a viewer who comes from

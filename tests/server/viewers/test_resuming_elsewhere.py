@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -78,8 +78,7 @@ def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> N
                 record.go_on(300 if seen_seq == 250 else 0)
                 await asyncio.gather(*(followed.reach(EPISODE, seen_seq) for _ in range(20)))
                 found.append((view.head_seq, record.reads))
-            assert followed._looking is not None
-            followed._looking.cancel()
+            followed.stop()
         return found
 
     (by_nobody, none), (as_far, no_more), (further, read), (again, reads) = asyncio.run(resume())
@@ -107,8 +106,7 @@ def test_a_look_reads_only_what_no_notice_told_of() -> None:
                 record.reads = 0
                 await followed.look()
                 found.append((view.head_seq, record.reads))
-            assert followed._looking is not None
-            followed._looking.cancel()
+            followed.stop()
         return found
 
     assert asyncio.run(follow()) == [(4, 0), (7, 1)]
@@ -130,8 +128,7 @@ def test_an_episode_that_somebody_comes_to_during_a_look_is_followed_on() -> Non
             slow.followed = followed = FollowedEpisodes(slow, slow, slow, ManualClock(), tasks)
             await followed.follow(EPISODE)
             await followed.look()
-            assert followed._looking is not None
-            followed._looking.cancel()
+            followed.stop()
         return [followed.live(one) is not None for one in (EPISODE, "ep-2")]
 
     assert asyncio.run(look()) == [True, True]
@@ -141,9 +138,7 @@ def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> 
     """As where a cache has only a part of it, or where it is withheld."""
 
     class Partly(Record):
-        def __init__(self) -> None:
-            super().__init__()
-            self.pages = [1, 0, 0, 3]
+        pages: ClassVar = [1, 0, 0, 3]
 
         async def read(self, episode_id: str, *, after_seq: int, limit: int) -> Sequence[RecordedEvent]:
             found = await super().read(episode_id, after_seq=after_seq, limit=limit)
@@ -166,11 +161,25 @@ def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> 
                 found.append((view.head_seq, partly.reads))
                 if len(found) == 4:
                     partly.go_on(2)
-            assert followed._looking is not None
-            followed._looking.cancel()
+            followed.stop()
         return found
 
     assert asyncio.run(look()) == [(2, 2), (2, 1), (5, 1), (5, 0), (5, 1), (5, 1), (5, 1), (5, 0)]
+
+
+def test_a_server_that_leaves_does_not_wait_until_nobody_has_watched_for_long() -> None:
+    """Until it has left it keeps its leases, and nobody plays its episodes on."""
+    record: Any = Record()
+
+    async def leave() -> None:
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+            await followed.follow(EPISODE)
+            await asyncio.sleep(0)
+            followed.stop()
+            await followed.follow("ep-2")
+
+    asyncio.run(leave())
 
 
 def test_one_of_several_that_cannot_be_read_holds_up_no_other() -> None:
@@ -194,8 +203,7 @@ def test_one_of_several_that_cannot_be_read_holds_up_no_other() -> None:
             partly.go_on(2)
             with pytest.raises(JournalError):
                 await followed._go_on(["ep-0", EPISODE])
-            assert followed._looking is not None
-            followed._looking.cancel()
+            followed.stop()
         return views[-1].head_seq
 
     assert asyncio.run(follow()) == 3
@@ -226,8 +234,7 @@ def test_viewers_who_come_at_once_ask_for_an_episode_once_and_those_after_them_n
                 await asyncio.gather(*(shown.settled(EPISODE) for _ in range(viewers)))
                 assert shown.live(EPISODE) is not None
                 asked.append(record.questions)
-            assert followed._looking is not None
-            followed._looking.cancel()
+            followed.stop()
         return asked
 
     alone, together, later = asyncio.run(come())
@@ -248,8 +255,7 @@ def test_who_stops_waiting_for_an_episode_does_not_stop_it_for_the_others() -> N
             await asyncio.sleep(0)
             gone.cancel()
             await stays
-            assert followed._looking is not None
-            followed._looking.cancel()
+            followed.stop()
         return gone.cancelled() and shown.live(EPISODE) is not None
 
     assert asyncio.run(come())

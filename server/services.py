@@ -37,7 +37,6 @@ from .security.kept_starters import KeptStarters
 from .security.offer import Offer
 from .security.orders import OperatorOrders
 from .security.seat_keys import SeatKeys
-from .security.shared_limits import SharedStarts
 from .security.slot_queue import SlotQueue
 from .settings import Settings
 from .transport import TransportPorts
@@ -79,7 +78,6 @@ class Services:
         orders: The operator's orders.
         seat_keys: Keys of the seats that people play.
         starters: Who started which episodes, across restarts; ``None`` where that does not matter.
-        shared_starts: How often all servers may start; ``None`` where one is alone.
         deletions: Deletes single episodes.
         notes: What people noted on episodes.
         exhibition: Plays while nobody else does.
@@ -122,7 +120,6 @@ class Services:
     orders: OperatorOrders
     seat_keys: SeatKeys
     starters: KeptStarters | None
-    shared_starts: SharedStarts | None
     deletions: Deletions
     notes: NoteBook
     exhibition: Exhibition

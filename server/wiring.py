@@ -42,7 +42,7 @@ from .security.guard import Guard
 from .security.kept_starters import KeptStarters
 from .security.offer import Offer
 from .security.seat_keys import SeatKeys
-from .security.shared_limits import SharedStarts
+from .security.shared_rates import SharedRates
 from .security.slot_queue import SlotQueue
 from .security.slot_tickets import QueueLimits
 from .services import Services
@@ -79,7 +79,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         narration = open_narration(settings, clock, budget.characters, orders)
         stack.push_async_callback(narration.aclose)
         seat_keys = await _seat_keys(settings, playing.commands)
-        shared_starts = SharedStarts.of(playing.shared, settings, clock, seat_keys, budget.too_often)
+        if playing.shared is not None:
+            counted = playing.shared.reservations
+            budget.shared = SharedRates(settings, clock, counted, seat_keys, budget.too_often)
         starters = await _starters(settings, seat_keys, playing)
         scorekeeper = _scorekeeper(settings, journal)
         playing.signals.on_end(scorekeeper.note_ended)
@@ -115,7 +117,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
             notes=NoteBook(settings.data_dir / NOTES_FILE), recorded=PublicReader(journal, playing.cast.load),
-            exhibition=exhibition, seat_keys=seat_keys, starters=starters, shared_starts=shared_starts,
+            exhibition=exhibition, seat_keys=seat_keys, starters=starters,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             cache=cache, wall=Wall(supervisor, clock, playing.tasks, orders, others), elsewhere=others,
             runs=boards, groups=groups, cast=playing.cast, ledger=playing.ledger,

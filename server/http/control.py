@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from math import ceil
 from typing import Annotated, Any, Final
 
@@ -182,8 +182,7 @@ async def _started(
     services: Services,
 ) -> StartedEpisode:
     whose = OPERATOR if services.guard.is_operator(request) else address_of(request)
-    shared = services.shared_starts
-    async with nullcontext() if shared is None else shared.one_of(whose):
+    async with services.budget.spend_among_all(Costly.STARTS, whose):
         await services.exhibition.make_way()
         try:
             episode_id = (await start()).episode_id
@@ -345,12 +344,11 @@ async def paced(services: Services, episode_id: str | None, sent: Mapping[str, A
 async def _played_on(episode_id: str, rights: Rights, services: Services) -> EpisodeHandle:
     """Play a suspended episode on; whoever may not start it may not do that either."""
     services.readiness.need()
-    budget, shared = services.budget, services.shared_starts
+    budget = services.budget
     async with AsyncExitStack() as spent:
         if rights.whose != OPERATOR:
             spent.enter_context(budget.spend_of(Costly.STARTS, rights.whose))
-        if shared is not None:
-            await spent.enter_async_context(shared.one_of(rights.whose))
+        await spent.enter_async_context(budget.spend_among_all(Costly.STARTS, rights.whose))
         await services.exhibition.make_way()
         live = await services.suspended.play_on(episode_id, lambda plan: rights.need(plan, services))
     budget.note_start(live.episode_id, rights.whose)

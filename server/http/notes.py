@@ -84,7 +84,7 @@ async def give_note(episode_id: str, given: GivenNote, request: Request, service
         author=given.author.strip(),
         at=timestamp(services.clock.now()),
     )
-    with services.budget.spend(Costly.NOTES, request):
+    async with services.budget.account(request).spend(Costly.NOTES):
         await asyncio.to_thread(services.notes.add, note)
     return NoteEntry(**asdict(note))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.told import Told
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import EpisodeError, FieldError, InvalidRequest
+from spectator.errors import EpisodeError, FieldError, InvalidRequest, JournalError
 from spectator.policies.base import Policy, Preset
 from spectator.text import clean_text
 
@@ -92,14 +92,16 @@ class ClientPublisher:
         self._account = account
         self._limit = limit
 
-    def place(self, spent: ExitStack) -> Mapping[str, Any]:
+    async def place(self, spent: AsyncExitStack) -> Mapping[str, Any]:
         """Where the next episode can be watched, or why it cannot be; ``spent`` ends once it has begun."""
         if len(self._supervisor.external()) >= self._limit:
             return {"refused": f"{self._limit} such episodes are shown already; this one stays private"}
         try:
-            spent.enter_context(self._account.spend(Costly.PUBLISHES))
+            await spent.enter_async_context(self._account.spend(Costly.PUBLISHES))
         except Refused as error:
             return {"refused": f"{error.detail} This one stays private."}
+        except JournalError as error:
+            return {"refused": f"it cannot be recorded now: {error}. This one stays private."}
         episode_id = self._supervisor.new_id()
         return {"episode_id": episode_id, "watch_url": f"/watch/{episode_id}"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -190,16 +190,18 @@ class Session:
             InvalidRequest: A parameter is wrong; the episode under way goes on.
             Refused: Its client began too many lately; likewise.
             EpisodeError: The opponent or the world failed; the next reset begins afresh.
+            JournalError: All servers together may begin only so many, and they cannot be counted now.
         """
         self._limits.offer.check(self.wire.world.name, request.options, prefix="")
         if request.publish and self.publisher is None:
             raise not_allowed()
-        with ExitStack() as spent:
-            spent.enter_context(self._beginning())
-            place = self.publisher.place(spent) if self.publisher is not None and request.publish else None
+        async with AsyncExitStack() as spent:
+            await spent.enter_async_context(self._beginning())
+            shown = self.publisher if request.publish else None
+            place = None if shown is None else await shown.place(spent)
             return await self._reset(request, place)
 
-    def _beginning(self) -> AbstractContextManager[None]:
+    def _beginning(self) -> AbstractAsyncContextManager[None]:
         """Count the beginning of an episode, given back if it fails."""
         return nullcontext() if self.account is None else self.account.spend(Costly.RESETS)
 
@@ -256,7 +258,7 @@ class Session:
 
     async def begin(self) -> None:
         """Begin an episode with everything left to the world, when there is none."""
-        with nullcontext() if self._begun else self._beginning():
+        async with nullcontext() if self._begun else self._beginning():
             await self._run(self._limits.reset_s, _begin)
         self._begun = True
 

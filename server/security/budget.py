@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -31,6 +31,8 @@ from .rate_limit import MAX_TRACKED, RateLimit
 from .read_turns import ReadTurns
 from .recorded_size import RecordedSize
 from .request_turns import RequestTurns
+from .shared_rates import SharedRates
+from .slot_queue import OPERATOR
 
 AGAIN_S: Final = 5
 """When whoever found no place may ask again at the earliest, seconds."""
@@ -139,12 +141,14 @@ class Budget:
         """In which both are begun."""
         self.clock = clock
         """Measures."""
+        self.shared: SharedRates | None = None
+        """How often all servers together may do something; ``None`` where one is alone."""
         self._guard = guard
         self._orders = orders
 
     @contextmanager
     def spend(self, what: Costly, connection: HTTPConnection) -> Iterator[None]:
-        """Count one of ``what`` for the time of the ``with``; given back if that fails.
+        """Count one of ``what`` at this server for the time of the ``with``; given back if that fails.
 
         Raises:
             Refused: There were too many lately, or starts are paused.
@@ -183,6 +187,24 @@ class Budget:
             rate.by_address.give_back(address)
             rate.by_all.give_back("")
             raise
+
+    @asynccontextmanager
+    async def spend_among_all(self, what: Costly, whose: str) -> AsyncIterator[None]:
+        """Count one of ``what`` among those of all servers, for the time of the ``with``; likewise.
+
+        Args:
+            what: What is done.
+            whose: An address; the operator is not counted.
+
+        Raises:
+            Refused: There were too many lately.
+            JournalError: They cannot be counted now.
+        """
+        if self.shared is None or whose == OPERATOR:
+            yield
+            return
+        async with self.shared.one_of(what, WORDS[what], whose):
+            yield
 
     @asynccontextmanager
     async def hold(self, what: Held, connection: HTTPConnection) -> AsyncIterator[None]:
@@ -294,9 +316,15 @@ class ClientAccount:
         """Remember whose episode it is."""
         self.budget.note_start(episode_id, self.name)
 
-    def spend(self, what: Costly) -> AbstractContextManager[None]:
-        """See :meth:`Budget.spend`."""
-        return nullcontext() if self.address is None else self.budget.spend_of(what, self.address)
+    @asynccontextmanager
+    async def spend(self, what: Costly) -> AsyncIterator[None]:
+        """Count one of ``what`` here and at all servers together; see :meth:`Budget.spend_among_all`."""
+        if self.address is None:
+            yield
+            return
+        with self.budget.spend_of(what, self.address):
+            async with self.budget.spend_among_all(what, self.address):
+                yield
 
     def need_compute(self) -> None:
         """Let one of its environments compute.

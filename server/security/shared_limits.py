@@ -1,31 +1,20 @@
-"""The limits that hold over all servers on one database: what models and paid voices take, and starts."""
+"""What models and paid voices may take in a day over all servers on one database."""
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Final, Self
 
 from spectator.clock import Clock
 from spectator.errors import JournalError
 from spectator.journal.stores.leases import Transacting
-from spectator.journal.stores.reservations import Often, Reservations
+from spectator.journal.stores.reservations import Reservations
 from spectator.narration.paid_voice import CharacterBudget
 from spectator.policies.spending import Caps, SpendLedger, Spent
 
 from ..settings import Settings
 from .day_part import DayPart, Reserves
-from .faults import Refused
-from .rate_limit import MAX_TRACKED
-from .seat_keys import SeatKeys
-from .slot_queue import OPERATOR
 
 logger = logging.getLogger(__name__)
-
-STARTS: Final = "starts"
-"""What starts are called in the database."""
 
 
 class ReservedLedger(SpendLedger):
@@ -151,97 +140,3 @@ class SharedSpending:
                 await part.give_back()
         except JournalError as error:
             logger.warning("what this server reserved of the day's caps stays counted: %s", error)
-
-
-class SharedStarts:
-    """How often episodes may be started at all servers together, by one address and by all.
-
-    Args:
-        settings: The limits.
-        clock: Measures how long whoever was refused has to wait.
-        reservations: Where all servers count.
-        keys: Makes digests of addresses; the database has no address.
-        refuse: Makes a refusal by the name of the limit, the seconds to wait, and what there was too much of.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        clock: Clock,
-        reservations: Reservations,
-        keys: SeatKeys,
-        refuse: Callable[[str, float, str], Refused],
-    ) -> None:
-        self._of_one = Often(settings.starts_per_minute, 60.0)
-        self._of_all = Often(settings.starts_per_hour, 3600.0)
-        self._clock = clock
-        self._reservations = reservations
-        self._keys = keys
-        self._refuse = refuse
-        self._until: dict[str, float] = {}  # when whoever was refused may ask again; "" for everybody
-
-    @classmethod
-    def of(
-        cls,
-        shared: SharedSpending | None,
-        settings: Settings,
-        clock: Clock,
-        keys: SeatKeys,
-        refuse: Callable[[str, float, str], Refused],
-    ) -> Self | None:
-        """Those of a server that shares a database and has limits; ``None`` of any other."""
-        if shared is None or not (settings.starts_per_minute or settings.starts_per_hour):
-            return None
-        return cls(settings, clock, shared.reservations, keys, refuse)
-
-    @asynccontextmanager
-    async def one_of(self, whose: str) -> AsyncIterator[None]:
-        """Count a start for the time of the ``with``; given back if that fails.
-
-        Args:
-            whose: An address; the operator is not counted.
-
-        Raises:
-            Refused: There were too many lately.
-            JournalError: The database cannot be asked now.
-        """
-        if whose == OPERATOR:
-            yield
-            return
-        digest = self._keys.digest(STARTS, whose)
-        self._need_patience(digest)
-        begun = await self._reservations.begin(STARTS, digest, of_one=self._of_one, of_all=self._of_all)
-        if begun.number is None:
-            self._note_refused(digest if begun.own else "", begun.wait_s)
-            raise self._refused(begun.wait_s, own=begun.own)
-        try:
-            yield
-        except BaseException:
-            await self._undo(begun.number)
-            raise
-
-    def _need_patience(self, digest: str) -> None:
-        """Refuse whoever was refused and has not waited, without asking the database."""
-        now = self._clock.monotonic()
-        for name in (digest, ""):
-            if (wait_s := self._until.get(name, -math.inf) - now) > 0:
-                raise self._refused(wait_s, own=bool(name))
-
-    def _note_refused(self, name: str, wait_s: float) -> None:
-        self._until.pop(name, None)
-        self._until[name] = self._clock.monotonic() + wait_s
-        if len(self._until) > MAX_TRACKED:
-            del self._until[next(iter(self._until))]
-
-    def _refused(self, wait_s: float, *, own: bool) -> Refused:
-        if own:
-            return self._refuse(
-                "starts_per_minute", wait_s, "starts from this address, at all servers together"
-            )
-        return self._refuse("starts_per_hour", wait_s, "starts, at all servers together")
-
-    async def _undo(self, number: int) -> None:
-        try:
-            await self._reservations.undo(number)
-        except JournalError as error:
-            logger.warning("a start that did not come about stays counted: %s", error)

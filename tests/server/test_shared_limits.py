@@ -10,10 +10,12 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import SecretStr
+from websockets.sync.client import connect
 
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer, usage_of
+from tests.openenv.conftest import Client
 from tests.postgres import Cluster
 from tests.server.test_two_servers import until
 from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
@@ -163,3 +165,84 @@ def test_starts_are_counted_over_two_servers_though_one_is_killed(
         assert freely.status_code == 202, freely.text
     rows = postgres.execute(database, "SELECT whose FROM begun")
     assert len(rows) == 7 and one not in str(rows) and other not in str(rows)
+
+
+def client(server: ServerProcess | Serving, address: str) -> Client:
+    """A client of the socket of environments, from an address; the caller closes ``client.socket``."""
+    url = server.base_url.replace("http", "ws", 1)
+    return Client(connect(f"{url}/ws", additional_headers={"X-Forwarded-For": address}, legacy=True))
+
+
+def resets(server: ServerProcess | Serving, address: str, times: int, **data: Any) -> list[Any]:
+    """What the client is told at each of its resets: the metadata of the first observation, or an error."""
+    one = client(server, address)
+    with one.socket:
+        told = [one.send({"type": "reset", "data": {"turns": 2, **data}}) for _ in range(times)]
+    return [each["data"].get("metadata", {}) if each["type"] == "observation" else each for each in told]
+
+
+RATES = {"resets_per_minute": 4, "resets_per_hour": 7, "publishes_per_minute": 2, "publishes_per_hour": 3}
+
+
+def test_resets_and_publishes_are_counted_over_two_servers_though_one_is_killed(
+    postgres: Cluster, database: str, tmp_path: Path
+) -> None:
+    url = postgres.url(database)
+    variables = {
+        "SPECTATOR_JOURNAL_URL": url,
+        "SPECTATOR_TRUSTED_HOPS": "1",
+        **{f"SPECTATOR_{name.upper()}": str(count) for name, count in RATES.items()},
+    }
+    settings = test_settings(tmp_path / "b", journal_url=SecretStr(url), trusted_hops=1, **RATES)
+    one, other = "203.0.113.9", "198.51.100.7"
+    with serve(settings) as staying, serve_process(tmp_path / "a", variables=variables) as dying:
+        wrong = client(dying, one)
+        with wrong.socket:
+            assert wrong.fail({"type": "reset", "data": {"turns": -1}})["code"] == "VALIDATION_ERROR"
+        with ThreadPoolExecutor(2) as clients:
+            told = [clients.submit(resets, server, one, 4, publish=True) for server in (staying, dying)]
+            first, second = (each.result(PATIENCE_S) for each in told)
+        begun = [each for each in first + second if "published" in each]
+        refused = [each["data"]["message"] for each in first + second if "published" not in each]
+        assert (len(begun), len(refused)) == (4, 4)
+        words = "resets from this address, at all servers together (SPECTATOR_RESETS_PER_MINUTE)"
+        assert any(words in each for each in refused)
+        published = [each["published"] for each in begun]
+        assert sum("episode_id" in each for each in published) == 2
+        words = "published episodes from this address, at all servers together"
+        assert any(words in each.get("refused", "") for each in published)
+        dying.kill()
+        again = resets(staying, other, 4, publish=True)
+        assert ["published" in each for each in again] == [True] * 3 + [False], (
+            "those of the dead are counted"
+        )
+        assert "resets, at all servers together (SPECTATOR_RESETS_PER_HOUR)" in again[3]["data"]["message"]
+        shown = [each["published"] for each in again[:3]]
+        assert ["episode_id" in each for each in shown] == [True, False, False]
+        assert "published episodes, at all servers together" in shown[1]["refused"]
+    rows = postgres.execute(database, "SELECT what, count(*) FROM begun GROUP BY what ORDER BY what")
+    assert rows == [("publishes", 3), ("resets", 7)], "what was refused or wrong is not counted"
+
+
+def test_notes_are_counted_over_two_servers_and_wait_for_the_database(
+    postgres: Cluster, database: str, tmp_path: Path
+) -> None:
+    shared: dict[str, Any] = {"journal_url": SecretStr(postgres.url(database)), "notes_per_minute": 3}
+    with (
+        serve(test_settings(tmp_path / "a", **shared)) as here,
+        serve(test_settings(tmp_path / "b", **shared)) as there,
+    ):
+        played = here.finish(here.start(options={"turns": 2}))["episode_id"]
+
+        def note(server: Serving) -> httpx.Response:
+            return server.client.post(f"/api/episodes/{played}/notes", json={"label": "good"})
+
+        assert [note(one).status_code for one in (here, there, here)] == [201] * 3
+        refused = note(there)
+        assert refused.status_code == 429, refused.text
+        assert "notes from this address, at all servers together" in refused.json()["detail"]
+        postgres.execute(database, "DELETE FROM begun")
+        postgres.execute(database, "ALTER TABLE begun RENAME TO away")
+        assert note(here).status_code == 503, "what cannot be counted is not done"
+        postgres.execute(database, "ALTER TABLE away RENAME TO begun")
+        assert note(here).status_code == 201

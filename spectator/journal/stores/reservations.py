@@ -78,7 +78,8 @@ _OVER: Final = text(
 )
 _AGE_OF_ALL: Final = (
     "SELECT extract(epoch FROM clock_timestamp() - at) FROM begun WHERE what = :what {whose}"
-    "ORDER BY number DESC OFFSET :before LIMIT 1"
+    "AND at > clock_timestamp() - make_interval(secs => :period_s) "
+    "ORDER BY at DESC OFFSET :before LIMIT 1"
 )
 _AGE: Final = text(_AGE_OF_ALL.format(whose=""))
 _AGE_OF_ONE: Final = text(_AGE_OF_ALL.format(whose="AND whose = :whose "))
@@ -205,7 +206,8 @@ class Reservations:
             values = {"what": what, "whose": whose}
             for often, statement in ((of_one, _AGE_OF_ONE), (of_all, _AGE)):
                 if often.count:
-                    age = connection.scalar(statement, {**values, "before": often.count - 1})
+                    window = {"before": often.count - 1, "period_s": often.period_s}
+                    age = connection.scalar(statement, {**values, **window})
                     if age is not None and float(age) < often.period_s:
                         return Begun(None, often.period_s - float(age), often is of_one)
             return Begun(connection.execute(_BEGIN, values).scalar_one())

@@ -6,13 +6,13 @@ import logging
 
 from spectator.clock import Clock
 from spectator.errors import JournalError
+from spectator.journal.stores.day_part import DayPart, Reserves
 from spectator.journal.stores.leases import Transacting
 from spectator.journal.stores.reservations import Reservations
 from spectator.narration.paid_voice import CharacterBudget
 from spectator.policies.spending import Caps, SpendLedger, Spent
 
 from ..settings import Settings
-from .day_part import DayPart, Reserves
 
 logger = logging.getLogger(__name__)
 

@@ -76,7 +76,7 @@ class HaltingRule:
         if row and (row >= UNANSWERED or _hopeless(decision)):
             hint = ", with so many episodes at once" if decision.failure_class == "rate_limited" else ""
             return f"{self._plan.preset(actor).name} cannot be asked: {decision.fallback_reason}{hint}"
-        return self._halt.ledger.refusal() if decision.failure_class == "spent" else None
+        return self._halt.ledger.known_refusal() if decision.failure_class == "spent" else None
 
 
 def _unanswered(decision: Decision) -> bool:

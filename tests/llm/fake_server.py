@@ -370,3 +370,12 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def billed(fake: FakeModelServer) -> tuple[int, int]:
+    """Tokens that an endpoint answered with, and the most of one answer."""
+    each = []
+    for body in fake.bodies:
+        used = usage_of(fake.brain(body), body)
+        each.append(used["prompt_tokens"] + used["completion_tokens"])
+    return sum(each), max(each, default=0)

@@ -6,7 +6,10 @@ same journal neither take them over nor list them among their own.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -25,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.elements import ColumnElement
 
 from spectator.journal.stores.leases import Transacting
+from spectator.journal.stores.reservations import Reserved
 from spectator.journal.stores.schema import episodes
 
 fleet_tables: Final = MetaData()
@@ -39,8 +43,8 @@ fleet_runs: Final = Table(
     Column("cost", Double, nullable=False, server_default="0"),
     Column("seconds", Double, nullable=False, server_default="0"),
 )
-"""One row a run: what it plays, as JSON, and what those who play it told that they spent. Its name is the
-``run_id`` of its episodes. No part of the record."""
+"""One row a run: what it plays, as JSON, and what all who play it reserved of its caps (``seconds`` is of
+earlier versions). Its name is the ``run_id`` of its episodes. No part of the record."""
 
 NOT_OF_A_FLEET: Final = "NOT EXISTS (SELECT FROM fleet_runs WHERE fleet_runs.name = episodes.run_id)"
 """Whether an episode is no fleet's, for statements of their own."""
@@ -49,10 +53,19 @@ _BEGIN: Final = text(
     "INSERT INTO fleet_runs (name, plan, began_ms) VALUES (:name, :plan, :began_ms) ON CONFLICT DO NOTHING"
 )
 _CHANGE: Final = text("UPDATE fleet_runs SET plan = :plan WHERE name = :name")
-_SPEND: Final = text(
-    "UPDATE fleet_runs SET tokens = tokens + :tokens, cost = cost + :cost, seconds = seconds + :seconds "
-    "WHERE name = :name RETURNING tokens, cost, seconds"
+EVER: Final = date.max
+"""The day of what is not counted by days."""
+
+_SPENT: Final = text(
+    "UPDATE fleet_runs SET tokens = greatest(tokens, :tokens), cost = greatest(cost, :cost) "
+    "WHERE name = :name"
 )
+_LOOK: Final = {
+    what: text(f"SELECT {what} FROM fleet_runs WHERE name = :name FOR UPDATE") for what in ("tokens", "cost")
+}
+_ADD: Final = {
+    what: text(f"UPDATE fleet_runs SET {what} = {what} + :amount WHERE name = :name") for what in _LOOK
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +117,53 @@ class FleetRuns:
             lambda connection: connection.execute(_CHANGE, {"name": name, "plan": plan})
         )
 
-    async def spend(self, name: str, tokens: int, cost: float, seconds: float) -> tuple[int, float, float]:
-        """Count what this process spent on a run; the sums of all since it began.
 
-        Args:
-            name: The run.
-            tokens: Tokens more.
-            cost: Money more.
-            seconds: Seconds of asking more.
+class RunReservations:
+    """What the processes that play one run reserved of its caps; see :class:`.day_part.Reserves`.
+
+    Args:
+        journal: On a database server.
+        name: The run.
+    """
+
+    def __init__(self, journal: Transacting, name: str) -> None:
+        self._journal = journal
+        self._name = name
+
+    async def open_day(self, used: Mapping[str, float]) -> None:
+        """Count at least what the record says was used.
 
         Raises:
             JournalError: The database cannot be written now.
         """
-        more = {"name": name, "tokens": tokens, "cost": cost, "seconds": seconds}
+        spent = {"name": self._name, "tokens": used.get("tokens", 0), "cost": used.get("cost", 0.0)}
+        await self._journal.transact(lambda connection: connection.execute(_SPENT, spent))
 
-        def work(connection: Connection) -> tuple[int, float, float]:
-            row = connection.execute(_SPEND, more).one()
-            return int(row.tokens), float(row.cost), float(row.seconds)
+    async def reserve(self, what: str, *, cap: float, amount: float, owed: float = 0.0) -> Reserved:
+        """Reserve a part of what may be used: ``tokens``, which are whole, or ``cost``.
 
-        sums: tuple[int, float, float] = await self._journal.transact(work)
-        return sums
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> Reserved:
+            taken = float(connection.execute(_LOOK[what], {"name": self._name}).scalar_one())
+            wanted = math.ceil(amount) if what == "tokens" else amount
+            part = min(wanted, max(0.0, cap - taken - owed))
+            connection.execute(_ADD[what], {"name": self._name, "amount": owed + part})
+            return Reserved(EVER, part, math.inf)
+
+        part: Reserved = await self._journal.transact(work)
+        return part
+
+    async def settle(self, what: str, day: date, unused: float) -> None:
+        """Give back what is left of what was reserved; what is below 0 was used beyond it.
+
+        Raises:
+            JournalError: The database cannot be written now; it stays counted.
+        """
+        values = {"name": self._name, "amount": -unused}
+        await self._journal.transact(lambda connection: connection.execute(_ADD[what], values))
 
 
 def rows(connection: Connection, name: str | None = None) -> list[FleetRow]:

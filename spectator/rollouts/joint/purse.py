@@ -1,40 +1,52 @@
-"""What asking the model of a run may take, whoever plays it: each tells the others what it spent."""
+"""What asking the model of a run may take, whoever plays it: reserved in the database before it is spent."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Final
 
 from spectator.clock import Clock
 from spectator.episodes.record.usage import spent_on
 from spectator.errors import JournalError
-from spectator.journal.stores.fleet_runs import FleetRuns
-from spectator.journal.stores.signs import INTERVAL_S
+from spectator.journal.stores.day_part import DayPart
+from spectator.journal.stores.fleet_runs import RunReservations
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger, Spent
+from spectator.rollouts.joint.held_log import HeldLog
 
 logger = logging.getLogger(__name__)
 
+PARTS: Final = 1024
+"""Parts of a cap, of which each process has one at a time: so little is lost with each that dies."""
+
 
 class FleetLedger(SpendLedger):
-    """A ledger that others know of within seconds.
+    """A ledger whose caps of the whole are those of all who play a run.
 
-    A cap of the whole may be passed by what all of them spend meanwhile.
+    Each reserves a part, draws on it, and reserves the next; what one that dies had left stays counted. So a
+    cap is passed by no more than what is under way when it is reached.
 
     Args:
-        caps: The caps of a day, of an episode, and of the whole.
+        caps: The caps of a day and of an episode, which are this process's own, and of the whole.
         clock: Tells the day.
         name: The run.
         journal: Where it is kept.
+        log: Is as patient with the database as whoever plays.
     """
 
-    def __init__(self, caps: tuple[Caps, Caps, Caps], clock: Clock, name: str, journal: SqlJournal) -> None:
-        super().__init__(caps[0], caps[1], clock, whole=caps[2])
+    def __init__(
+        self, caps: tuple[Caps, Caps, Caps], clock: Clock, name: str, journal: SqlJournal, log: HeldLog
+    ) -> None:
+        super().__init__(caps[0], caps[1], clock)
         self._name = name
         self._journal = journal
-        self._runs = FleetRuns(journal)
-        self._untold = Spent()
-        self._sums = Spent()
+        self._log = log
+        self._reservations = reserved = RunReservations(journal, name)
+        whole = {"tokens": caps[2].tokens, "cost": caps[2].cost}
+        self._parts = {what: DayPart(what, cap, reserved, clock, PARTS) for what, cap in whole.items() if cap}
+        self._unasked: str | None = None
 
     async def join(self) -> None:
         """Take over what the record says was spent, as far as a cap asks for it.
@@ -42,46 +54,53 @@ class FleetLedger(SpendLedger):
         Raises:
             JournalError: The database cannot be reached.
         """
-        day, _, whole = self.caps
-        self._sums = Spent(*await self._runs.spend(self._name, 0, 0.0, 0.0))  # before the record is read
-        none = Spent()
-        today = none if day == Caps() else await spent_on(self._journal, self.today, run_id=self._name)
-        before = none if whole == Caps() else await spent_on(self._journal, None, run_id=self._name)
-        self.begin(today, before)
+        if self.caps[0] != Caps():
+            self.add(await spent_on(self._journal, self.today, run_id=self._name))
+        if self._parts:
+            before = await spent_on(self._journal, None, run_id=self._name)
+            await self._reservations.open_day({"tokens": before.tokens, "cost": before.cost})
 
     def pay(self, spent: Spent) -> None:
-        """Count ``spent`` here, and for the others."""
+        """Count ``spent``, and take it of what was reserved here."""
         super().pay(spent)
-        self._untold += spent
+        for what, part in self._parts.items():
+            part.draw(getattr(spent, what))
 
-    async def exchange(self) -> None:
-        """Tell the others what was spent here, and count what they spent.
+    def refusal(self) -> str | None:
+        """Why nothing may be spent before more is reserved; ``None`` when something may."""
+        return super().refusal() or self._reached(lambda part: not part.has())
 
-        Raises:
-            JournalError: The database cannot be reached now; it is told the next time.
-        """
-        told, self._untold = self._untold, Spent()
+    def known_refusal(self) -> str | None:
+        """Why nothing may be spent, as the database said last, or because it could not be asked."""
+        return super().refusal() or self._unasked or self._reached(lambda part: part.used_up)
+
+    async def reserve(self) -> str | None:
+        """See :meth:`SpendLedger.reserve`; waits for the database as long as whoever plays."""
         try:
-            sums = Spent(*await self._runs.spend(self._name, told.tokens, told.cost, told.seconds))
-        except JournalError:
-            self._untold += told
-            raise
-        elsewhere = sums + (self._sums + told).times(-1)
-        self._sums = sums
-        self.begin(elsewhere, elsewhere)
+            for part in self._parts.values():
+                await self._log.patiently(part.need)
+        except JournalError as error:
+            self._unasked = f"what is left of the run's cap cannot be asked for: {error}"
+        return self.known_refusal()
 
-    async def keep_exchanging(self, clock: Clock) -> None:
-        """Tell and be told every :data:`INTERVAL_S` until cancelled."""
-        while True:
-            await clock.sleep(INTERVAL_S)
-            try:
-                await self.exchange()
-            except JournalError as error:
-                logger.warning("what is spent cannot be told to others: %s", error)
+    async def keep_up(self) -> None:
+        """Reserve more as soon as little is left, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for part in self._parts.values():
+                tasks.create_task(part.keep_up())
 
     async def finish(self) -> None:
-        """Tell what is left, where that can be."""
+        """Let the others have what is left here."""
         try:
-            await self.exchange()
+            for part in self._parts.values():
+                await part.give_back()
         except (JournalError, asyncio.CancelledError) as error:
-            logger.warning("what was spent at last is not told to others: %r", error)
+            logger.warning("what was reserved here of the run's caps stays counted: %r", error)
+
+    def _reached(self, over: Callable[[DayPart], bool]) -> str | None:
+        """The first cap of which this part is ``over``, in words."""
+        for what, part in self._parts.items():
+            if over(part):
+                words = f"{part.cap:,.0f} tokens" if what == "tokens" else f"{part.cap:g} of money"
+                return f"the cap of {words} for all of it is reached"
+        return None

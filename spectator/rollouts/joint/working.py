@@ -136,10 +136,10 @@ async def play_run(row: FleetRow, here: Here) -> FleetReport:
     try:
         planned = plan_rollouts(request, world, seat.preset(world), row.began_ms, row.name)
         plan.need_same_world(row.name, planned)
-        ledger = FleetLedger((here.day, here.episode, plan.whole), here.clock, row.name, here.journal)
+        log = HeldLog(here.journal, here.clock, here.patience_s)
+        ledger = FleetLedger((here.day, here.episode, plan.whole), here.clock, row.name, here.journal, log)
         with Life(here.need_server(), here.interval_s):
             await ledger.join()
-            log = HeldLog(here.journal, here.clock, here.patience_s)
             state = FleetState(
                 len(planned.run.jobs), 0, here.clock.monotonic(), deadline_s=request.model.timeout_s
             )
@@ -200,7 +200,7 @@ class _Share:
         begin(interactor)
         helping = [
             asyncio.create_task(self._drain_when_halted(interactor)),
-            asyncio.create_task(ledger.keep_exchanging(self._here.clock)),
+            asyncio.create_task(ledger.keep_up()),
         ]
         try:
             report = await interactor.run()

@@ -20,7 +20,7 @@ from spectator.policies.spending import Caps
 from spectator.rollouts.joint.plan import find_rows, read_plan
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
-from tests.llm.fake_server import FakeModelServer, Mode
+from tests.llm.fake_server import FakeModelServer, Mode, billed
 from tests.postgres import Cluster
 from tests.rollouts.joint.joint_runs import begin, digests, play, summaries, worker
 from tests.rollouts.test_fleet import TURNS, request
@@ -95,7 +95,7 @@ def test_two_processes_share_a_run_and_ask_no_question_twice(url: str, whole: st
         asked = request(fake, episodes=24)
         begin(whole, asked)
         asyncio.run(play(whole, concurrency=12))
-        unbroken, before = digests(whole), len(fake.received)
+        unbroken, before, fake.pause_s = digests(whole), len(fake.received), 0.15
         begin(url, asked)
         workers = [worker(url), worker(url)]
         owners: set[str] = set()
@@ -220,6 +220,23 @@ def test_a_cap_of_the_whole_is_that_of_all_who_play(url: str) -> None:
         assert len(fake.received) == asked, "nothing more is asked"
         begin(url, request(fake), whole=Caps(tokens=300_000))
         assert asyncio.run(play(url)).over == 12
+
+
+def test_a_cap_holds_over_workers_at_once_of_which_one_is_killed(url: str) -> None:
+    """What one that dies had reserved stays counted; the others stop at what is under way."""
+    cap, at_once = 45_600, 3
+    with endpoint(counter, [Mode.SLOW], pause_s=0.02) as fake:
+        begin(url, request(fake, episodes=150), whole=Caps(tokens=cap))
+        workers = [worker(url, at_once) for _ in range(3)]
+        until("some questions", lambda: billed(fake)[0] > cap / 4)
+        workers[0].kill()
+        said = [one.communicate(timeout=60)[0] for one in workers]
+        assert [one.returncode for one in workers[1:]] == [3, 3], said
+        assert all("the cap of 45,600 tokens for all of it is reached" in one for one in said[1:]), said
+        (spent, most), asked = billed(fake), len(fake.received)
+        assert cap * 0.95 <= spent <= cap + 3 * at_once * most, "at most what was under way"
+        report = asyncio.run(play(url))
+        assert (report.halted is not None, len(fake.received)) == (True, asked), "nothing more is asked"
 
 
 def test_a_run_can_be_made_longer_and_is_no_other(url: str) -> None:

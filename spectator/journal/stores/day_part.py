@@ -1,4 +1,4 @@
-"""This server's part of what all servers on one database may use in a day, reserved before it is used."""
+"""This process's part of what all on one database may use, reserved before it is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spectator.journal.stores.reservations import Reserved
 logger = logging.getLogger(__name__)
 
 PARTS: Final = 64
-"""Parts of a cap, of which one at a time is reserved: a day's cap takes about so many queries, and a server
+"""Parts of a cap, of which one at a time is reserved: a day's cap takes about so many queries, and a process
 that dies keeps little from the others."""
 
 AGAIN_S: Final = 5.0
@@ -24,7 +24,7 @@ AGAIN_S: Final = 5.0
 
 
 class Reserves(Protocol):
-    """Where all servers reserve; see :class:`spectator.journal.stores.reservations.Reservations`."""
+    """Where all reserve; see :class:`spectator.journal.stores.reservations.Reservations`."""
 
     async def open_day(self, used: Mapping[str, float]) -> None:
         """Let today begin with what was used, where nobody has reserved anything yet."""
@@ -40,22 +40,26 @@ class Reserves(Protocol):
 
 
 class DayPart:
-    """What this server may use of a day's cap without asking, and the way to more.
+    """What this process may use of a day's cap without asking, and the way to more.
 
     More is reserved while half of a part is left, so that questions under way, which are paid once they are
     answered, are covered too. A day is over when the database says so; no wall clock is read here.
 
     Args:
-        what: Of what, as all servers call it.
-        cap: What all servers may use in a day, greater than 0.
+        what: Of what, as all processes call it.
+        cap: What all may use in a day, greater than 0.
         reservations: Where it is reserved.
         clock: Measures how long the day lasts yet.
+        parts: Parts of the cap; see :data:`PARTS`.
     """
 
-    def __init__(self, what: str, cap: float, reservations: Reserves, clock: Clock) -> None:
+    def __init__(
+        self, what: str, cap: float, reservations: Reserves, clock: Clock, parts: int = PARTS
+    ) -> None:
         self.cap = cap
-        """What all servers may use in a day."""
+        """What all may use in a day."""
         self._what = what
+        self._part = cap / parts
         self._reservations = reservations
         self._clock = clock
         self._day: date | None = None
@@ -79,7 +83,7 @@ class DayPart:
         """Use ``amount`` of it."""
         self._begin_day()
         self._left -= amount
-        if self._left <= self.cap / PARTS / 2:
+        if self._left <= self._part / 2:
             self._low.set()
 
     def has(self, amount: float = 0.0) -> bool:
@@ -88,7 +92,7 @@ class DayPart:
         spare = self._left - amount
         if self._again_at > self._clock.monotonic():  # there is no more, so that all of it is for use
             return spare >= 0 < self._left
-        return spare > self.cap / PARTS / 2
+        return spare > self._part / 2
 
     async def need(self, amount: float = 0.0) -> bool:
         """Reserve more where :meth:`has` asks for it; whether ``amount`` is left then.
@@ -100,7 +104,7 @@ class DayPart:
             self._begin_day()
             patient = self._again_at > self._clock.monotonic() and self._left >= 0
             if not self.has(amount) and not patient:
-                await self._reserve(max(self.cap / PARTS, amount))
+                await self._reserve(max(self._part, amount))
             return self._left >= amount and self._left > 0
 
     async def keep_up(self) -> None:
@@ -111,7 +115,7 @@ class DayPart:
             try:
                 await self.need()
             except JournalError as error:
-                logger.warning("what was used of %s is told to other servers later: %s", self._what, error)
+                logger.warning("what was used of %s is told to the others later: %s", self._what, error)
                 await self._clock.sleep(AGAIN_S)
                 self._low.set()
 

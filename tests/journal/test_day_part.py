@@ -9,9 +9,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from server.security.day_part import AGAIN_S, PARTS, DayPart
 from server.security.shared_limits import ReservedCharacters, ReservedLedger
 from spectator.errors import JournalError
+from spectator.journal.stores.day_part import AGAIN_S, PARTS, DayPart
 from spectator.journal.stores.reservations import Reserved
 from spectator.policies.spending import Caps, EpisodeBudget, Spent
 from tests.fakes import ManualClock

@@ -30,8 +30,8 @@ PROGRAMS: Final = ("initdb", "postgres", "pg_ctl")
 USER: Final = "spectator"
 
 EMPTIED: Final = (
-    "begun", "calls", "checkpoints", "commands", "episodes", "events", "fleet_runs", "leases", "messages",
-    "owners", "removals", "reserved", "rooms", "secrets", "starters", "truths",
+    "begun", "calls", "checkpoints", "commands", "episodes", "events", "fleet_leases", "fleet_runs", "leases",
+    "messages", "owners", "removals", "reserved", "rooms", "secrets", "starters", "truths",
 )  # fmt: skip
 """A journal's tables but for its version."""
 

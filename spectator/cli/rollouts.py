@@ -130,6 +130,10 @@ rollouts.add_command(worker)
     "--resume", is_flag=True, help="Go on with what is in the folder; so does the same command without it."
 )
 @journal_options
+@click.option(
+    "--max-in-flight", type=click.IntRange(min=0), default=0, show_default=True,
+    help="Episodes of a run in a database that all who play it may play at once; 0 = no limit.",
+)  # fmt: skip
 @spending_options("the whole run")
 def run(**given: Any) -> None:
     """Play many episodes with a model, and record what a trainer needs.
@@ -153,6 +157,8 @@ def run(**given: Any) -> None:
     request = _request(given)
     if is_joint(given["journal"], given["run_name"]):
         return run_joint(request, given)
+    if given["max_in_flight"]:
+        raise click.UsageError("--max-in-flight is of runs in a database; here --concurrency is the limit")
     if given["resume"]:
         read_request(out)
     key = read_key(request.model.api_key_env)

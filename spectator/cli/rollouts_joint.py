@@ -124,7 +124,10 @@ def run_joint(request: RolloutRequest, given: Mapping[str, Any]) -> None:
             shown = "--ray" if flag == "ray_address" else f"--{flag}"
             raise click.UsageError(f"{shown} is of runs in a folder; here start `spectator rollouts worker`")
     whole = Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0)
-    plan = FleetPlan.of(request, deadlines=_deadlines(given), stepper=given["stepper"], whole=whole)
+    plan = FleetPlan.of(
+        request, deadlines=_deadlines(given), stepper=given["stepper"], whole=whole,
+        max_in_flight=given["max_in_flight"],
+    )  # fmt: skip
 
     async def rows(here: Here) -> Sequence[FleetRow]:
         if given["resume"]:

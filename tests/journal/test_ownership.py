@@ -20,6 +20,7 @@ from sqlalchemy import text
 from spectator.errors import JournalUnavailable, LeaseLost
 from spectator.events import RecordedEvent, record
 from spectator.journal.chain import Chain
+from spectator.journal.stores.fleet_leases import InFlight
 from spectator.journal.stores.fleet_runs import FleetRow, FleetRuns
 from spectator.journal.stores.ownership import Ownership
 from spectator.journal.stores.retention import Keep
@@ -80,7 +81,7 @@ def test_what_a_process_claims_while_it_is_deposed_is_held_by_nobody(url: str) -
         (first, mine), (second, other) = await opened(url), await opened(url)
         await mine.beat()
         with first._database.engine.connect() as claiming:
-            assert mine._fences.claim_owed(claiming, ["ep-1"], 1) == {"ep-1": False}
+            assert mine._fences.claim_owed(claiming, ["ep-1"], 1, RUN) == {"ep-1": False}
             deposing = asyncio.create_task(other.depose(mine.name))
             waits = text("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
                          "AND wait_event_type = 'Lock'")  # fmt: skip
@@ -337,6 +338,9 @@ def test_clients_at_once_are_given_all_the_room_and_no_more(url: str) -> None:
     run(scenario())
 
 
+RUN = InFlight("first")
+
+
 def of_fleet(episode_id: str) -> RecordedEvent:
     """The start of an episode of a run called ``first``."""
     event = started(episode_id).event
@@ -348,10 +352,10 @@ def test_a_fleet_s_episodes_are_claimed_once_in_their_order_and_by_no_server(url
         (one, mine), (two, other) = await opened(url), await opened(url)
         await FleetRuns(one).begin(FleetRow("first", "{}", 1))
         owed = [f"ep-{number}" for number in range(6)]
-        assert await mine.claim_owed(owed, 2) == {"ep-0": False, "ep-1": False}
-        assert await other.claim_owed(owed, 3) == {"ep-2": False, "ep-3": False, "ep-4": False}
-        assert await mine.claim_owed(owed[2:], 9) == {"ep-5": False}
-        assert await other.claim_owed(owed, 9) == dict.fromkeys(["ep-2", "ep-3", "ep-4"], False), (
+        assert await mine.claim_owed(owed, 2, RUN) == {"ep-0": False, "ep-1": False}
+        assert await other.claim_owed(owed, 3, RUN) == {"ep-2": False, "ep-3": False, "ep-4": False}
+        assert await mine.claim_owed(owed[2:], 9, RUN) == {"ep-5": False}
+        assert await other.claim_owed(owed, 9, RUN) == dict.fromkeys(["ep-2", "ep-3", "ep-4"], False), (
             "it has them"
         )
         await one.append([of_fleet("ep-0"), said("ep-0", 2)])
@@ -361,7 +365,7 @@ def test_a_fleet_s_episodes_are_claimed_once_in_their_order_and_by_no_server(url
             await one.append([said("ep-0", 3)])
         assert await other.left_alone(9) == [], "no server plays on what a fleet owes"
         assert not await other.claim("ep-0")
-        assert await other.claim_owed(owed, 9) == dict.fromkeys(owed[2:], False) | {"ep-0": True}
+        assert await other.claim_owed(owed, 9, RUN) == dict.fromkeys(owed[2:], False) | {"ep-0": True}
         await two.append([said("ep-0", 3), ended("ep-0", 4)])
         keep, later = Keep(episodes=1), datetime(2027, 1, 1, tzinfo=UTC)
         assert await two.surplus(keep, later) == [], "what is removed would be played again"
@@ -372,13 +376,38 @@ def test_a_fleet_s_episodes_are_claimed_once_in_their_order_and_by_no_server(url
     run(scenario())
 
 
+def test_no_more_of_a_run_are_claimed_at_once_than_may_be_by_any_number(url: str) -> None:
+    async def scenario() -> None:
+        journals = [await opened(url) for _ in range(4)]
+        for name in ("first", "other"):
+            await FleetRuns(journals[0][0]).begin(FleetRow(name, "{}", 1))
+        owed, within = [f"ep-{number:02}" for number in range(40)], InFlight("first", 6)
+        taken = await asyncio.gather(*(claimer.claim_owed(owed, 4, within) for _, claimer in journals))
+        assert sorted(len(part or ()) for part in taken) == [0, 0, 2, 4]
+        assert taken.count(None) == 2, "who may have none is told apart from who finds none"
+        assert len({one for part in taken for one in part or ()}) == 6
+        free = journals[taken.index(None)][1]
+        elsewhere = await free.claim_owed(["ep-x"], 1, InFlight("other", 1))
+        assert elsewhere == {"ep-x": False}, "each run has its own limit"
+        four = next(place for place, part in enumerate(taken) if len(part or ()) == 4)
+        assert len(await free.depose(journals[four][1].name)) == 4
+        again = await free.claim_owed(owed, 9, within)
+        assert again is not None and len(again) == 4, "those of the dead are not in flight"
+        await free.release(next(iter(again)))
+        assert len(await free.claim_owed(owed, 9, InFlight("first", 7)) or ()) == 2
+        for journal, _ in journals:
+            await journal.aclose()
+
+    run(scenario())
+
+
 def test_who_claims_at_once_gets_what_nobody_else_got(url: str) -> None:
     async def scenario() -> None:
         journals = [await opened(url) for _ in range(4)]
         owed = [f"ep-{number:02}" for number in range(40)]
-        claims = [claimer.claim_owed(owed, 5) for _, claimer in journals for _ in range(2)]
+        claims = [claimer.claim_owed(owed, 5, RUN) for _, claimer in journals for _ in range(2)]
         taken = await asyncio.gather(*claims)
-        by_owner = [{**taken[place], **taken[place + 1]} for place in range(0, 8, 2)]
+        by_owner = [{**(taken[place] or {}), **(taken[place + 1] or {})} for place in range(0, 8, 2)]
         names = [one for part in by_owner for one in part]
         assert len(names) == len(set(names)) > 0
         held = {lease.episode_id: lease.owner for lease in await journals[0][0].leases()}

@@ -24,6 +24,7 @@ from sqlalchemy import (
     text,
 )
 
+from spectator.journal.stores.fleet_leases import InFlight, take_owed
 from spectator.journal.stores.fleet_runs import NOT_OF_A_FLEET, not_of_a_fleet
 from spectator.journal.stores.leases import NotHeld, Transacting, leases, let_go, not_held
 from spectator.journal.stores.schema import episodes
@@ -71,16 +72,6 @@ _TAKE: Final = text(
     "ON CONFLICT (episode_id) DO UPDATE SET owner = excluded.owner WHERE leases.owner = excluded.owner "
     "RETURNING fence"
 )
-
-_TAKE_OWED: Final = text(
-    "INSERT INTO leases (episode_id, owner, expires_ms) SELECT owed.id, :owner, 0 "
-    "FROM unnest(CAST(:ids AS text[])) WITH ORDINALITY AS owed (id, place) "
-    "WHERE NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = owed.id AND leases.owner <> :owner) "
-    "AND NOT EXISTS (SELECT FROM episodes WHERE episodes.episode_id = owed.id AND ended_at IS NOT NULL) "
-    "ORDER BY place LIMIT :most "
-    "ON CONFLICT (episode_id) DO UPDATE SET owner = excluded.owner WHERE leases.owner = excluded.owner "
-    "RETURNING episode_id, fence"
-)
 _BEGUN: Final = text("SELECT episode_id, ended_at FROM episodes WHERE episode_id = ANY(CAST(:ids AS text[]))")
 _OF_A_FLEET: Final = text(f"SELECT 1 FROM episodes WHERE episode_id = :episode AND NOT ({NOT_OF_A_FLEET})")
 
@@ -113,19 +104,21 @@ class Fences:
         self._numbers[episode_id] = self.take(connection, episode_id)
         self._claimed.add(episode_id)
 
-    def claim_owed(self, connection: Connection, episode_ids: Sequence[str], limit: int) -> dict[str, bool]:
+    def claim_owed(
+        self, connection: Connection, episode_ids: Sequence[str], limit: int, within: InFlight
+    ) -> dict[str, bool] | None:
         """Take the leases of the first ``limit`` episodes that are free; see :meth:`Ownership.claim_owed`."""
         self.register(connection)
-        wanted = {"ids": list(episode_ids), "owner": self.name, "most": limit}
-        taken = {row.episode_id: row.fence for row in connection.execute(_TAKE_OWED, wanted)}
-        if not taken:
-            return {}
-        found = connection.execute(_BEGUN, {"ids": list(taken)}).all()  # whoever ended one before is done now
-        for episode_id in [row.episode_id for row in found if row.ended_at is not None]:
+        found = take_owed(connection, self.name, episode_ids, limit, within)
+        if not found:
+            return None if found is None else {}
+        taken = dict(found)
+        known = connection.execute(_BEGUN, {"ids": list(taken)}).all()  # whoever ended one before is done now
+        for episode_id in [row.episode_id for row in known if row.ended_at is not None]:
             let_go(connection, taken.pop(episode_id))
         self._numbers |= taken
         self._claimed.update(taken)
-        begun = {row.episode_id for row in found}
+        begun = {row.episode_id for row in known}
         return {one: one in begun for one in episode_ids if one in taken}
 
     def release(self, connection: Connection, episode_id: str) -> None:
@@ -340,25 +333,29 @@ class Ownership:
         claimed: bool = await self._journal.transact(work)
         return claimed
 
-    async def claim_owed(self, episode_ids: Sequence[str], limit: int) -> Mapping[str, bool]:
+    async def claim_owed(
+        self, episode_ids: Sequence[str], limit: int, within: InFlight
+    ) -> Mapping[str, bool] | None:
         """Take the leases of the first ``limit`` of a fleet's episodes that are free and have not ended.
 
         Args:
             episode_ids: Those that are owed, in the order in which they are wanted; this process records none
                 of them now.
             limit: At most so many.
+            within: Of which run they are, and how many of it may be played at once.
 
         Returns:
-            Those that were taken, each with whether something is recorded of it already.
+            Those that were taken, each with whether something is recorded of it already; ``None`` where as
+            many of the run are played as may be.
 
         Raises:
             JournalError: The database cannot be written now.
         """
 
-        def work(connection: Connection) -> dict[str, bool]:
-            return self._fences.claim_owed(connection, episode_ids, limit)
+        def work(connection: Connection) -> dict[str, bool] | None:
+            return self._fences.claim_owed(connection, episode_ids, limit, within)
 
-        claimed: dict[str, bool] = await self._journal.transact(work)
+        claimed: dict[str, bool] | None = await self._journal.transact(work)
         return claimed
 
     async def release(self, episode_id: str) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
 from spectator.clock import Clock
 from spectator.errors import JournalError
+from spectator.journal.stores.fleet_leases import InFlight
 from spectator.journal.stores.ownership import Ownership
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.joint.held_log import HeldLog
@@ -41,6 +43,7 @@ class Owed:
         log: Records under them.
         state: Is told how far the run is.
         clock: Measures looks.
+        most: Episodes of the run that all may play at once; 0 means no limit.
     """
 
     def __init__(
@@ -51,8 +54,10 @@ class Owed:
         log: HeldLog,
         state: FleetState,
         clock: Clock,
+        most: int = 0,
     ) -> None:
         self._run = run
+        self._within = InFlight(run.run_id or "", most)
         self._journal = journal
         self._ownership = ownership
         self._log = log
@@ -100,7 +105,8 @@ class Owed:
         self._ahead = deque(one for one in owed if one.episode_id not in self._busy)
 
     async def take(self, limit: int) -> list[Attempt]:
-        """Take the leases of at most ``limit`` attempts; none where others have all that is owed.
+        """Take the leases of at most ``limit`` attempts; none where others have all that is owed, or as many
+        as all may play at once.
 
         Raises:
             JournalError: The database is away for too long.
@@ -112,6 +118,9 @@ class Owed:
             window = [self._ahead.popleft() for _ in range(min(WINDOW, len(self._ahead)))]
             free = {one.episode_id: one for one in window if one.episode_id not in self._busy}
             taken = await self._claim(list(free), limit)
+            if taken is None:
+                self._ahead.extendleft(reversed(window))
+                return []
             if taken:
                 self._ahead.extendleft(reversed([one for one in window if one.episode_id not in taken]))
                 self._busy.update(taken)
@@ -133,5 +142,5 @@ class Owed:
         self._busy.discard(episode_id)
         self.stirred.set()
 
-    async def _claim(self, episode_ids: list[str], limit: int) -> dict[str, bool]:
-        return dict(await self._log.patiently(lambda: self._ownership.claim_owed(episode_ids, limit)))
+    async def _claim(self, episode_ids: list[str], limit: int) -> Mapping[str, bool] | None:
+        return await self._log.patiently(lambda: self._ownership.claim_owed(episode_ids, limit, self._within))

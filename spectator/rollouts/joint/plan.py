@@ -35,6 +35,7 @@ class FleetPlan(BaseModel):
     stepper: Literal["inline", "thread"] = "inline"
     max_tokens: int = 0
     max_cost: float = 0.0
+    max_in_flight: int = 0
     environment_version: str = ""
     pack_version: str = ""
     spectator_version: str = __version__
@@ -42,7 +43,7 @@ class FleetPlan(BaseModel):
     @classmethod
     def of(
         cls, request: RolloutRequest, *, deadlines: Deadlines | None = None, stepper: str = "inline",
-        whole: Caps | None = None,
+        whole: Caps | None = None, max_in_flight: int = 0,
     ) -> FleetPlan:  # fmt: skip
         """The plan of a run that is about to begin.
 
@@ -51,10 +52,12 @@ class FleetPlan(BaseModel):
             deadlines: How long anything may take.
             stepper: Where worlds of the catalogue run.
             whole: What asking the model may take in all.
+            max_in_flight: Episodes that all may play at once; 0 means no limit.
         """
         caps = whole or Caps()
         told: dict[str, Any] = {"deadlines": asdict(deadlines or Deadlines()), "stepper": stepper}
         told |= {"request": request, "max_tokens": caps.tokens, "max_cost": caps.cost}
+        told["max_in_flight"] = max_in_flight
         return cls.model_validate(told)
 
     @property

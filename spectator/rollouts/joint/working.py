@@ -147,7 +147,9 @@ async def play_run(row: FleetRow, here: Here) -> FleetReport:
                 planned, log, here.clock, seat, ledger, on_a_thread if plan.stepper == "thread" else inline,
                 address=address, deadlines=limits, state=state,
             )  # fmt: skip
-            owed = Owed(planned.run, here.journal, here.need_server(), log, state, here.clock)
+            owed = Owed(
+                planned.run, here.journal, here.need_server(), log, state, here.clock, plan.max_in_flight
+            )
             await owed.look()
             outage.answers = int(state.over > 0)
             pool = OwedPool(here.concurrency, owed, player, here.clock, here.rng, state, limits.env_wait_s)

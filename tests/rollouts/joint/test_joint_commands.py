@@ -126,6 +126,9 @@ def test_options_of_one_machine_are_refused_for_a_run_of_many(url: str) -> None:
         for option in (("--workers", "2"), ("--handler", "ucb"), ("--ray", "auto")):
             told = say(asked(fake, url, *option))
             assert (told.exit_code, f"{option[0]} is of runs in a folder" in told.stderr) == (2, True)
+        folder = [*asked(fake, url)[:-4], "--max-in-flight", "3"]
+        told = say(folder)
+        assert (told.exit_code, "--max-in-flight is of runs in a database" in told.stderr) == (2, True)
         told = say(asked(fake, url)[:-2])
         assert (told.exit_code, "--journal needs --run NAME" in told.stderr) == (2, True)
         told = say([*SPECTATOR, "worker", "--journal", url])

@@ -239,6 +239,23 @@ def test_a_cap_holds_over_workers_at_once_of_which_one_is_killed(url: str) -> No
         assert (report.halted is not None, len(fake.received)) == (True, asked), "nothing more is asked"
 
 
+def test_no_more_are_in_flight_than_the_run_may_have_whoever_is_killed(url: str, postgres: Cluster) -> None:
+    with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
+        begin(url, request(fake, episodes=24), max_in_flight=4)
+        workers, seen = [worker(url, 6), worker(url, 6)], Counter[int]()
+        while any(one.poll() is None for one in workers):
+            seen[len(held(postgres, url))] += 1
+            if len(fake.received) > 24 and len(workers) == 2:
+                workers[0].kill()
+                workers.append(worker(url, 6))
+            time.sleep(0.005)
+        said = [one.communicate(timeout=60)[0] for one in workers]
+        assert [one.returncode for one in workers[1:]] == [0, 0], said
+    assert max(seen) == 4, seen
+    assert {one.reason for one in summaries(url)} == {"finished"}
+    assert held(postgres, url) == []
+
+
 def test_a_run_can_be_made_longer_and_is_no_other(url: str) -> None:
     with endpoint(counter) as fake:
         begin(url, request(fake, episodes=3))

@@ -20,7 +20,7 @@ from sqlalchemy import text
 from spectator.errors import JournalUnavailable, LeaseLost
 from spectator.events import RecordedEvent, record
 from spectator.journal.chain import Chain
-from spectator.journal.stores.fleet_leases import InFlight
+from spectator.journal.stores.fleet_leases import FlightLimit
 from spectator.journal.stores.fleet_runs import FleetRow, FleetRuns
 from spectator.journal.stores.ownership import Ownership
 from spectator.journal.stores.retention import Keep
@@ -338,7 +338,7 @@ def test_clients_at_once_are_given_all_the_room_and_no_more(url: str) -> None:
     run(scenario())
 
 
-RUN = InFlight("first")
+RUN = FlightLimit("first")
 
 
 def of_fleet(episode_id: str) -> RecordedEvent:
@@ -381,20 +381,20 @@ def test_no_more_of_a_run_are_claimed_at_once_than_may_be_by_any_number(url: str
         journals = [await opened(url) for _ in range(4)]
         for name in ("first", "other"):
             await FleetRuns(journals[0][0]).begin(FleetRow(name, "{}", 1))
-        owed, within = [f"ep-{number:02}" for number in range(40)], InFlight("first", 6)
+        owed, within = [f"ep-{number:02}" for number in range(40)], FlightLimit("first", 6)
         taken = await asyncio.gather(*(claimer.claim_owed(owed, 4, within) for _, claimer in journals))
         assert sorted(len(part or ()) for part in taken) == [0, 0, 2, 4]
         assert taken.count(None) == 2, "who may have none is told apart from who finds none"
         assert len({one for part in taken for one in part or ()}) == 6
         free = journals[taken.index(None)][1]
-        elsewhere = await free.claim_owed(["ep-x"], 1, InFlight("other", 1))
+        elsewhere = await free.claim_owed(["ep-x"], 1, FlightLimit("other", 1))
         assert elsewhere == {"ep-x": False}, "each run has its own limit"
         four = next(place for place, part in enumerate(taken) if len(part or ()) == 4)
         assert len(await free.depose(journals[four][1].name)) == 4
         again = await free.claim_owed(owed, 9, within)
         assert again is not None and len(again) == 4, "those of the dead are not in flight"
         await free.release(next(iter(again)))
-        assert len(await free.claim_owed(owed, 9, InFlight("first", 7)) or ()) == 2
+        assert len(await free.claim_owed(owed, 9, FlightLimit("first", 7)) or ()) == 2
         for journal, _ in journals:
             await journal.aclose()
 

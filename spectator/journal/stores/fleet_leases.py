@@ -41,7 +41,7 @@ _TAKE_OWED: Final = text(
 
 
 @dataclass(frozen=True, slots=True)
-class InFlight:
+class FlightLimit:
     """How many episodes of a run may be played at once, by whomever.
 
     Args:
@@ -54,7 +54,7 @@ class InFlight:
 
 
 def take_owed(
-    connection: Connection, owner: str, episode_ids: Sequence[str], limit: int, within: InFlight
+    connection: Connection, owner: str, episode_ids: Sequence[str], limit: int, within: FlightLimit
 ) -> Mapping[str, int] | None:
     """Take the leases of the first ``limit`` episodes that are free and have not ended.
 

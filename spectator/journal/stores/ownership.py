@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-from spectator.journal.stores.fleet_leases import InFlight, take_owed
+from spectator.journal.stores.fleet_leases import FlightLimit, take_owed
 from spectator.journal.stores.fleet_runs import NOT_OF_A_FLEET, not_of_a_fleet
 from spectator.journal.stores.leases import NotHeld, Transacting, leases, let_go, not_held
 from spectator.journal.stores.schema import episodes
@@ -105,7 +105,7 @@ class Fences:
         self._claimed.add(episode_id)
 
     def claim_owed(
-        self, connection: Connection, episode_ids: Sequence[str], limit: int, within: InFlight
+        self, connection: Connection, episode_ids: Sequence[str], limit: int, within: FlightLimit
     ) -> dict[str, bool] | None:
         """Take the leases of the first ``limit`` episodes that are free; see :meth:`Ownership.claim_owed`."""
         self.register(connection)
@@ -334,7 +334,7 @@ class Ownership:
         return claimed
 
     async def claim_owed(
-        self, episode_ids: Sequence[str], limit: int, within: InFlight
+        self, episode_ids: Sequence[str], limit: int, within: FlightLimit
     ) -> Mapping[str, bool] | None:
         """Take the leases of the first ``limit`` of a fleet's episodes that are free and have not ended.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from spectator.clock import Clock
 from spectator.errors import JournalError
-from spectator.journal.stores.fleet_leases import InFlight
+from spectator.journal.stores.fleet_leases import FlightLimit
 from spectator.journal.stores.ownership import Ownership
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.joint.held_log import HeldLog
@@ -57,7 +57,7 @@ class Owed:
         most: int = 0,
     ) -> None:
         self._run = run
-        self._within = InFlight(run.run_id or "", most)
+        self._within = FlightLimit(run.run_id or "", most)
         self._journal = journal
         self._ownership = ownership
         self._log = log

@@ -13,6 +13,7 @@ from spectator.rollouts.joint.life import Life
 from spectator.rollouts.joint.owed import LONGEST_PAUSE_S, PAUSE_S, Owed
 from spectator.rollouts.joint.pool import OwedPool
 from spectator.rollouts.progress import FleetState
+from spectator.runs.jobs import RunPlan
 from tests.fakes import ManualClock
 
 
@@ -98,7 +99,12 @@ def test_a_look_that_waited_for_the_database_is_soon_followed_by_another() -> No
         clock = ManualClock()
         state = cast(Any, type("State", (), {})())
         owed = Owed(
-            cast(Any, None), cast(Any, None), cast(Any, None), cast(Any, Slow(clock, takes_s)), state, clock
+            RunPlan((), 0, "first"),
+            cast(Any, None),
+            cast(Any, None),
+            cast(Any, Slow(clock, takes_s)),
+            state,
+            clock,
         )
         await owed.look()
         return owed.pause_s

@@ -54,11 +54,11 @@ training: $(VENV)/.test openenv-venv trl-venv verifiers-venv
 	  tests/training/watched_with_trl.py tests/training/eval_with_verifiers.py
 
 # Ray, which starts workers on other machines, is large and has its own ideas of versions.
-ray-venv: .venv-ray/.installed
+ray-venv: .venv-ray/.postgres
 
-.venv-ray/.installed: pyproject.toml $(VENV)/.test
+.venv-ray/.postgres: pyproject.toml $(VENV)/.test
 	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
-	.venv-ray/bin/python $(PIP) --editable '.[ray]'
+	.venv-ray/bin/python $(PIP) --editable '.[ray,postgres]'
 	touch $@
 
 # Simulated days of a server, under schedules that a seed decides. The simulator needs Python 3.12, so this is a job of

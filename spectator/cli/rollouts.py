@@ -119,7 +119,8 @@ rollouts.add_command(worker)
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(0, 1024), default=0, show_default=True,
-    help="Processes that play, the concurrency shared among them; 0 plays in this one.",
+    help="Processes that play, the concurrency shared among them; 0 plays in this one. Of a run in a "
+    "database with --ray alone.",
 )  # fmt: skip
 @click.option(
     "--ray", "ray_address", metavar="ADDRESS",

@@ -15,6 +15,7 @@ import click
 from spectator.cli.environment import journal_url, read_caps, read_key, read_worlds
 from spectator.cli.event_loop import run_busily
 from spectator.cli.rollouts_carrying import carry_out, conclude, exit_code
+from spectator.cli.rollouts_ray import place_workers
 from spectator.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from spectator.rollouts.request import RolloutRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_Result = TypeVar("_Result")
 
 FindRows = Callable[["Here"], Awaitable[Sequence["FleetRow"]]]
 
@@ -119,10 +121,7 @@ def run_joint(request: RolloutRequest, given: Mapping[str, Any]) -> None:
     from spectator.rollouts.joint.working import begin_run
 
     name = need_run(given["run_name"])
-    for flag, unset in (("workers", 0), ("ray_address", None), ("experiences", None), ("handler", "none")):
-        if given[flag] != unset:
-            shown = "--ray" if flag == "ray_address" else f"--{flag}"
-            raise click.UsageError(f"{shown} is of runs in a folder; here start `spectator rollouts worker`")
+    _refuse_options_of_folders(given)
     whole = Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0)
     plan = FleetPlan.of(
         request, deadlines=_deadlines(given), stepper=given["stepper"], whole=whole,
@@ -134,7 +133,21 @@ def run_joint(request: RolloutRequest, given: Mapping[str, Any]) -> None:
             await find_rows(here.journal, name)
         return [await begin_run(name, plan, here)]
 
-    _work(server_url(given["journal"]), given["concurrency"], rows)
+    url, concurrency, address = server_url(given["journal"]), given["concurrency"], given["ray_address"]
+    if address is None:
+        return _work(url, concurrency, rows)
+    run_busily(_with_journal(url, concurrency, rows))
+    workers = given["workers"] or 2
+    code = place_workers(address, workers, url, name, max(1, concurrency // workers))
+    sys.exit(run_busily(_with_journal(url, concurrency, lambda here: _concluded(name, here, code))))
+
+
+def _refuse_options_of_folders(given: Mapping[str, Any]) -> None:
+    for flag, unset in (("experiences", None), ("handler", "none")):
+        if given[flag] != unset:
+            raise click.UsageError(f"--{flag} is of runs in a folder")
+    if given["workers"] and given["ray_address"] is None:
+        raise click.UsageError("--workers is of runs in a folder; here start `spectator rollouts worker`")
 
 
 @click.command()
@@ -153,14 +166,22 @@ def worker(journal: str | None, run_name: str | None, concurrency: int) -> None:
     \b
     Example: SPECTATOR_JOURNAL_URL=postgresql://... spectator rollouts worker --run first --concurrency 32
     """
+    sys.exit(play_joint(server_url(journal), concurrency, run_name))
+
+
+def play_joint(url: str, concurrency: int, run_name: str | None) -> int:
+    """Play a run, or every run, as :func:`worker` does; the exit code.
+
+    Raises:
+        SpectatorError: It cannot be begun here.
+    """
     from spectator.rollouts.joint.plan import find_rows
 
-    _work(server_url(journal), concurrency, lambda here: find_rows(here.journal, run_name))
+    return run_busily(_play_all(url, concurrency, lambda here: find_rows(here.journal, run_name)))
 
 
 def _work(url: str, concurrency: int, find: FindRows) -> None:
-    worlds, caps = read_worlds(), read_caps()
-    sys.exit(run_busily(_play_all(url, concurrency, find, worlds, caps)))
+    sys.exit(run_busily(_play_all(url, concurrency, find)))
 
 
 class _OneLine(logging.Formatter):
@@ -180,30 +201,58 @@ def _one_line_each() -> logging.Handler:
     return handler
 
 
-async def _play_all(url: str, concurrency: int, find: FindRows, worlds: Any, caps: Any) -> int:
-    from spectator.clock import SystemClock
-    from spectator.journal.stores.sqlite import SqlJournal
+async def _play_all(url: str, concurrency: int, find: FindRows) -> int:
     from spectator.rollouts.joint.plan import read_plan
-    from spectator.rollouts.joint.working import Here
 
-    handler = _one_line_each()
-    logging.getLogger("spectator").addHandler(handler)
-    clock = SystemClock()
-    day, episode, _ = caps.ledger(clock).caps
-    journal = await SqlJournal.open(url)
-    try:
-        here = Here(
-            journal, concurrency, clock, worlds, random.SystemRandom(), read_key, day=day, episode=episode
-        )
+    async def play(here: Here) -> int:
         codes = [0]
         for row in await find(here):
             codes.append(await _play(row, read_plan(row), here))
             if codes[-1] not in (0, 1):
                 break
         return max(codes)
+
+    handler = _one_line_each()
+    logging.getLogger("spectator").addHandler(handler)
+    try:
+        return await _with_journal(url, concurrency, play)
+    finally:
+        logging.getLogger("spectator").removeHandler(handler)
+
+
+async def _with_journal(url: str, concurrency: int, work: Callable[[Here], Awaitable[_Result]]) -> _Result:
+    """Do ``work`` with what this process brings along to play, its journal open meanwhile."""
+    from spectator.clock import SystemClock
+    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.rollouts.joint.working import Here
+
+    clock, worlds, caps = SystemClock(), read_worlds(), read_caps()
+    day, episode, _ = caps.ledger(clock).caps
+    journal = await SqlJournal.open(url)
+    try:
+        return await work(
+            Here(
+                journal, concurrency, clock, worlds, random.SystemRandom(), read_key, day=day, episode=episode
+            )
+        )
     finally:
         await journal.aclose()
-        logging.getLogger("spectator").removeHandler(handler)
+
+
+async def _concluded(name: str, here: Here, code: int) -> int:
+    """Say what a run that others played came to; the exit code, by theirs."""
+    from spectator.rollouts.joint.plan import find_rows, read_plan
+    from spectator.rollouts.status import status_of
+
+    (row,) = await find_rows(here.journal, name)
+    request = read_plan(row).request
+    status = await status_of(request, here.journal, here.clock.now(), name)
+    click.echo(
+        f"{status.over} of {request.episodes} episodes are over; the record is in the journal, run {name}"
+    )
+    if status.over < request.episodes:
+        return max(code, 1)
+    return 0 if status.verdicts == request.episodes else 1
 
 
 async def _play(row: FleetRow, plan: FleetPlan, here: Here) -> int:

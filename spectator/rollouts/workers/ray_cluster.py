@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
 from typing import Any, Final
 
 from spectator.errors import ConfigurationError, typed_as
@@ -15,6 +16,39 @@ INSTALL: Final = "pip install 'openenv-spectator[ray]'"
 
 STOP_S: Final = 10.0
 """Seconds that Ray may take to end a worker."""
+
+
+def connect(address: str, *, shows: bool = False) -> tuple[Any, bool]:
+    """Ray's package, connected to a cluster, and whether it was not in use here before.
+
+    Args:
+        address: Of the cluster: ``host:port``, or ``auto`` for the one of this machine.
+        shows: Whether what workers say is shown here.
+
+    Raises:
+        ConfigurationError: Ray is not installed, or there is no cluster at the address.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(f"{error.name} is not installed; --ray needs: {INSTALL}") from error
+    if ray.is_initialized():
+        return ray, False
+    with typed_as(lambda error: ConfigurationError(f"no Ray cluster at {address}: {error}")):
+        ray.init(address=address, log_to_driver=shows, logging_level=logging.ERROR)
+    return ray, True
+
+
+def one_for_each(ray: Any, function: Callable[..., object], again: int = 0) -> Any:
+    """``function`` as a Ray task of one processor, each in a process of its own, spread over the nodes.
+
+    Args:
+        ray: The package.
+        function: What is done.
+        again: How often Ray starts one anew whose process died.
+    """
+    place = ray.remote(num_cpus=1, max_retries=again, max_calls=1, scheduling_strategy="SPREAD")
+    return place(function)
 
 
 class RayLauncher:
@@ -64,18 +98,9 @@ class RayLauncher:
             return self._door
 
     def _connect(self) -> None:
-        try:
-            import ray
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(f"{error.name} is not installed; --ray needs: {INSTALL}") from error
-        self._ray = ray
-        if not ray.is_initialized():
-            with typed_as(lambda error: ConfigurationError(f"no Ray cluster at {self._address}: {error}")):
-                ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR)
-            self._began = True
-        self._host = ray.util.get_node_ip_address()
-        place = ray.remote(num_cpus=1, max_retries=0, max_calls=1, scheduling_strategy="SPREAD")
-        self._play = place(work_for)
+        self._ray, self._began = connect(self._address)
+        self._host = self._ray.util.get_node_ip_address()
+        self._play = one_for_each(self._ray, work_for)
 
 
 class RayWorker:

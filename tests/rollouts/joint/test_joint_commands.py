@@ -123,7 +123,7 @@ def test_what_is_wrong_is_said_in_one_line_without_the_password(
 
 def test_options_of_one_machine_are_refused_for_a_run_of_many(url: str) -> None:
     with endpoint(counter) as fake:
-        for option in (("--workers", "2"), ("--handler", "ucb"), ("--ray", "auto")):
+        for option in (("--workers", "2"), ("--handler", "ucb")):
             told = say(asked(fake, url, *option))
             assert (told.exit_code, f"{option[0]} is of runs in a folder" in told.stderr) == (2, True)
         folder = [*asked(fake, url)[:-4], "--max-in-flight", "3"]

@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack
 
 from spectator.clock import Clock
 from spectator.events import RecordedEvent
+from spectator.journal.stores import commit_notices
+from spectator.journal.stores.commit_notices import CommitNotices
 from spectator.journal.stores.event_cache import EventCache
 from spectator.journal.stores.notices import NoticeListener, NoticeSender
 
@@ -15,8 +17,7 @@ from ..metrics.timed_journal import TimedJournal
 from ..settings import Settings
 from ..viewers.audience import Audience
 from ..viewers.episodes_elsewhere import EpisodesElsewhere
-from . import commit_notices, live_notices
-from .commit_notices import CommitNotices
+from . import live_notices
 from .live_notices import LiveNotices, Showing
 
 
@@ -56,7 +57,7 @@ def exchange_notices(
     heard_commits = NoticeListener(
         direct,
         commit_notices.CHANNEL,
-        commit_notices.taking(others.wake),
+        commit_notices.taking(others.wake, followed.wake),
         of_commits,
         clock,
         "the journal is asked every 0.25 s",

@@ -143,6 +143,15 @@ class RunBoards:
         board = None if name is None else self._boards.get(name)
         return None if board is None else board.views.get(episode_id)
 
+    async def in_folder(self, name: str) -> bool:
+        """Whether a run lies in a folder, and not in the journal of many.
+
+        Raises:
+            RunNotFound: It is gone, or of another version.
+            JournalError: It cannot be read.
+        """
+        return (await self.records.tail(name)).run_id is None
+
     async def is_played(self, episode_id: str) -> bool:
         """Whether a run that is watched here has it, and it has not ended."""
         if self.records.run_of(episode_id) is None:

@@ -81,7 +81,8 @@ class ShownEpisodes:
 
     async def _begin(self, episode_id: str) -> None:
         """Find out whose an episode is, and follow it from now on, once for all who come meanwhile."""
-        if await self._finder.run_of(episode_id) is not None:
+        run = await self._finder.run_of(episode_id)
+        if run is not None and (self._others is None or await self._boards.in_folder(run)):
             await self._boards.follow(episode_id)
         elif self._others is not None:
             await self._others.follow(episode_id)

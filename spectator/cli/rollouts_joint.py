@@ -223,18 +223,17 @@ async def _play_all(url: str, concurrency: int, find: FindRows) -> int:
 async def _with_journal(url: str, concurrency: int, work: Callable[[Here], Awaitable[_Result]]) -> _Result:
     """Do ``work`` with what this process brings along to play, its journal open meanwhile."""
     from spectator.clock import SystemClock
+    from spectator.journal.stores.commit_notices import telling
     from spectator.journal.stores.sqlite import SqlJournal
     from spectator.rollouts.joint.working import Here
 
     clock, worlds, caps = SystemClock(), read_worlds(), read_caps()
     day, episode, _ = caps.ledger(clock).caps
+    brought: dict[str, Any] = {"day": day, "episode": episode, "rng": random.SystemRandom(), "key": read_key}
     journal = await SqlJournal.open(url)
     try:
-        return await work(
-            Here(
-                journal, concurrency, clock, worlds, random.SystemRandom(), read_key, day=day, episode=episode
-            )
-        )
+        async with telling(url, clock) as recorded:
+            return await work(Here(journal, concurrency, clock, worlds, recorded=recorded, **brought))
     finally:
         await journal.aclose()
 

@@ -10,7 +10,9 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import SecretStr
+from websockets.sync.client import connect
 
+from server.viewers import followed_episodes
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode
@@ -19,6 +21,7 @@ from tests.rollouts.joint.joint_runs import begin, play, summaries, worker
 from tests.rollouts.joint.test_joint_runs import held, types
 from tests.rollouts.test_fleet import request
 from tests.server.test_two_servers import TURNS, missing_others_soon, running, start, until
+from tests.server.watching import watch
 from tests.serving import serve, serve_process, test_settings
 
 
@@ -112,3 +115,32 @@ def test_a_server_shows_the_run_of_a_fleet_and_its_episodes(url: str, tmp_path: 
         assert serving.client.get("/api/rollouts/last").status_code == 404
         assert serving.client.get("/api/episodes/ep-00000000000000000000000000").status_code == 404
         assert len(serving.events(one)) > 4
+
+
+@pytest.mark.parametrize("run_is_watched", [False, True])
+def test_a_viewer_of_a_fleet_s_episode_is_shown_it_by_notices(
+    url: str, postgres: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_is_watched: bool
+) -> None:
+    """The journal is not asked how far it is, so that nothing but notices can bring the next event."""
+    settings = test_settings(tmp_path / "a", journal_url=SecretStr(url), runs_dir=tmp_path / "runs")
+    monkeypatch.setattr(followed_episodes, "SLOW_INTERVAL_S", 3600.0)
+    with endpoint(counter, [Mode.SLOW], pause_s=0.4) as fake, serve(settings) as serving:
+        begin(url, request(fake, episodes=1, group_size=1, options={"turns": 12}))
+        if run_is_watched:
+            assert serving.client.get("/rollouts/first").status_code == 200
+            board = connect(f"{serving.ws_url}/live/rollouts/first", legacy=True)
+        playing = worker(url, concurrency=1)
+        until("its beginning", lambda: unended(url))
+        listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%%' AND datname = %s"
+        name = url.split("?")[0].rpartition("/")[2]
+        until("listening", lambda: postgres.execute("postgres", listening, [name]) == [(2,)])
+        with watch(f"{serving.ws_url}/live/{unended(url)[0]}") as watcher:
+            code, last = watcher.to_the_end()
+        assert (code, last["frame"]) == (1000, "bye"), last
+        seen = watcher.events()
+        assert len(seen) > 10
+        assert seen == list(range(seen[0], watcher.seq + 1))
+        said = playing.communicate(timeout=60)[0]
+        assert playing.returncode == 0, said
+        if run_is_watched:
+            board.close()

@@ -31,9 +31,17 @@ class HeldLog:
         journal: On a database server.
         clock: Measures and waits.
         patience_s: See :data:`PATIENCE_S`.
+        recorded: Is told of every episode of which something was committed; returns at once.
     """
 
-    def __init__(self, journal: SqlJournal, clock: Clock, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        journal: SqlJournal,
+        clock: Clock,
+        patience_s: float = PATIENCE_S,
+        recorded: Callable[[str], None] = lambda episode_id: None,
+    ) -> None:
+        self._recorded = recorded
         self._journal = journal
         self._clock = clock
         self._patience_s = patience_s
@@ -57,6 +65,7 @@ class HeldLog:
         except LeaseLost:
             self.lose(episode_id)
             raise
+        self._recorded(episode_id)
         if events[-1].type == "episode.ended":
             self.held.discard(episode_id)
 

@@ -53,6 +53,7 @@ class Here:
         patience_s: Seconds that the database may be away.
         interval_s: Seconds between two signs of life, and two looks at those of others.
         on_begin: Called once for each run, when it is known what is owed.
+        recorded: Is told of every episode of which something was committed; returns at once.
     """
 
     journal: SqlJournal
@@ -66,6 +67,7 @@ class Here:
     patience_s: float = PATIENCE_S
     interval_s: float = INTERVAL_S
     on_begin: OnBegin = lambda underway: None
+    recorded: Callable[[str], None] = lambda episode_id: None
 
     def need_server(self) -> Ownership:
         """The leases of the journal.
@@ -136,7 +138,7 @@ async def play_run(row: FleetRow, here: Here) -> FleetReport:
     try:
         planned = plan_rollouts(request, world, seat.preset(world), row.began_ms, row.name)
         plan.need_same_world(row.name, planned)
-        log = HeldLog(here.journal, here.clock, here.patience_s)
+        log = HeldLog(here.journal, here.clock, here.patience_s, here.recorded)
         ledger = FleetLedger((here.day, here.episode, plan.whole), here.clock, row.name, here.journal, log)
         with Life(here.need_server(), here.interval_s):
             await ledger.join()

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
+from spectator.journal.stores.commit_notices import telling
 from spectator.journal.stores.fleet_runs import FleetRow
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.deadlines import Deadlines
@@ -47,8 +48,12 @@ async def at(
     """Do ``work`` with a journal that is open meanwhile."""
     journal = await SqlJournal.open(url)
     try:
-        settings = {"interval_s": INTERVAL_S, **changes}
-        return await work(Here(journal, concurrency, SystemClock(), load_world, random.Random(1), **settings))
+        settings, clock = {"interval_s": INTERVAL_S, **changes}, SystemClock()
+        async with telling(url, clock) as recorded:
+            here = Here(
+                journal, concurrency, clock, load_world, random.Random(1), recorded=recorded, **settings
+            )
+            return await work(here)
     finally:
         await journal.aclose()
 

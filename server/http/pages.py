@@ -259,7 +259,8 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
     services = services_of(request)
     running = services.supervisor.live(episode_id)
     if running is not None:
-        preview, events = _preview_of_running(running.plan), running.head_seq
+        title = str(running.state["episode"]["title"])
+        preview, events = _preview_of_running(running.plan, title), running.head_seq
     else:
         summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
         if summary is None:
@@ -318,10 +319,10 @@ def _watch_page(
     return templates.render("watch.html", page)
 
 
-def _preview_of_running(plan: EpisodePlan) -> Preview:
+def _preview_of_running(plan: EpisodePlan, title: str) -> Preview:
     who = " against ".join(seat.label for seat in (plan.captain, plan.opponent) if seat is not None)
     live = "Live now: every decision beside what it led to."
-    return Preview(plan.world.title, plan.world.name, clean_text(who, 120), live)
+    return Preview(title, plan.world.name, clean_text(who, 120), live)
 
 
 def _preview_of(summary: EpisodeSummary) -> Preview:

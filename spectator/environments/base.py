@@ -238,6 +238,8 @@ class World:
         name: Name in the catalogue and in URLs, ``[a-z][a-z0-9_]*``.
         version: Version of rules and model; a replay is exact only within one.
         title: Name shown to people.
+        title_of_one: The same of an episode, with options in braces, as in ``{max_overs}-over cricket``; the
+            world's when empty.
         summary: A sentence on what it is.
         actors: Who may have to decide; the first is the agent's own seat.
         environment: Makes a new environment, cheaply.
@@ -346,6 +348,7 @@ class World:
     board_lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     scenes: SceneArtist | None = None
     snapshot_for: Callable[[bytes, str], bytes] | None = None
+    title_of_one: str = ""
 
     @property
     def briefing(self) -> Briefing:

@@ -164,7 +164,7 @@ class EpisodePlan:
         return EpisodeStarted(
             environment=self.world.name,
             environment_version=self.world.version,
-            title=self.world.title,
+            title=self.world.title_of_one.format_map(self.options) or self.world.title,
             options=dict(self.options),
             seed=self.seed,
             seats={

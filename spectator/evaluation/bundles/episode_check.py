@@ -152,7 +152,7 @@ def _beginning(started: Event, plan: EpisodePlan) -> list[str]:
     if started.type != "episode.started":
         return [f"the record begins with {started.type}"]
     due: dict[str, Any] = plan.started().model_dump(mode="json")
-    names = sorted((due.keys() | started.data.keys()) - {"spectator_version"})
+    names = sorted((due.keys() | started.data.keys()) - {"spectator_version", "title"})
     return [
         f"{name} is recorded as {started.data.get(name)!r:.120}, and the schedule has {due.get(name)!r:.120}"
         for name in names

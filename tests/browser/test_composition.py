@@ -67,6 +67,50 @@ def test_every_column_of_the_reliability_page_is_seen(quiet_app: Serving, open_p
         page.set_viewport_size({"width": width, "height": 900})
         wide = page.locator(".reliability__figures").evaluate("(it) => it.scrollWidth - it.clientWidth")
         assert wide == 0, f"at {width} px"
+        heads = page.locator(".reliability__figures thead th:visible")
+        between = heads.evaluate_all(
+            """(all) => all.slice(1).map((head, place) => {
+                const [one, other] = [all[place], head].map((it) => {
+                    const words = document.createRange();
+                    words.selectNodeContents(it);
+                    return words.getBoundingClientRect();
+                });
+                return other.left - one.right;
+            })"""
+        )
+        assert min(between) >= 5, f"headings run together at {width} px"
+
+
+EVEN = """() => {
+  const boxes = (name) => [...document.querySelectorAll(name)].map((one) => one.getBoundingClientRect());
+  const faults = [];
+  const cards = boxes(".card");
+  if (new Set(cards.map(({ width }) => Math.round(width))).size > 1) faults.push("cards of several widths");
+  const [heading, main] = [boxes("h1")[0], boxes("main")[0]];
+  if (heading.top > 160) faults.push(`${heading.top} px of nothing at the top`);
+  if (Math.max(...cards.map(({ right }) => right)) < main.right - 60) faults.push("nothing at the right");
+  return faults;
+}"""
+
+
+def test_the_cards_of_the_reference_are_even(house: House, open_page: Opener) -> None:
+    """All as wide as each other, from the left of the page to its right; the page says where one is."""
+    page = open_page(f"{house.serving.base_url}/docs")
+    expect(page.get_by_role("navigation")).to_contain_text("API")
+    for width in (390, 820, 1280, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(EVEN) == [], f"at {width} px"
+
+
+def test_a_badge_on_the_leaderboard_stays_beside_its_name(house: House, open_page: Opener) -> None:
+    page = open_page(f"{house.serving.base_url}/leaderboard")
+    badge = page.locator(".board__name .badge").first
+    expect(badge).to_be_visible()
+    for width in (390, 820, 1001, 1280, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert badge.evaluate(
+            "(it) => it.getBoundingClientRect().right <= it.parentElement.getBoundingClientRect().right + 1"
+        ), f"at {width} px"
 
 
 def line_height(page: Page) -> float:

@@ -1,12 +1,9 @@
 // @ts-check
 // What stands over the commentary once an episode has ended: the result, the reward by its parts, what turned it, and what next.
 
-import { call } from "../live/api.js";
-import { takeStarted } from "../live/seats.js";
 import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
 import { momentLink } from "./go_to.js";
-import { showRefusal } from "./refusal.js";
 import { clip, plain, words } from "./text.js";
 
 /** @typedef {import("../live/timeline.js").Timeline} Timeline */
@@ -34,15 +31,6 @@ export function lastGreatMoments(timeline) {
     .map((moment) => ({ moment: moment.seq, title: [moment.at, moment.label].filter(Boolean).join(" "), lines: [moment.text] }));
 }
 
-/** What a rematch asks for: the same captains and options, another seed. @param {any} episode */
-export function rematchOf(episode) {
-  const other = Object.entries(episode.seats ?? {}).find(([actor]) => actor !== episode.agent)?.[1];
-  return {
-    environment: episode.environment, captain_preset: episode.seats?.[episode.agent]?.policy, ...(other ? { opponent_choice: other.policy } : {}),
-    pace: episode.pace === "max" ? "fast" : episode.pace, options: episode.options ?? {},
-  };
-}
-
 /**
  * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], fork: HTMLElement}} wiring
  * @returns {{element: HTMLElement, update(state: any): void}} its element is hidden until the end
@@ -63,12 +51,9 @@ export function mountEnding(root, { timeline, restart, turns, fork }) {
   const start = async () => {
     rematch.disabled = true;
     wrong.hidden = true;
-    const wanted = rematchOf(episode);
-    const answer = await call(root, "custom/start_episode", wanted);
+    const { startRematch } = await import("./rematch.js");
+    await startRematch(root, episode, wrong, start);
     rematch.disabled = false;
-    if (!answer.ok) return showRefusal(wrong, answer, root, { again: start });
-    takeStarted(answer.body);
-    location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
   };
   rematch.addEventListener("click", start);
 

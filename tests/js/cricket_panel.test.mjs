@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { ballEnd, facedRope, insideRope, isOutside, onPaper, ropeAt } from "../../spectator/environments/cricket/panel/field.js";
 import { spokes, spot, strokesOf } from "../../spectator/environments/cricket/panel/wheel.js";
+import { standsOf } from "../../spectator/environments/cricket/panel/stands.js";
 import * as it from "../../spectator/environments/cricket/panel/words.js";
 
 test("rates", () => {
@@ -92,9 +93,9 @@ test("the wheel: strokes of one or of all, every one a spoke within its sector",
 
 test("partnerships follow from the fall of wickets", () => {
   const card = { fall: { 2: { wicket: 2, score: 30, name: "B" }, 1: { wicket: 1, score: 12, name: "A" } } };
-  assert.deepEqual(it.standsOf(card, { runs: 7 }).map((one) => [one.wicket, one.runs, one.now]), [[1, 12, false], [2, 18, false], [3, 7, true]]);
-  assert.deepEqual(it.standsOf(undefined, null), []);
-  assert.deepEqual(it.standsOf({}, { runs: 0 }), [{ wicket: 1, runs: 0, name: "", now: true }]);
+  assert.deepEqual(standsOf(card, { runs: 7 }).map((one) => [one.wicket, one.runs, one.now]), [[1, 12, false], [2, 18, false], [3, 7, true]]);
+  assert.deepEqual(standsOf(undefined, null), []);
+  assert.deepEqual(standsOf({}, { runs: 0 }), [{ wicket: 1, runs: 0, name: "", now: true }]);
 });
 
 test("ordinals", () => {

@@ -3,7 +3,8 @@ import { test } from "node:test";
 
 import { SILENT } from "../../static/live/ledger.js";
 import { Timeline } from "../../static/live/timeline.js";
-import { lastGreatMoments, rematchOf, rewardParts } from "../../static/ui/ending.js";
+import { lastGreatMoments, rewardParts } from "../../static/ui/ending.js";
+import { rematchOf } from "../../static/ui/rematch.js";
 import { seqOf } from "../../static/ui/go_to.js";
 import { event } from "./builders.mjs";
 

@@ -2,7 +2,7 @@
 // The runs over by over: as bars, as they add up beside par, and stand by stand.
 
 import { parOf, parWords } from "./par.js";
-import { momentNames, ordinal, oversOf, standsOf } from "./words.js";
+import { momentNames, oversOf } from "./words.js";
 
 const WIDTH = 460;
 const HEIGHT = 250;
@@ -10,7 +10,8 @@ const LEFT = 30;
 const BASE = HEIGHT - 24;
 
 /** @param {any} ctx */
-export function mountChart({ ui: { h, svg, replace, setText, clip, plain }, charts }) {
+export function mountChart({ ui, charts }) {
+  const { h, svg, replace, setText, clip, plain } = ui;
   let view = "bars";
   /** @type {any} */ let world = {};
   /** @type {unknown[]} */ let drawn = [NaN];
@@ -32,7 +33,7 @@ export function mountChart({ ui: { h, svg, replace, setText, clip, plain }, char
 
   function draw() {
     setText(against, parWords(world));
-    if (view === "stands") return drawStands();
+    if (view === "stands") return void showStands();
     const all = inningsOf(world);
     const overs = Math.max(world.format?.overs ?? 5, ...all.map((one) => one.overs.length));
     const x = charts.linear([0, overs], [LEFT, WIDTH - 6]);
@@ -47,19 +48,15 @@ export function mountChart({ ui: { h, svg, replace, setText, clip, plain }, char
       Array.from({ length: overs }, (_, index) => [index + 1, ...all.map((one) => cell(one.overs[index]))])));
   }
 
-  /** Every partnership of the innings as a bar. */
-  function drawStands() {
-    const card = world.scorecards?.[world.innings];
-    const stands = standsOf(card, card && !card.closed ? world.partnership : null);
-    const top = Math.max(10, ...stands.map((one) => one.runs));
-    const high = Math.min(26, (HEIGHT - 10) / Math.max(6, stands.length));
-    const x = charts.linear([0, top], [LEFT + 26, WIDTH - 40]);
-    replace(drawing, ...stands.flatMap((one, index) => [
-      svg("text", { class: "chart__stand", x: LEFT + 18, y: index * high + high * 0.7, "text-anchor": "end" }, ordinal(one.wicket)),
-      svg("rect", { class: one.now ? "chart__stand-bar is-now" : "chart__stand-bar", x: LEFT + 26, y: index * high + 2, width: Math.max(1, x(one.runs) - LEFT - 26), height: high - 4, rx: 2 }),
-      svg("text", { class: "chart__stand", x: x(one.runs) + 6, y: index * high + high * 0.7 }, `${one.runs}${one.now ? "*" : ""}`)]));
-    replace(legend, h("span", {}, stands.length ? `Partnerships of ${clip(plain(card?.name ?? ""), 30)}, by wicket; * under way` : "No partnership yet."));
-    replace(figures, charts.figuresTable("Partnerships", ["Wicket", "Runs", "Ended by the wicket of"], stands.map((one) => [one.wicket, one.runs, one.now ? "under way" : one.name])));
+  /** Every partnership of the innings as a bar, unless another view is asked for meanwhile. */
+  async function showStands() {
+    const found = await import("./stands.js").catch(() => null);
+    if (view !== "stands") return;
+    if (!found) return setText(legend, "This could not be fetched; choose it again.");
+    const stands = found.drawStands(world, ui, charts);
+    replace(drawing, ...stands.bars);
+    replace(legend, h("span", {}, stands.legend));
+    replace(figures, stands.figures);
   }
 
   /** What four in five real innings had after each over, and the middle one. @param {(value: number) => number} x @param {(value: number) => number} y */

@@ -46,18 +46,6 @@ export function ordinal(number) {
   return `${number}${ending}`;
 }
 
-/**
- * Every partnership of an innings, from its fall of wickets.
- * @param {any} card @param {{runs: number} | null} now the one under way
- * @returns {{wicket: number, runs: number, name: string, now: boolean}[]}
- */
-export function standsOf(card, now) {
-  const fall = Object.values(card?.fall ?? {}).sort((a, b) => a.wicket - b.wicket);
-  const stands = fall.map((one, index) => ({ wicket: one.wicket, runs: one.score - (fall[index - 1]?.score ?? 0), name: one.name, now: false }));
-  if (now && stands.length < 10) stands.push({ wicket: stands.length + 1, runs: now.runs, name: "", now: true });
-  return stands;
-}
-
 /** Balls of an over that count. @param {string[]} marks */
 export const validBalls = (marks) => marks.filter((mark) => !/wd|nb/.test(mark)).length;
 

@@ -24,10 +24,10 @@ export function mountMind(card) {
   let drawn = [];
 
   return {
-    /** @param {Record<string, any>} state @param {{names: Record<string, string>, thinking: string | null, forming: Forming | null}} view */
+    /** @param {Record<string, any>} state @param {{names: Record<string, string>, since: number, thinking: string | null, forming: Forming | null}} view */
     update(state, view) {
       const reward = rewardText(state.episode?.total_reward);
-      const seen = [reward, state.decisions, state.refusals, state.usage, state.episode?.seats, view.thinking, view.forming?.actor, view.forming?.thought, view.forming?.answer, clock(view.forming), JSON.stringify(view.names)];
+      const seen = [reward, state.decisions, state.refusals, state.usage, state.episode?.seats, view.since, view.thinking, view.forming?.actor, view.forming?.thought, view.forming?.answer, clock(view.forming), JSON.stringify(view.names)];
       if (seen.every((value, index) => value === drawn[index])) return;
       drawn = seen;
       const agent = state.episode?.agent;
@@ -40,10 +40,11 @@ export function mountMind(card) {
         return made.element;
       });
       for (const actor of actors) {
+        const decision = state.decisions?.[actor];
         seats.get(actor)?.update({
           name: view.names[actor] ?? words(actor),
           seat: state.episode.seats[actor] ?? {},
-          decision: state.decisions?.[actor],
+          decision: decision?.seq < view.since ? undefined : decision,
           refusals: state.refusals?.[actor] ?? 0,
           usage: state.usage?.[actor],
           thinking: view.thinking === actor,

@@ -30,6 +30,7 @@ import * as text from "./text.js";
  * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
  * @property {(state: any) => Section[] | Promise<Section[]>} [sections] everything the panel shows, in words, for those who read it
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
+ * @property {(state: any) => number} [since] number of the event before which decisions belong to a part of the play that is over
  * @property {(state: any, stateAt: (moment: string) => any) => import("./ending.js").Turn[]} [turns] what turned the play, from its last state; `stateAt` gives null where the moment is not known
  * @property {(event: any) => string[]} [moments] what the world calls an event, for `ui.momentLink` and `data-moment`
  * @property {(event: any, before: any) => number} [weight] how much an event matters, 0 for most: the heaviest are marked on the timeline; `before` is the state that it changed
@@ -88,6 +89,8 @@ export async function hostPanel(address, slots, still, truth, notes, whole) {
     update(state, event) { if (mounted) attempt(() => mounted?.update(state, event), undefined); },
     /** @param {any} state @returns {Record<string, string>} */
     names(state) { return panel?.names ? attempt(() => panel?.names?.(state), {}) : {}; },
+    /** @param {any} state @returns {number} */
+    since(state) { return panel?.since ? attempt(() => panel?.since?.(state), 0) : 0; },
     /** @param {any} state @param {(moment: string) => any} stateAt @returns {import("./ending.js").Turn[]} */
     turns(state, stateAt) { return panel?.turns ? attempt(() => panel?.turns?.(state, stateAt), []) : []; },
     /** What the world says of events as they come. @type {import("../live/ledger.js").Reading} */

@@ -24,6 +24,16 @@ test("every mark of the scorer has a look and words", () => {
   assert.equal(it.validBalls(["1", "wd", "4", "nb", "W", "lb"]), 4);
 });
 
+test("a ball of an over is named as scorers count it, an innings by its number", () => {
+  const over = { number: 3, marks: ["·", "wd", "1", "4", "nb", "W", "2lb"] };
+  const named = over.marks.map((_, index) => it.ballName(over, index));
+  assert.deepEqual(named, ["Over 3, ball 1: no run", "Over 3, ball 2: wide", "Over 3, ball 2: 1 run", "Over 3, ball 3: 4 runs", "Over 3, ball 4: no-ball", "Over 3, ball 4: wicket", "Over 3, ball 5: 2 from a leg-bye"]);
+  assert.deepEqual([1, 2, 3, 4].map(it.inningsName), ["1st innings", "2nd innings", "super over", "super over"]);
+  assert.equal(it.isInterval({ last_ball: {}, innings: 2, over: { number: 1, marks: [] } }), true);
+  assert.equal(it.isInterval({ last_ball: {}, innings: 2, over: { number: 1, marks: ["1"] } }), false);
+  assert.equal(it.isInterval({ innings: 1, over: { number: 1, marks: [] } }), false);
+});
+
 test("the over under way is what the score has beyond the finished ones", () => {
   const card = { overs: { 2: { runs: 3, wickets: 1, score: 11 }, 1: { runs: 8, wickets: 0, score: 8 } } };
   assert.deepEqual(it.oversOf(card, { runs: 16, wickets: 2 }).map((over) => [over.over, over.runs, over.wickets, over.unfinished]), [[1, 8, 0, false], [2, 3, 1, false], [3, 5, 1, true]]);

@@ -1,7 +1,7 @@
 // @ts-check
 // The last ball and this over.
 
-import { markKind, markWords, momentNames, validBalls } from "./words.js";
+import { ballName, isInterval, markKind, momentNames, validBalls } from "./words.js";
 
 const BALLS = 6;
 /** Balls of an over that are shown; the longest ones lose their beginning. */
@@ -49,8 +49,8 @@ export function mountBall({ ui }) {
     };
   }
 
-  /** @param {any} world */
-  function drawOver(world) {
+  /** @param {any} world @param {boolean} moves */
+  function drawOver(world, moves) {
     if (marks === world.over) return;
     marks = world.over;
     const bowled = world.over?.marks ?? [];
@@ -59,7 +59,7 @@ export function mountBall({ ui }) {
     const shown = bowled.slice(-SHOWN);
     const hidden = bowled.length - shown.length;
     replace(over, hidden ? h("li", { class: "quiet" }, "…") : null, ...shown.map((/** @type {string} */ mark, /** @type {number} */ index) => h("li", {},
-      ui.momentLink(momentNames.ofOver(world.innings, world.over.number, hidden + index + 1), { class: `over__ball over__ball--${markKind(mark)}`, "aria-label": markWords(mark) }, mark))),
+      ui.momentLink(momentNames.ofOver(world.innings, world.over.number, hidden + index + 1), { class: `over__ball over__ball--${markKind(mark)}${moves && index === shown.length - 1 ? " ball__told" : ""}`, "aria-label": ballName(world.over, hidden + index) }, mark))),
       ...Array.from({ length: todo }, () => h("li", { class: "over__ball over__ball--todo", "aria-hidden": "true" })));
   }
 
@@ -91,9 +91,9 @@ export function mountBall({ ui }) {
     element,
     /** @param {any} world @param {boolean} moves */
     update(world, moves) {
-      drawOver(world);
+      drawOver(world, moves);
       const ball = world.last_ball;
-      if (ball && world.innings > 1 && world.over?.number === 1 && !world.over.marks.length) return seq === -world.innings || void drawInterval(world);
+      if (isInterval(world)) return seq === -world.innings || void drawInterval(world);
       if (ball && ball.seq === seq) return drawWorth(ball);
       seq = ball?.seq ?? 0;
       if (!ball) {

@@ -2,7 +2,7 @@
 // The chance to win: now, as it went, and the balls that moved it most.
 
 import { explained, whyWords } from "./why.js";
-import { markName, momentNames } from "./words.js";
+import { inningsName, markName, momentNames } from "./words.js";
 
 const WIDTH = 420;
 const HEIGHT = 140;
@@ -56,7 +56,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       svg("path", { class: "chances__path", d: path }),
       svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }), ...turning.map((swing) => nameOf(swing, x, y)));
     const told = turning.map((swing) => h("li", {}, momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" },
-      h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at}`), ` ${markName(swing.mark)} `,
+      h("span", { class: "quiet" }, placeOf(swing)), ` ${markName(swing.mark)} `,
       h("b", { class: swing.change > 0 ? "up" : "down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`))));
     replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
   }
@@ -72,8 +72,8 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     if (key === told) return;
     told = key;
     const found = explained(all, point);
-    const link = (/** @type {any} */ swing) => [momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" }, h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at} `)), clip(plain(whyWords(swing, world.teams)), 220)];
-    replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Whatever surely moves it by five points and more is explained here.")]));
+    const link = (/** @type {any} */ swing) => [momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" }, h("span", { class: "quiet" }, `${placeOf(swing)} `)), clip(plain(whyWords(swing, world.teams)), 220)];
+    replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Swings of five points and more are explained here.")]));
     const large = countLarge(points, point);
     everyBox.hidden = large < 2;
     const known = found.length >= large;
@@ -119,6 +119,9 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     },
   };
 }
+
+/** @param {{innings: number, at: string}} swing */
+const placeOf = ({ innings, at }) => `${inningsName(innings).replace(" innings", "")} ${at}`;
 
 /** @param {number} chance */
 const percent = (chance) => Math.round(100 * chance);

@@ -15,7 +15,7 @@ import { mountScore } from "./score.js";
 import { weight, worths } from "./weights.js";
 import { swingOf, whyWords } from "./why.js";
 import { mountWheel } from "./wheel.js";
-import { markKind, markName, momentNames, moments, names } from "./words.js";
+import { inningsName, isInterval, markKind, markName, momentNames, moments, names } from "./words.js";
 
 /** Flights from which on a big ball is told large: two balls are then at least a second and a half apart. */
 const SLOW_MS = 450;
@@ -72,6 +72,7 @@ export default {
 
 /** A wicket or a six takes the screen once the ball has come to rest. @param {any} ball @param {ReturnType<typeof makeFlight>} flight @param {any} ctx */
 async function tellLarge(ball, flight, ctx) {
+  since: (/** @type {any} */ { world = {} }) => (isInterval(world) ? world.last_ball.seq : 0),
   const kind = markKind(ball.mark);
   if (kind !== "wicket" && kind !== "six") return;
   const due = performance.now() + flight.left;
@@ -94,7 +95,7 @@ function turns(world, stateAt) {
     const [gains, points] = [world.teams?.[swing.change > 0 ? "home" : "away"]?.name ?? "", Math.abs(Math.round(100 * swing.change))];
     const sides = ball ? /** @type {const} */ (["bowling", "batting"]).map((role) => thought(world, ball, role)) : [];
     const why = ball ? [whyWords({ ...swing, batting: ball.decisions?.batting?.actor, batted: ball.values?.batting ?? 0, bowled: ball.values?.bowling ?? 0 }, world.teams)] : [];
-    return { moment, title: `${swing.innings > 1 ? "2nd" : "1st"} innings, ${swing.at}: ${markName(swing.mark, "wicket")}, ${gains} +${points}`, lines: [ball?.words ?? "", ...why, ...sides] };
+    return { moment, title: `${inningsName(swing.innings)}, ${swing.at}: ${markName(swing.mark, "wicket")}, ${gains} +${points}`, lines: [ball?.words ?? "", ...why, ...sides] };
   });
 }
 

@@ -2,7 +2,7 @@
 // A match in words: the score, the ball, who is in, the cards, a line for everything; pure.
 
 import { parWords } from "./par.js";
-import { economy, inningsWords, markWords, ordinal } from "./words.js";
+import { economy, inningsName, inningsWords, markWords, ordinal } from "./words.js";
 
 /** @typedef {{title: string, lines: string[]}} Section */
 
@@ -81,7 +81,7 @@ function cardSection(world, number) {
   const inOrder = (/** @type {any} */ lines) => Object.entries(lines ?? {}).sort(([a], [b]) => Number(a) - Number(b)).map(([, line]) => line);
   const extras = card.extras ?? {};
   return {
-    title: `${card.name}, ${ordinal(Number(number))} innings: ${score.runs ?? 0} for ${score.wickets ?? 0} in ${score.overs ?? "0.0"}`,
+    title: `${card.name}, ${inningsName(Number(number))}: ${score.runs ?? 0} for ${score.wickets ?? 0} in ${score.overs ?? "0.0"}`,
     lines: [
       ...inOrder(card.batting).map((line) => `${line.name}, ${line.how_out ?? ""}: ${line.runs ?? 0} off ${line.balls ?? 0}, ${several(line.fours ?? 0, "four")}, ${several(line.sixes ?? 0, "six", "sixes")}`),
       `Extras ${extras.total ?? 0}`,

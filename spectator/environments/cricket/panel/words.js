@@ -36,7 +36,14 @@ export function markWords(mark) {
   const kind = markKind(mark);
   if (kind === "dot") return "no run";
   if (kind === "wicket") return mark === "W" ? "wicket" : `${mark.replace("W", "")} and a wicket`;
-  return { wd: "wide", nb: "no-ball", b: "bye", lb: "leg-bye" }[mark] ?? mark;
+  const [, runs, extra] = /^(\d*)(wd|nb|b|lb)$/.exec(mark) ?? [];
+  return extra ? `${runs ? `${runs} from a ` : ""}${{ wd: "wide", nb: "no-ball", b: "bye", lb: "leg-bye" }[extra]}` : mark;
+}
+
+/** A ball of an over as it is read aloud, counted as scorers count: a wide is bowled again. @param {any} over @param {number} index */
+export function ballName({ number, marks }, index) {
+  const mark = marks[index];
+  return `Over ${number}, ball ${validBalls(marks.slice(0, index)) + 1}: ${/^\d$/.test(mark) ? `${mark} run${mark === "1" ? "" : "s"}` : markWords(mark)}`;
 }
 
 /** `1` as `1st`. @param {number} number */
@@ -81,11 +88,14 @@ export function names(world) {
   return called;
 }
 
+/** An innings by its number: those after the second are of super overs. @param {number} number */
+export const inningsName = (number) => (number > 2 ? "super over" : `${ordinal(number)} innings`);
+
 /** Which innings this is, in words. @param {any} world */
-export function inningsWords(world) {
-  if (world.super_over) return "Super over";
-  return { 1: "1st innings", 2: "2nd innings" }[/** @type {number} */ (world.innings)] ?? "";
-}
+export const inningsWords = ({ super_over, innings }) => (super_over ? "Super over" : innings ? inningsName(innings) : "");
+
+/** Whether an innings is over and the next one has no ball yet. @param {any} world */
+export const isInterval = ({ last_ball, innings, over }) => Boolean(last_ball) && innings > 1 && over?.number === 1 && !over.marks.length;
 
 /**
  * Runs and wickets of every over so far, the one under way included.

@@ -18,6 +18,7 @@ WON_WITHIN: Final = 1
 
 ORDER = """
 window.order = [];
+window.early = [];
 let counted = 0;
 addEventListener("DOMContentLoaded", () => new MutationObserver((records) => {
   const said = new Set();
@@ -25,17 +26,25 @@ addEventListener("DOMContentLoaded", () => new MutationObserver((records) => {
     const within = (place) => (target.closest?.(place) ?? target.parentElement?.closest(place)) !== null;
     if ([...addedNodes].some((node) => node.classList?.contains("ground__way--fly"))) said.add("travels");
     if (within(".score__side:not(.score__side--other) .score__overs b")) said.add("counts");
+    if (within(".chances__value")) said.add("chances");
+  }
+  if (said.has("travels")) {
+    const added = records.flatMap(({ addedNodes }) => [...addedNodes]);
+    const lines = added.filter((node) => node.matches?.(".feed__line--new"));
+    for (const one of [[...document.querySelectorAll("a.over__ball")].at(-1), ...lines].filter(Boolean))
+      if (getComputedStyle(one).opacity !== "0") window.early.push(one.className);
   }
   if (said.size) window.order.push([...said].sort().join(" and "));
   if (said.has("counts")) document.body.dataset.counted = String(++counted);
 }).observe(document.body, { subtree: true, childList: true, characterData: true }));
 """
-"""What the page shows at once, in order: a ball on its way, and that the overs count."""
+"""What the page shows at once, in order: a ball on its way, that the overs count, the chances; and what of a
+ball is seen while it is on its way."""
 
 
 def test_the_ball_travels_and_then_the_score_counts(quiet_app: Serving, open_page: Opener) -> None:
     """For every ball that is drawn as it comes; at once for those who want nothing to move."""
-    live = quiet_app.start(pace="broadcast", max_overs=5, seed=7)
+    live = quiet_app.start(pace="broadcast", seed=7, options={"max_overs": 5, "forecast_futures": 20})
     page = open_page("")
     page.add_init_script(ORDER)
     page.goto(f"{quiet_app.base_url}/watch/{live}")
@@ -43,8 +52,10 @@ def test_the_ball_travels_and_then_the_score_counts(quiet_app: Serving, open_pag
     expect(page.locator(".ball__mark")).to_have_css("opacity", "1")
     order: list[str] = page.evaluate("window.order")
     seen = order[order.index("travels") :]
-    assert set(seen) == {"travels", "counts"}, "what came of a ball is not told while it is on its way"
-    assert seen.count("travels") >= seen.count("counts") >= 2
+    assert {one for one in seen if "travels" in one} == {"travels"}, "nothing is told of a ball on its way"
+    assert seen.count("travels") >= sum("counts" in one for one in seen) >= 2
+    assert any("chances" in one for one in seen)
+    assert page.evaluate("window.early") == []
     still = open_page("", reduced_motion="reduce")
     still.add_init_script(ORDER)
     still.goto(f"{quiet_app.base_url}/watch/{live}")

@@ -27,7 +27,7 @@ export default {
   mount(root, ctx) {
     const { h } = ctx.ui;
     const flight = makeFlight();
-    const score = mountScore(ctx.banner, ctx, flight);
+    const score = mountScore(ctx.banner, ctx);
     const ball = mountBall(ctx);
     const field = mountField(ctx);
     const crease = mountCrease(ctx);
@@ -43,19 +43,28 @@ export default {
       h("div", { class: "fold__column" }, ball.element, chances.element), crease.element, bowlers.element);
     ctx.lead.append(fold);
     root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, cards.element, deeds.element));
-    const parts = ctx.parts([score, ball, chances, field, crease, chart, bowlers, wheel, plans, cards, deeds]);
+    const travels = ctx.parts([ball, field]);
+    const lands = ctx.parts([score, chances, crease, chart, bowlers, wheel, plans, cards, deeds]);
+    /** @type {ReturnType<typeof setTimeout> | undefined} */ let landing;
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {
         const awaits = (state.episode?.options?.forecast_futures ?? 0) > 0 && state.episode?.status !== "ended";
         const moves = event !== null && !ctx.still();
-        if (flight.take(state.world?.last_ball?.seq, moves) && flight.took >= SLOW_MS) void tellLarge(state.world.last_ball, flight, ctx);
-        fold.style.setProperty("--flight", `${Math.round(flight.took)}ms`);
-        parts.update({ ...state.world, awaits_forecast: awaits, seats: state.episode?.seats, decided: state.decisions }, moves);
+        if (flight.take(state.world?.last_ball?.seq, moves)) {
+          root.closest("main")?.style.setProperty("--flight", `${Math.round(flight.took)}ms`);
+          if (flight.took >= SLOW_MS) void tellLarge(state.world.last_ball, flight, ctx);
+        }
+        const world = { ...state.world, awaits_forecast: awaits, seats: state.episode?.seats, decided: state.decisions };
+        travels.update(world, moves);
+        clearTimeout(landing);
+        if (flight.left > 0) landing = setTimeout(() => lands.update(world, moves), flight.left);
+        else lands.update(world, moves);
       },
       destroy() {
-        parts.destroy();
-        score.destroy();
+        clearTimeout(landing);
+        travels.destroy();
+        lands.destroy();
         deeds.destroy();
         for (const place of [root, ctx.banner, ctx.lead]) place.replaceChildren();
       },
@@ -63,6 +72,7 @@ export default {
   },
   sections: async (/** @type {any} */ state) => (await import("./sections.js")).sections(state.world ?? {}),
   names: (/** @type {any} */ state) => names(state.world),
+  since: (/** @type {any} */ { world = {} }) => (isInterval(world) ? world.last_ball.seq : 0),
   moments,
   note: (/** @type {any} */ event, /** @type {any} */ before) => swingOf(event, before) ?? deedOf(event),
   weight,
@@ -72,7 +82,6 @@ export default {
 
 /** A wicket or a six takes the screen once the ball has come to rest. @param {any} ball @param {ReturnType<typeof makeFlight>} flight @param {any} ctx */
 async function tellLarge(ball, flight, ctx) {
-  since: (/** @type {any} */ { world = {} }) => (isInterval(world) ? world.last_ball.seq : 0),
   const kind = markKind(ball.mark);
   if (kind !== "wicket" && kind !== "six") return;
   const due = performance.now() + flight.left;

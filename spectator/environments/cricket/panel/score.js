@@ -3,8 +3,8 @@
 
 import { inningsWords } from "./words.js";
 
-/** @param {HTMLElement} place @param {any} ctx @param {{readonly left: number}} flight the score waits until the ball has come to rest */
-export function mountScore(place, { ui: { h, setText, replace } }, flight) {
+/** @param {HTMLElement} place @param {any} ctx */
+export function mountScore(place, { ui: { h, setText, replace } }) {
   const team = h("bdi", { class: "score__team" });
   const runs = h("span");
   const wickets = h("span");
@@ -36,21 +36,10 @@ export function mountScore(place, { ui: { h, setText, replace } }, flight) {
     replace(equation, h("span", { class: "quiet" }, tossWords(world)));
   }
 
-  /** @type {ReturnType<typeof setTimeout> | undefined} */ let waiting;
-
-  return {
-    element,
-    /** @param {any} world */
-    update(world) {
-      clearTimeout(waiting);
-      if (flight.left > 0) waiting = setTimeout(() => draw(world), flight.left);
-      else draw(world);
-    },
-    destroy: () => clearTimeout(waiting),
-  };
+  return { element, update };
 
   /** @param {any} world */
-  function draw(world) {
+  function update(world) {
     const side = world.batting ?? "home";
     const away = side === "home" ? "away" : "home";
     const score = world.score?.[side] ?? {};

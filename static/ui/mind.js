@@ -75,7 +75,7 @@ function seat(other) {
   const rawBox = h("details", { class: "mind__raw", hidden: true }, h("summary", {}, "What the model wrote"), raw.element);
   const element = h("div", { class: other ? "mind__seat mind__seat--other" : "mind__seat" },
     h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label, " ", inspect, " ", foreign),
-    stream.element, thought.element, notes, call, other ? null : others, rawBox, total);
+    stream.element, notes, thought.element, call, other ? null : others, rawBox, total);
   /** @type {unknown} */
   let shown = null;
 
@@ -181,8 +181,7 @@ function noteParts(decision, refusals) {
       " ", h("small", {}, h("bdi", {}, clip(plain(decision.refused.rule), 60)), refusals > 1 ? ` · ${refusals} so far` : "")));
   }
   if (decision.fallback_reason) {
-    notes.push(h("p", { class: "mind__note" }, h("b", {}, "The fallback had to decide: "), h("bdi", {}, clip(plain(decision.fallback_reason), 300)),
-      decision.failure_class ? h("small", {}, ` · ${words(decision.failure_class)}`) : ""));
+    notes.push(h("p", { class: "mind__note" }, h("b", {}, "The fallback had to decide: "), h("bdi", {}, clip(plain(decision.fallback_reason), 300))));
   }
   if (decision.parse === "repaired") notes.push(h("p", { class: "mind__note" }, "The model’s text had to be repaired to be read."));
   return notes;

@@ -88,18 +88,47 @@ def test_a_decision_made_for_a_model_is_marked_wherever_it_is_named(match: Match
     expect(ribbon).to_have_css("background-image", re.compile("^linear-gradient"))
 
 
+LONG_REASON = "unusable: 'fly_to_the_moon' is not legal now; legal: " + "play_delivery, plan_shot, " * 10
+
+
 def test_why_the_fallback_had_to_decide_can_be_read_at_once(match: Match, open_page: Opener) -> None:
-    """Whole on a desk, above the call, without scrolling within the card."""
+    """Whole on a desk, above the call, without scrolling within the card, up to its longest."""
     page = open_page(f"{match.address}?seq={match.failed[0]}", viewport={"width": 1440, "height": 900})
     note = page.locator(".mind__note", has_text="The fallback had to decide")
     expect(note).to_be_visible()
-    for width, height in ((1440, 900), (1920, 1080)):
+    note.locator("bdi").evaluate("(it, text) => { it.textContent = text; }", LONG_REASON[:300])
+    for width, height in ((1280, 800), (1440, 900), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})
         rest = note.evaluate(
             """(it) => it.closest(".mind__seat").querySelector(".call").getBoundingClientRect().top
                 - it.getBoundingClientRect().bottom"""
         )
         assert rest >= 0, f"{-rest} px of it are out of sight at {width} px"
+
+
+SHORT_REASON = "Seventeen off the last over and nine wickets down, so hit whatever is there to be hit."
+LONG_BADGE = "made by the fallback: the endpoint is paused after failures"
+CUT_OFF = """([text, badge]) => [...document.querySelectorAll(".ball__side")].flatMap((side) => {
+  side.querySelector(".ball__foreign").hidden = false;
+  side.querySelector(".ball__foreign").textContent = badge;
+  side.querySelector(".ball__reason bdi").textContent = text;
+  return [...side.querySelectorAll(".ball__said, .ball__reason")]
+    .filter((it) => it.scrollHeight > it.clientHeight + 1)
+    .map((it) => `${it.className} ${it.scrollHeight - it.clientHeight}`);
+})"""
+
+
+def test_what_a_captain_said_on_a_ball_is_not_cut_off(match: Match, open_page: Opener) -> None:
+    """Neither it nor whose decision it was, where it is too short to be folded; how high they are stays."""
+    page = open_page(f"{match.address}?seq={match.balls[0]}")
+    expect(page.locator(".ball__said").first).to_be_visible()
+    page.locator(".ball__reason .more").evaluate_all("(all) => all.forEach((it) => { it.hidden = true; })")
+    for width in (390, 660, 820, 1000, 1101, 1280, 1399, 1400, 1440, 1599, 1600, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(CUT_OFF, [SHORT_REASON[:84], LONG_BADGE]) == [], f"at {width} px"
+    high = page.locator(".ball").evaluate("(it) => it.offsetHeight")
+    page.locator(".ball__foreign").evaluate_all("(all) => all.forEach((it) => { it.hidden = true; })")
+    assert page.locator(".ball").evaluate("(it) => it.offsetHeight") == high
 
 
 def test_what_is_worth_next_to_nothing_has_no_sign(match: Match, open_page: Opener) -> None:

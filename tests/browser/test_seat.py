@@ -123,7 +123,7 @@ def test_time_runs_out_for_everybody_to_see_and_the_match_goes_on(tmp_path: Path
         expect(page.locator("#mind")).to_contain_text("timeout: nobody decided within 5 s")
         expect(page.locator("#mind .mind__source")).to_have_text("fallback")
         expect(page.locator("#mind .mind__note")).to_contain_text("The fallback had to decide: timeout")
-        expect(page.locator("#mind .mind__note small")).to_have_text("· timeout")
+        expect(page.locator("#mind .badge--foreign:visible")).to_contain_text("no answer in time")
         app.client.post("/custom/stop_episode", json={})
         expect(page.locator("#seat")).to_be_hidden()
         page.close()  # or it might be reading the record while the server goes

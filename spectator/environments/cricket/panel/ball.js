@@ -27,7 +27,7 @@ export function mountBall({ ui }) {
   function sideOf(verb) {
     const who = h("span", { class: "ball__who" });
     const call = h("code");
-    const why = ui.said("p", "ball__reason", 110);
+    const why = ui.said("p", "ball__reason", 84);
     const foreign = h("p", { class: "badge badge--foreign ball__foreign", hidden: true });
     const worth = h("p", { class: "ball__worth" });
     return {

@@ -127,29 +127,28 @@ class Cast:
 
     def _with_everybody(self, world: World) -> World:
         stand_in = world.captains[world.default_captain].build
-        captains = {**world.captains, **self._presets(world, stand_in), **self._person(world, stand_in)}
+        captains = {**world.captains, **self._presets(world, stand_in)}
         if not world.opponents:
             return replace(world, captains=captains)
         stand_in = world.opponents[world.default_opponent].build
-        models = self._presets(world, stand_in) | self._person(world, stand_in)
-        behind = models[self._live]
+        others = self._presets(world, stand_in)
+        behind = others[self._live]
         live = replace(behind, name=LIVE, label=f"{behind.label} (live)")
-        return replace(world, captains=captains, opponents={**world.opponents, **models, LIVE: live})
-
-    def _person(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
-        here = self._person_s is not None
-        missing = None if here else "needs a person at the watch page of a server: spectator serve"
-        limit_s = DEFAULT_PERSON_S if self._person_s is None else self._person_s
-        person = human_preset(world.briefing, fallback, clock=self._clock, limit_s=limit_s, missing=missing)
-        return {person.name: person}
+        return replace(world, captains=captains, opponents={**world.opponents, **others, LIVE: live})
 
     def _presets(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
+        """The models, the caches and the person that may take a seat for which ``fallback`` stands in."""
         seat = ModelSeat(world.briefing, fallback)
-        return model_presets(
+        models = model_presets(
             self._captains,
             seat,
             variables=self._variables,
             clock=self._clock,
             rng=self._rng,
             endpoints=self._endpoints,
-        ) | cached_presets(self._cached, seat)
+        )
+        here = self._person_s is not None
+        missing = None if here else "needs a person at the watch page of a server: spectator serve"
+        limit_s = DEFAULT_PERSON_S if self._person_s is None else self._person_s
+        person = human_preset(seat.briefing, fallback, clock=self._clock, limit_s=limit_s, missing=missing)
+        return {**models, **cached_presets(self._cached, seat), person.name: person}

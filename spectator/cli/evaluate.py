@@ -120,12 +120,16 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Values of decisions need forecasts: add --option forecast_futures=200
     """
+    from spectator.evaluation.schedule import plan_evaluation
+
     asked = {
         "environment": environment, "pack": pack, "matches": matches,
         "options": options if overs is None else {**options, "max_overs": overs},
         "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
     }  # fmt: skip
-    request, schedule = _planned(asked, captains, out, sealed, seed, publish)
+    load = read_cast().load
+    request = _request(asked, captains, out, sealed, seed, publish, load)
+    schedule = plan_evaluation(request, load=load)
     if estimate:
         return _estimate(schedule, jobs)
     if request.phrase is not None:
@@ -133,23 +137,10 @@ def evaluate(
     results = _play(schedule, out, jobs, max_tokens, max_cost)
     if publish is not None and results.cut_short is None:
         publishing.publish_bundle(schedule, request, out, publish)
-    _need_all(results)
-
-
-def _planned(
-    asked: dict[str, Any],
-    captains: str | None,
-    out: Path,
-    sealed: Path | None,
-    seed: int,
-    publish: Path | None,
-) -> tuple[EvaluationRequest, Schedule]:
-    """What is to be found out, and the matches that find it out."""
-    from spectator.evaluation.schedule import plan_evaluation
-
-    cast = read_cast()
-    request = _request(asked, captains, out, sealed, seed, publish, cast.load)
-    return request, plan_evaluation(request, load=cast.load)
+    if results.cut_short is not None:
+        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
+    if any(match.reason != "finished" and match.forfeited is None for match in results.matches):
+        raise click.ClickException("some matches did not finish; the report names them")
 
 
 def _request(
@@ -184,6 +175,8 @@ def _play(
 ) -> Results:
     """Play what is owed of ``schedule`` within the caps, write the report, and say what was found."""
     from spectator.clock import SystemClock
+    from spectator.evaluation.folder import PLOTS, REPORT, RESULTS, write_text
+    from spectator.evaluation.report import plots_of, report_page
     from spectator.policies.model_presets import preload
     from spectator.policies.spending import Caps
 
@@ -192,7 +185,12 @@ def _play(
         _warn_of_cost(schedule, paid, max_cost)
     ledger = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
     results = asyncio.run(_run(schedule, out, jobs, ledger))
-    _write(results, out)
+    write_text(out / RESULTS, results.model_dump_json(indent=1))
+    plots = plots_of(results)
+    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots))
+    (out / PLOTS).mkdir(exist_ok=True)
+    for name, svg in plots.items():
+        write_text(out / PLOTS / f"{name}.svg", svg)
     _conclude(results, out)
     return results
 
@@ -296,18 +294,6 @@ class _EvaluationProgress:
             click.echo(f"{self.over} of {self._bar.length} matches; {taken} so far", err=True)
 
 
-def _write(results: Results, out: Path) -> None:
-    from spectator.evaluation.folder import PLOTS, REPORT, RESULTS, write_text
-    from spectator.evaluation.report import plots_of, report_page
-
-    write_text(out / RESULTS, results.model_dump_json(indent=1))
-    plots = plots_of(results)
-    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots))
-    (out / PLOTS).mkdir(exist_ok=True)
-    for name, svg in plots.items():
-        write_text(out / PLOTS / f"{name}.svg", svg)
-
-
 def _conclude(results: Results, out: Path) -> None:
     """Say what was found."""
     from spectator.evaluation.conclusions import conclusions
@@ -325,15 +311,3 @@ def _conclude(results: Results, out: Path) -> None:
     for line in conclusions(results):
         click.echo(line)
     click.echo(out / REPORT)
-
-
-def _need_all(results: Results) -> None:
-    """Let through what was played to its end.
-
-    Raises:
-        ClickException: Not every match was.
-    """
-    if results.cut_short is not None:
-        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
-    if any(match.reason != "finished" and match.forfeited is None for match in results.matches):
-        raise click.ClickException("some matches did not finish; the report names them")

@@ -353,11 +353,12 @@ class World:
     @property
     def briefing(self) -> Briefing:
         """What a language model must know before it decides here."""
+        fields, in_text = self.action_type.model_fields, self.profile.actions == "text"
         return Briefing(
             self.task or f"{self.title}. {self.summary}",
             as_action=tool_and_arguments if self.names_tools else arguments_alone,
             standing=self.standing,
-            text_field=self.text_field,
+            text_field=next(name for name in fields if fields[name].is_required()) if in_text else None,
             conversation=self.conversation,
             rendering=self.rendering or Rendering(guide=legend(self.observation_type)),
         )
@@ -373,13 +374,6 @@ class World:
     def names_tools(self) -> bool:
         """Whether an action is ``{"tool", "arguments"}``; if not, it is nothing but arguments."""
         return self.profile.actions == "tools" and "tool" in self.action_type.model_fields
-
-    @property
-    def text_field(self) -> str | None:
-        """The field of an action that takes free text; ``None`` where actions are not text."""
-        if self.profile.actions != "text":
-            return None
-        return next(name for name, field in self.action_type.model_fields.items() if field.is_required())
 
     @property
     def standing(self) -> tuple[LegalAction, ...]:

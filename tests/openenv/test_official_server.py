@@ -58,7 +58,7 @@ def played(world: World, message: str, **options: Any) -> Played:
 
 def test_an_episode_with_step_rewards_plays_and_verifies(official: str) -> None:
     world = remote_world(official)
-    assert (world.profile.actions, world.text_field) == ("text", "message")
+    assert (world.profile.actions, world.briefing.text_field) == ("text", "message")
     one = played(world, "a long message indeed", messages=4)
     assert (one.end["reason"], one.end["score"], one.end["total_reward"]) == ("finished", -1.0, -1.0)
     taken = [event.event.data["reward"] for event in one.events if event.event.type == "step.taken"]

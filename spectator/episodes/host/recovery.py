@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 from spectator.clock import Clock, first_of, timestamp
 from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.derived import is_derived
 from spectator.episodes.record.view import unchanged, with_patch
@@ -212,7 +211,10 @@ class Recovery:
 
     async def _look_at(self, summary: EpisodeSummary) -> None:
         left = await UnendedRecord.read(self._journal, summary)
-        if self._supervisor is not None and await self._stop(left, self._supervisor.stops):
+        stops = None if self._supervisor is None else self._supervisor.stops
+        if stops is not None and (detail := stops.detail(summary.episode_id)) is not None:
+            await self._end_stopped(left, detail)
+            stops.forget(summary.episode_id)
             return
         why = await self._play_on(left)
         if why is None:
@@ -223,15 +225,6 @@ class Recovery:
         await self._journal.append([interrupted(left.first, left.last, self._clock, why)])
         logger.warning("episode %s was left without an end: interrupted: %s", summary.episode_id, why)
         self.recovered.interrupted.append(summary.episode_id)
-
-    async def _stop(self, left: UnendedRecord, stops: StopRequests) -> bool:
-        """End the episode as ``stopped``, if that was asked for and could not be recorded; whether it was."""
-        episode_id, detail = left.first.episode_id, stops.detail(left.first.episode_id)
-        if detail is None:
-            return False
-        await self._end_stopped(left, detail)
-        stops.forget(episode_id)
-        return True
 
     async def end_stopped(self, summary: EpisodeSummary, detail: str) -> None:
         """End an episode as ``stopped`` that this process may record and nobody plays.
@@ -269,7 +262,7 @@ class Recovery:
             raise
         except EpisodeError as error:
             return f"{GONE}, and it could not be played on: {error}"
-        logger.info("episode %s is played on from turn %d", episode.episode_id, episode.turn)
+        logger.info("episode %s is played on from turn %d", episode.episode_id, left.last.turn)
         self._played_on(episode)
         return None
 

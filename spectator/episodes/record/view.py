@@ -152,7 +152,10 @@ def _core_patch(state: State, event: Event) -> dict[str, Any]:
         case "action.refused":
             return _refused(event)
         case "step.taken":
-            return _rewarded(state, event)
+            episode = state.get("episode", {})
+            if episode.get("profile", {}).get("rewards") != "step":
+                return {}
+            return {"episode": {"total_reward": episode.get("total_reward", 0.0) + event.data["reward"]}}
         case "narration.line":
             return _said(state, event)
         case "episode.paused":
@@ -222,14 +225,6 @@ def _refused(event: Event) -> dict[str, Any]:
     actor = event.data["actor"]
     refused = {"rule": event.data["rule"], "message": event.data["message"]}
     return {"decisions": {actor: {"refused": refused}}, "refusals": {actor: event.data["refusals"]}}
-
-
-def _rewarded(state: State, event: Event) -> dict[str, Any]:
-    """All rewards so far, where the world rewards its steps."""
-    episode = state.get("episode", {})
-    if episode.get("profile", {}).get("rewards") != "step":
-        return {}
-    return {"episode": {"total_reward": episode.get("total_reward", 0.0) + event.data["reward"]}}
 
 
 def _said(state: State, event: Event) -> dict[str, Any]:

@@ -166,7 +166,9 @@ class Writer:
                     for job in group:
                         if isinstance(job, _Job):
                             self._run(connection, job)
-                self._leave(connection)
+                    group = ()  # all answered
+                if self._fences is not None:
+                    self._leave(connection, self._fences.name)
         finally:
             self._over = True
             for item in (*group, *self._left()):
@@ -304,13 +306,11 @@ class Writer:
         found = self._insertion.last_of(connection, episode_id)
         return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
 
-    def _leave(self, connection: Connection) -> None:
+    def _leave(self, connection: Connection, name: str) -> None:
         """Give back the leases of this process, so that others need not wait for its silence."""
-        if self._fences is None:
-            return
         try:
             with connection.begin():
-                depose(connection, self._fences.name)
+                depose(connection, name)
         except SQLAlchemyError as error:
             logger.warning("the journal keeps this server's leases until others miss it: %s", reason(error))
 

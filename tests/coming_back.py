@@ -24,6 +24,9 @@ class Seen:
     snapshots: int = 0
     epochs: set[str] = field(default_factory=set)
     first: int = 0
+    seq: int | None = None
+    """Number of the last event that the viewer has, be it in a snapshot; ``None`` before there is one."""
+
     numbers: list[int] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     over: bool = False
@@ -35,9 +38,11 @@ class Seen:
                 self.epochs.add(frame["epoch"])
             case "snapshot":
                 self.snapshots += 1
-                self.first, self.state = frame["seq"] + 1, frame["state"]
+                self.seq, self.state = frame["seq"], frame["state"]
+                self.first = self.seq + 1
             case "event":
-                self.numbers.append(frame["seq"])
+                self.seq = frame["seq"]
+                self.numbers.append(self.seq)
                 self.state = apply_patch(self.state, frame["patch"])
             case "bye":
                 self.over = frame["code"] == 1000
@@ -66,7 +71,7 @@ def watch(base_urls: Sequence[str], episode_id: str, seen: Seen | None = None) -
     for base_url in cycle(base_urls):
         if seen.over or time.monotonic() > deadline:
             break
-        at = f"?epoch={next(iter(seen.epochs))}&seq={seen.numbers[-1]}" if seen.numbers else ""
+        at = "" if seen.seq is None else f"?epoch={next(iter(seen.epochs))}&seq={seen.seq}"
         try:
             with connect(f"ws{base_url[4:]}/live/{episode_id}{at}", close_timeout=1) as socket:
                 seen.connections += 1

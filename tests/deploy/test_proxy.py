@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
-from server.background import takeover
 from tests.coming_back import watch
 from tests.postgres import Cluster
+from tests.server.test_two_servers import missing_others_soon, running, start, until
 from tests.serving import (
     PATIENCE_S,
     ROOT,
@@ -31,7 +30,9 @@ from tests.serving import (
 )
 
 VIEWERS = 6
-TURNS = 60
+TURNS = 80
+KILLED_AFTER = 90
+"""Events, three a turn: they take longer than the 2 s from one sign of life to the next."""
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +46,8 @@ def surviving(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     settings = test_settings(
         tmp_path_factory.mktemp("b"), journal_url=SecretStr(url), max_episodes=2, trusted_hops=1
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(takeover, "INTERVAL_S", 0.2)
-        with serve(settings) as serving:
-            yield serving
+    with missing_others_soon(), serve(settings) as serving:
+        yield serving
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +102,6 @@ def wait_until_it_answers(base_url: str, process: subprocess.Popen[bytes], log: 
     raise AssertionError(log.read_text())
 
 
-def until(what: str, found: Any) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not found():
-        assert time.monotonic() < deadline, f"{what} did not come within {PATIENCE_S} s"
-        time.sleep(0.05)
-
-
 def viewers_of(base_url: str) -> int:
     (line,) = (
         line
@@ -117,12 +109,6 @@ def viewers_of(base_url: str) -> int:
         if line.startswith("spectator_viewers ")
     )
     return int(float(line.split()[1]))
-
-
-def start_at(server: ServerProcess) -> str:
-    body = {"pace": "fast", "options": {"turns": TURNS}}
-    told = httpx.post(f"{server.base_url}/custom/start_episode", json=body, timeout=30)
-    return str(told.raise_for_status().json()["episode_id"])
 
 
 def test_a_stranger_s_word_for_an_address_is_not_believed(proxy: str) -> None:
@@ -153,17 +139,20 @@ def test_pages_start_episodes_and_events_stream_through_it(
         f"{proxy}/custom/start_episode", json=body, headers={"Origin": "http://elsewhere.example"}, timeout=30
     )
     assert stranger.status_code == 403
+    assert surviving.finish(episode_id)["reason"] == "finished"
 
 
 def test_viewers_of_a_server_that_is_killed_see_every_event_once_by_the_other(
     proxy: str, dying: ServerProcess, surviving: Serving
 ) -> None:
-    episode_id = start_at(dying)
+    until("a free slot", lambda: running(dying.base_url) == [])
+    episode_id = start(dying, options={"turns": TURNS})
     with ThreadPoolExecutor(VIEWERS) as pool:
         watching = [pool.submit(watch, [proxy], episode_id) for _ in range(VIEWERS)]
         until("all viewers", lambda: viewers_of(dying.base_url) + viewers_of(surviving.base_url) == VIEWERS)
         assert viewers_of(dying.base_url) > 0 < viewers_of(surviving.base_url), "nothing is sticky"
-        until("turn 10", lambda: len(surviving.events(episode_id)) > 10)
+        until("its events", lambda: len(surviving.events(episode_id)) > KILLED_AFTER)
+        assert running(surviving.base_url) == [], "a server that lives is not missed"
         dying.kill()
         found = [one.result(2 * PATIENCE_S) for one in watching]
     assert surviving.finish(episode_id)["reason"] == "finished"

@@ -15,11 +15,10 @@ from pydantic import SecretStr
 
 import server.app
 import server.playing
-from server.background import takeover
 from spectator.clock import SystemClock
 from spectator.journal.stores.schema import SCHEMA_VERSION
 from tests.postgres import USER, Cluster
-from tests.server.test_two_servers import check_record, running, start, until
+from tests.server.test_two_servers import check_record, missing_others_soon, running, start, until
 from tests.serving import PATIENCE_S, ROOT, Serving, serve, serve_process, test_settings
 
 SECRET = "s3cret-Pass"
@@ -101,10 +100,10 @@ def test_a_wrong_password_is_told_without_it(postgres: Cluster, database: str, t
 
 
 @pytest.fixture
-def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_looks() -> Iterator[None]:
     """A server of this process misses others sooner than is usual."""
-    monkeypatch.setattr(takeover, "INTERVAL_S", 0.2)
-    monkeypatch.setattr(takeover, "SILENT_LOOKS", 20)  # others give a sign every 2 s
+    with missing_others_soon():
+        yield
 
 
 def play_on_after_a_death(url: str, folder: Path, staying: Serving) -> None:

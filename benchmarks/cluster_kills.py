@@ -125,13 +125,14 @@ class Disturber:
             "deaths of the database": self.kill_database,
         }
 
-    async def hit(self, number: int) -> None:
-        """Do the next thing; each way has its turn, in an order of chance."""
+    async def hit(self, number: int) -> str:
+        """Do the next thing, and say what it was; each way has its turn, in an order of chance."""
         names = list(self._ways)
         random.Random(f"{number // len(names)}").shuffle(names)
         name = names[number % len(names)]
         await self._ways[name]()
         self._found.done[name] += 1
+        return name
 
     async def kill(self) -> None:
         """End a server by SIGKILL, and start it again at once or once it was missed."""
@@ -179,10 +180,14 @@ class Disturber:
 
 
 async def running(server: ServerUnderTest) -> set[str]:
-    """The episodes that a server plays."""
-    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
-        status = (await client.get(f"{server.base}/custom/status")).raise_for_status().json()
-    return {one["episode_id"] for one in status["running"]}
+    """The episodes that a server plays; asked again for as long as play may take to go on."""
+    async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient(timeout=30, trust_env=False) as client:
+        while True:
+            try:
+                status = (await client.get(f"{server.base}/custom/status")).raise_for_status().json()
+                return {one["episode_id"] for one in status["running"]}
+            except httpx.HTTPError:
+                await asyncio.sleep(0.5)
 
 
 async def disturb(
@@ -194,10 +199,12 @@ async def disturb(
     start: Callable[[ServerUnderTest], str],
     seed: int = 1,
 ) -> Disturbed:
-    """Play episodes at both servers through ``kills`` disturbances.
+    """Play episodes at both servers through ``kills`` disturbances, each told on standard error.
+
+    Where play does not go on that is counted, and nothing more is disturbed.
 
     Raises:
-        RuntimeError: Play of one did not go on.
+        RuntimeError: Play never began.
     """
     chance = random.Random(seed)
     names = [await asyncio.to_thread(start, servers[number % 2]) for number in range(episodes)]
@@ -212,17 +219,24 @@ async def disturb(
     ]
     found = Disturbed(episodes, len(witnesses))
     disturber = Disturber(cluster, servers, chance, found)
+    stood_still: str | None = None
     async with asyncio.TaskGroup() as tasks:
         for witness in witnesses:
             tasks.create_task(witness.follow())
         await _progress(witnesses)
         for number in range(kills):
-            began = time.monotonic()
-            await disturber.hit(number)
-            await _progress(witnesses)
+            began, what = time.monotonic(), "a disturbance"
+            try:
+                what = await disturber.hit(number)
+                await _progress(witnesses)
+            except (RuntimeError, TimeoutError) as error:
+                stood_still = f"stood still after {what}, number {number + 1}"
+                sys.stderr.write(f"{stood_still}: {error}\n")
+                break
             found.away_s.append(time.monotonic() - began)
-            sys.stderr.write(f"\r{number + 1} of {kills} disturbances")
-        sys.stderr.write("\n")
+            sys.stderr.write(
+                f"{number + 1} of {kills}, {what}: play goes on after {found.away_s[-1]:.1f} s\n"
+            )
         for name in names:
             await _stop(servers, name)
     for witness in witnesses:
@@ -231,6 +245,8 @@ async def disturb(
     found.connections = sum(witness.connections for witness in witnesses)
     found.wrong = await asyncio.to_thread(check, witnesses, servers[0].base)
     found.wrong += await broken(url, names)
+    if stood_still is not None:
+        found.wrong[stood_still] += 1
     return found
 
 

@@ -14,7 +14,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,13 +118,22 @@ def servers(
     settings = {"SPECTATOR_JOURNAL_URL": url, "SPECTATOR_MAX_EPISODES": str(episodes)}
     settings |= {} if cache is None else {"SPECTATOR_CACHE_URL": cache}
     settings |= dict.fromkeys(("SPECTATOR_STARTS_PER_MINUTE", "SPECTATOR_STARTS_PER_HOUR"), "0")
+    with measured_servers(step_s, count, lambda before: settings) as begun:
+        yield begun
+
+
+@contextmanager
+def measured_servers(
+    step_s: float, count: int, settings_of: Callable[[Sequence[ServerUnderTest]], Mapping[str, str]]
+) -> Iterator[list[ServerUnderTest]]:
+    """Servers that have the measured world, each with settings that may name those before it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spectator-cluster-")))
         install_measured_world(folder, EVENTS, beats=step_s / 2.0)
-        begun = []
+        begun: list[ServerUnderTest] = []
         for number in range(count):
             (folder / str(number)).mkdir()
-            server = ServerUnderTest(folder / str(number), settings, python_path=folder)
+            server = ServerUnderTest(folder / str(number), settings_of(begun), python_path=folder)
             stack.callback(server.close)
             server.start()
             server.wait()
@@ -183,25 +192,9 @@ def cpu_of_delivery(size: Size) -> Figure:
         two_servers(QUICK_STEP_S, url, 4) as pair,
         crowd() as viewers,
     ):
-        episode_id, viewed = start(pair[1]), size.viewers // 2
-        few_viewers = max(1, int(FEW_SHARE * viewed))
-        for server in pair:
-            join(viewers, server, [episode_id], few_viewers)
-        viewers.settle(0.5, patience_s=3.0)
-        few = [window(viewers, pair) for _ in range(ROUNDS)]
-        for server in pair:
-            join(viewers, server, [episode_id], viewed - few_viewers)
-        viewers.settle(0.5, patience_s=3.0)
-        many = [window(viewers, pair) for _ in range(ROUNDS)]
-    follower, local = (
-        [
-            (late[side].of_a_step(viewed) - early[side].of_a_step(few_viewers)) / (viewed - few_viewers)
-            for early, late in zip(few, many, strict=True)
-        ]
-        for side in (0, 1)
-    )
-    own = [1e3 * one[0].of_a_step(few_viewers) for one in few]
-    writes = sum(one[0].writes / (one[0].events / EVENTS) for one in many) / ROUNDS
+        viewed = size.viewers // 2
+        follower, local, own, writes = compared(viewers, pair, start(pair[1]), viewed)
+        few_viewers = few_of(viewed)
     return Figure(
         f"CPU of a follower's write to one of {viewed:,} viewers, beside a local one",
         f"{1e6 * percentile(follower, 0.5):.1f} us, "
@@ -210,6 +203,51 @@ def cpu_of_delivery(size: Size) -> Figure:
         "<= 1.2 x",
         f"a local write {1e6 * percentile(local, 0.5):.1f} us",
     )
+
+
+class WriteCosts(NamedTuple):
+    """What each of two servers spent on the same steps, round for round.
+
+    Args:
+        follower: CPU seconds of a write of the first.
+        local: The same of the second, which plays.
+        step_ms: CPU milliseconds of a step at the first, with few viewers.
+        writes: Writes of a step to each viewer of the first.
+    """
+
+    follower: list[float]
+    local: list[float]
+    step_ms: list[float]
+    writes: float
+
+
+def few_of(viewed: int) -> int:
+    """With how many of the viewers a server's own work is known."""
+    return max(1, int(FEW_SHARE * viewed))
+
+
+def compared(
+    viewers: Crowd, pair: tuple[ServerUnderTest, ServerUnderTest], episode_id: str, viewed: int
+) -> WriteCosts:
+    """Let ``viewed`` watch an episode at each of two servers; what a further viewer costs either."""
+    few_viewers = few_of(viewed)
+    for server in pair:
+        join(viewers, server, [episode_id], few_viewers)
+    viewers.settle(0.5, patience_s=3.0)
+    few = [window(viewers, pair) for _ in range(ROUNDS)]
+    for server in pair:
+        join(viewers, server, [episode_id], viewed - few_viewers)
+    viewers.settle(0.5, patience_s=3.0)
+    many = [window(viewers, pair) for _ in range(ROUNDS)]
+    follower, local = (
+        [
+            (late[side].of_a_step(viewed) - early[side].of_a_step(few_viewers)) / (viewed - few_viewers)
+            for early, late in zip(few, many, strict=True)
+        ]
+        for side in (0, 1)
+    )
+    writes = sum(one[0].writes / (one[0].events / EVENTS) for one in many) / ROUNDS
+    return WriteCosts(follower, local, [1e3 * one[0].of_a_step(few_viewers) for one in few], writes)
 
 
 def window(viewers: Crowd, pair: Sequence[ServerUnderTest]) -> list[WindowCost]:

@@ -138,6 +138,12 @@ class Services:
     housekeeper: Housekeeper
     timings: Timings
 
+    async def send_away(self, within_s: float) -> None:
+        """Let nobody wait for a slot, tell all viewers to come back later, and wait at most ``within_s`` for
+        them to go."""
+        self.queue.close()
+        await self.audience.close_all(within_s)
+
 
 def services_of(connection: HTTPConnection) -> Services:
     """The services of the application that answers this request or socket."""

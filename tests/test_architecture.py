@@ -89,6 +89,7 @@ SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("transport", "background"),
     ("services",),
     ("http", "openenv"),
+    ("relay",),
     ("playing",),
     ("wiring", "process"),
     ("app",),

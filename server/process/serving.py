@@ -39,9 +39,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End in order: viewers, requests, then episodes and the journal."""
         stop_listening(self)
-        services = self.config.app.state.services  # type: ignore[union-attr]
-        services.queue.close()
-        await services.audience.close_all(LEAVING_S)
+        await self.config.app.state.services.send_away(LEAVING_S)  # type: ignore[union-attr]
         await super().shutdown(sockets)
 
 

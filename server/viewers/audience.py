@@ -84,6 +84,10 @@ class Audience:
     def __len__(self) -> int:
         return len(self._viewers)
 
+    def relay(self, episode_id: str) -> Relay | None:
+        """What relays an episode to its viewers here, where it has any."""
+        return self._relays.get(episode_id)
+
     def count(self, episode_id: str) -> int:
         """How many watch an episode here."""
         relay = self._relays.get(episode_id)

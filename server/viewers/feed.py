@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Final, Protocol
 
 from spectator.episodes.host.episode_view import EpisodeView
 from spectator.episodes.record.reader import EpisodeReader
+from spectator.events import RecordedEvent
 from spectator.journal.base import EpisodeSummary
 
 from ..close_codes import Close
@@ -50,6 +52,16 @@ class Records(EpisodeReader, Protocol):
         ...
 
 
+class ReadsEvents(Protocol):
+    """Where events are read that a viewer misses."""
+
+    async def read(
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> Sequence[RecordedEvent]:
+        """Events of an episode with ``seq > after_seq``, in order."""
+        ...
+
+
 class LeftEpisodes(Protocol):
     """The episodes that an earlier process left."""
 
@@ -84,35 +96,32 @@ class FeedSources:
     elsewhere: Callable[[], Sequence[EpisodeSummary]] = tuple
 
 
-class EpisodeFeed:
-    """Shows one episode, live or recorded, or whatever is on, to one viewer.
+class LiveFeed(ABC):
+    """Shows episodes to one viewer, as they go on; which, is its kinds' to find. They set what it works with:
+    where events are read that the viewer misses, who relays episodes, which names are hidden, the viewer and
+    what sends to it, where it stood, and whether another episode is shown after one that is over."""
 
-    Args:
-        sources: Where episodes come from.
-        viewer: What waits for it.
-        send: Sends to it.
-        episode_id: Which; ``None`` for the newest that runs, then the next, for ever.
-        asked: Where the viewer stood, if it says so.
-    """
+    __slots__ = (
+        "_asked", "_audience", "_goes_on", "_names", "_records", "_relay", "_send", "_viewer", "_waiters",
+    )  # fmt: skip
 
-    __slots__ = ("_asked", "_episode_id", "_relay", "_send", "_sent_waiting", "_shown", "_sources", "_viewer")
+    _records: ReadsEvents
+    _audience: Audience
+    _names: ShowsNames
+    _viewer: Viewer
+    _send: SendFrames
+    _asked: Position | None
+    _goes_on: bool
+    _waiters: Waiters | None
+    _relay: Relay | None
 
-    def __init__(
-        self,
-        sources: FeedSources,
-        viewer: Viewer,
-        send: SendFrames,
-        episode_id: str | None,
-        asked: Position | None,
-    ) -> None:
-        self._sources = sources
-        self._viewer = viewer
-        self._send = send
-        self._episode_id = episode_id
-        self._asked = asked
-        self._relay: Relay | None = None
-        self._shown: str | None = None
-        self._sent_waiting = False
+    @abstractmethod
+    async def _open(self) -> Close | None:
+        """Begin with an episode, if there is one to begin with; why it is over, if it is."""
+
+    @abstractmethod
+    async def _unended(self, live: EpisodeView) -> Close:
+        """Why an episode is over that has no end."""
 
     async def drain(self) -> Close | None:
         """Show all that there is to show now; see :class:`server.viewers.ports.Feed`."""
@@ -129,15 +138,93 @@ class EpisodeFeed:
             else:
                 live = self._relay.live
                 self.leave()
-                if self._episode_id is not None:
+                if not self._goes_on:
                     return Close.ENDED if live.end_recorded else await self._unended(live)
 
     def leave(self) -> None:
         """Show nothing more; safe to call twice."""
-        self._sources.waiters.discard(self._viewer)
+        if self._waiters is not None:
+            self._waiters.discard(self._viewer)
         if self._relay is not None:
-            self._sources.audience.unwatch(self._viewer, self._relay)
+            self._audience.unwatch(self._viewer, self._relay)
             self._relay = None
+
+    async def _join(self, live: EpisodeView) -> None:
+        viewer, asked, self._asked = self._viewer, self._asked, None
+        self._relay = relay = self._audience.watch(viewer, live)
+        head = live.head_seq  # no await in between
+        resumable = provable(asked, live.epoch, head)
+        first = None if resumable else relay.snapshot()
+        await self._send([wire.hello(live.episode_id, live.epoch, head, relay.total)])
+        if live.trouble is not None:
+            await self._send([wire.trouble(live.trouble)])
+        if first is not None:
+            await self._send([first])
+        elif asked is not None:
+            await self._send_missing(live.episode_id, asked.seq, head)
+        await self._send(relay.thoughts.so_far())
+        viewer.position = head
+
+    async def _answer(self, relay: Relay, again: Position | None, frames: Sequence[Frame]) -> None:
+        """Send what waited, after what the viewer says it misses."""
+        viewer = self._viewer
+        if again is not None:
+            viewer.position = await self._resume(relay, again, viewer.position)
+        fresh = [frame for frame in frames if frame.seq is None or frame.seq > viewer.position]
+        mask = self._names.mask
+        await self._send([wire.masked(frame, mask) for frame in fresh] if mask.names else fresh)
+        viewer.position = max([viewer.position, *(frame.seq for frame in fresh if frame.seq)])
+
+    async def _resume(self, relay: Relay, asked: Position, position: int) -> int:
+        """Answer a viewer that asks to resume while it watches; returns where it stands then."""
+        if provable(asked, relay.live.epoch, position):
+            await self._send_missing(relay.live.episode_id, asked.seq, position)
+            return position
+        frame = relay.snapshot()
+        await self._send([frame])
+        return frame.seq or 0
+
+    async def _send_missing(self, episode_id: str, after_seq: int, head: int) -> None:
+        while after_seq < head:
+            recorded = await self._records.read(
+                episode_id, after_seq=after_seq, limit=min(READ_EVENTS, head - after_seq)
+            )
+            if not recorded:
+                return
+            frames = [wire.event_frame(one) for one in recorded]
+            mask = self._names.mask
+            await self._send([wire.masked(one, mask) for one in frames] if mask.names else frames)
+            after_seq = recorded[-1].event.seq
+
+
+class EpisodeFeed(LiveFeed):
+    """Shows one episode, live or recorded, or whatever is on, to one viewer.
+
+    Args:
+        sources: Where episodes come from.
+        viewer: What waits for it.
+        send: Sends to it.
+        episode_id: Which; ``None`` for the newest that runs, then the next, for ever.
+        asked: Where the viewer stood, if it says so.
+    """
+
+    __slots__ = ("_episode_id", "_sent_waiting", "_shown", "_sources")
+
+    def __init__(
+        self,
+        sources: FeedSources,
+        viewer: Viewer,
+        send: SendFrames,
+        episode_id: str | None,
+        asked: Position | None,
+    ) -> None:
+        self._records, self._audience, self._names = sources.records, sources.audience, sources.names
+        self._viewer, self._send, self._asked, self._goes_on = viewer, send, asked, episode_id is None
+        self._relay, self._waiters = None, None
+        self._sources = sources
+        self._episode_id = episode_id
+        self._shown: str | None = None
+        self._sent_waiting = False
 
     async def _unended(self, live: EpisodeView) -> Close:
         """Why an episode is over that has no end: it was suspended, or its end could not be recorded."""
@@ -175,7 +262,8 @@ class EpisodeFeed:
                 self._shown, self._sent_waiting = live.episode_id, False
                 await self._join(live)
                 return
-        self._sources.waiters.add(self._viewer)
+        self._waiters = self._sources.waiters
+        self._waiters.add(self._viewer)
 
     async def _opened(self, live: EpisodeView | None) -> EpisodeView | None:
         """The episode with its view up to date; ``None`` when it is no longer on by then."""
@@ -194,62 +282,16 @@ class EpisodeFeed:
             running = [name for _, name in sorted(begun)]
         return [name for name in reversed(running) if name != self._shown]
 
-    async def _join(self, live: EpisodeView) -> None:
-        viewer, asked, self._asked = self._viewer, self._asked, None
-        self._relay = relay = self._sources.audience.watch(viewer, live)
-        head = live.head_seq  # no await in between
-        resumable = _provable(asked, live.epoch, head)
-        first = None if resumable else relay.snapshot()
-        await self._send([wire.hello(live.episode_id, live.epoch, head, relay.total)])
-        if live.trouble is not None:
-            await self._send([wire.trouble(live.trouble)])
-        if first is not None:
-            await self._send([first])
-        elif asked is not None:
-            await self._send_missing(live.episode_id, asked.seq, head)
-        await self._send(relay.thoughts.so_far())
-        viewer.position = head
-
-    async def _answer(self, relay: Relay, again: Position | None, frames: Sequence[Frame]) -> None:
-        """Send what waited, after what the viewer says it misses."""
-        viewer = self._viewer
-        if again is not None:
-            viewer.position = await self._resume(relay, again, viewer.position)
-        fresh = [frame for frame in frames if frame.seq is None or frame.seq > viewer.position]
-        mask = self._sources.names.mask
-        await self._send([wire.masked(frame, mask) for frame in fresh] if mask.names else fresh)
-        viewer.position = max([viewer.position, *(frame.seq for frame in fresh if frame.seq)])
-
-    async def _resume(self, relay: Relay, asked: Position, position: int) -> int:
-        """Answer a viewer that asks to resume while it watches; returns where it stands then."""
-        if _provable(asked, relay.live.epoch, position):
-            await self._send_missing(relay.live.episode_id, asked.seq, position)
-            return position
-        frame = relay.snapshot()
-        await self._send([frame])
-        return frame.seq or 0
-
     async def _show_recorded(self, summary: EpisodeSummary, asked: Position | None) -> None:
         epoch, head = summary.epoch, summary.head_seq
         await self._send([wire.hello(summary.episode_id, epoch, head, 0)])
-        if asked is not None and _provable(asked, epoch, head):
+        if asked is not None and provable(asked, epoch, head):
             await self._send_missing(summary.episode_id, asked.seq, head)
         else:
             whole = await self._sources.finals.of(summary)
-            await self._send([wire.masked(whole, self._sources.names.mask)])
-
-    async def _send_missing(self, episode_id: str, after_seq: int, head: int) -> None:
-        while after_seq < head:
-            recorded = await self._sources.records.read(
-                episode_id, after_seq=after_seq, limit=min(READ_EVENTS, head - after_seq)
-            )
-            if not recorded:
-                return
-            frames = [wire.event_frame(one) for one in recorded]
-            mask = self._sources.names.mask
-            await self._send([wire.masked(one, mask) for one in frames] if mask.names else frames)
-            after_seq = recorded[-1].event.seq
+            await self._send([wire.masked(whole, self._names.mask)])
 
 
-def _provable(asked: Position | None, epoch: str, head: int) -> bool:
+def provable(asked: Position | None, epoch: str, head: int) -> bool:
+    """Whether a viewer can be sent just what it misses: of this epoch, not of the future, not too much."""
     return asked is not None and asked.epoch == epoch and 0 <= asked.seq <= head <= asked.seq + MAX_MISSING

@@ -9,9 +9,10 @@ from typing import Final
 from spectator.bus.base import Subscription
 from spectator.clock import Clock
 from spectator.episodes.host.episode_view import EpisodeView
+from spectator.episodes.record.view import State
 
 from ..close_codes import Close
-from ..security.masking import ShowsNames
+from ..security.masking import NameMask, ShowsNames
 from . import wire
 from .broadcaster import Broadcaster
 from .shard import Shards
@@ -65,7 +66,7 @@ class Relay:
         self._names = names
         self._elsewhere = elsewhere
         self._snapshot: Frame | None = None
-        self._snapshot_mask = names.mask
+        self._snapshot_of: tuple[State | None, NameMask] = (None, names.mask)
 
     @property
     def total(self) -> int:
@@ -75,9 +76,12 @@ class Relay:
     def snapshot(self) -> Frame:
         """The state that viewers see now; encoded once for all who come at the same point."""
         live, mask = self.live, self._names.mask
-        if self._snapshot is None or self._snapshot.seq != live.head_seq or mask is not self._snapshot_mask:
+        state, masked_by = self._snapshot_of
+        same = live.state is state and mask is masked_by
+        if self._snapshot is None or self._snapshot.seq != live.head_seq or not same:
             whole = wire.snapshot(live.epoch, live.head_seq, live.state)
-            self._snapshot, self._snapshot_mask = wire.masked(whole, mask) if mask.names else whole, mask
+            self._snapshot = wire.masked(whole, mask) if mask.names else whole
+            self._snapshot_of = (live.state, mask)
         return self._snapshot
 
     async def run(self) -> None:

@@ -130,9 +130,9 @@ async def _cpu_per_call(call: Callable[[], Awaitable[Any]], calls: int, tasks: i
     return (time.process_time() - began) / calls
 
 
-def chat_client(port: int) -> ChatClient:
+def chat_client(port: int, concurrency: int = 64) -> ChatClient:
     """The client of this library, with everything that it does in earnest."""
-    clock, limits = SystemClock(), ClientLimits(concurrency=64)
+    clock, limits = SystemClock(), ClientLimits(concurrency=concurrency, connections=max(128, concurrency))
     return ChatClient(
         limits.transport(),
         StaticAddress(f"http://127.0.0.1:{port}/v1"),

@@ -1,17 +1,27 @@
-"""Encoders of JSON whose compiled part is made once; ``json.JSONEncoder`` makes it anew for every value."""
+"""Encoders of JSON: the standard library's, made once, and ``orjson`` wherever it surely writes the same."""
 
 from __future__ import annotations
 
 import json
 import json.encoder
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import Any, Final
+
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+"""Types of which both encoders write every value alike, where they write it at all."""
+
+_MOST: Final = 65_536
+"""Objects and arrays in a value beyond which it is left to the standard library: it may hold itself."""
 
 
 def json_encoder(
     *, ascii_only: bool = False, sorted_keys: bool = False, item: str = ",", member: str = ":"
 ) -> Callable[[Any], str]:
     """An encoder that refuses what is not finite and does not look for values that hold themselves.
+
+    The two encoders differ in numbers with an exponent, in what is not finite, and in types that only one of
+    them knows: a value with any of these is left to the standard library.
 
     Args:
         ascii_only: Whether what is beyond ASCII is escaped.
@@ -22,6 +32,43 @@ def json_encoder(
     >>> json_encoder(sorted_keys=True)({"b": [1.5, None], "a": "é"})
     '{"a":"é","b":[1.5,null]}'
     """
+    standard = _standard_encoder(ascii_only, sorted_keys, item, member)
+    if (item, member) != (",", ":"):
+        return lambda value: "".join(standard(value, 0))
+
+    def encode(value: Any) -> str:
+        dumps = _orjson_dumps(sorted_keys)
+        if dumps is None:
+            return "".join(standard(value, 0))
+        within: list[Iterable[Any]] = [(value,)]
+        for members in within:  # which grows
+            for one in members:
+                kind = type(one)
+                if kind in _PLAIN:
+                    continue
+                if kind is float and (1e-4 <= one < 1e15 or one == 0.0 or -1e15 < one <= -1e-4):
+                    continue
+                if len(within) < _MOST and isinstance(one, dict):
+                    within.append(one.values())
+                elif len(within) < _MOST and (kind is list or kind is tuple):
+                    within.append(one)
+                else:
+                    return "".join(standard(value, 0))
+        try:
+            text = dumps(value)
+        except TypeError:  # an integer beyond 64 bits, half a surrogate pair, nested too deeply
+            return "".join(standard(value, 0))
+        if ascii_only and (not text.isascii() or b"\x7f" in text):
+            return "".join(standard(value, 0))
+        return text.decode()
+
+    return encode
+
+
+def _standard_encoder(
+    ascii_only: bool, sorted_keys: bool, item: str, member: str
+) -> Callable[[Any, int], Iterable[str]]:
+    """The standard library's encoder, whose compiled part ``json.JSONEncoder`` makes anew for every value."""
     plain = json.JSONEncoder(
         ensure_ascii=ascii_only,
         check_circular=False,
@@ -31,7 +78,19 @@ def json_encoder(
     )
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
-        return plain.encode
+        return lambda value, _level: plain.iterencode(value)
     text = json.encoder.encode_basestring_ascii if ascii_only else json.encoder.encode_basestring
-    compiled = make(None, plain.default, text, None, member, item, sorted_keys, False, False)
-    return lambda value: "".join(compiled(value, 0))
+    compiled: Callable[[Any, int], Iterable[str]] = make(
+        None, plain.default, text, None, member, item, sorted_keys, False, False
+    )
+    return compiled
+
+
+@cache
+def _orjson_dumps(sorted_keys: bool) -> Callable[[Any], bytes] | None:
+    """Encodes by ``orjson``, imported only when something is encoded; ``None`` where it is not installed."""
+    try:
+        import orjson
+    except ImportError:
+        return None
+    return partial(orjson.dumps, option=orjson.OPT_SORT_KEYS) if sorted_keys else orjson.dumps

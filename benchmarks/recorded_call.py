@@ -1,0 +1,171 @@
+"""What a recorded call to a model costs, whatever is played: ``python -m benchmarks.recorded_call``.
+
+A call is asked by the library's client, and its record is made: fingerprint and digest, the conversation, the
+reply, token ids and log probabilities where they are asked for. A durable one is also committed to a journal
+on disk, with the event of its decision, before the next call of its conversation. Conversations have ten
+calls, and each prompt holds all that was said before. World, prompts, policy and the driver's turn are left
+out; ``benchmarks.rollouts`` measures a fleet's turn with all of them.
+
+Counted is the processor time of the whole process, user and system, all threads. Beside it, in the same run
+and on the same loop, aiohttp with orjson makes the same calls: it encodes the same bodies, with as many in
+flight, decodes the same answers, and records nothing. The endpoint is another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import statistics
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import orjson
+import uvloop
+
+from benchmarks.endpoint import TOKENS, endpoint
+from benchmarks.figures import HEADER, Figure, spread
+from benchmarks.fleets import CallCost, Stopwatch, bare
+from benchmarks.llm import chat_client
+from spectator.events import Event, EventEncoder, encode_json
+from spectator.journal.attachments import Attachments
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.llm.chat import ChatRequest, Conversation, SettledBeginning, SettledMessage
+from spectator.llm.client import ChatClient
+from spectator.llm.exchange import answered, call_answered
+from spectator.llm.wire import encode_request
+
+ROUNDS: Final = 5
+TURNS: Final = 10
+"""Calls of a conversation."""
+
+AT: Final = "2026-11-21T05:00:00.000Z"
+SITUATION: Final = "The situation, in so many words, as it was then. " * 8
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is measured.
+
+    Args:
+        in_flight: Conversations at once.
+        conversations: How many in all.
+        tokens: Whether token ids and log probabilities are asked for and recorded.
+        latency_s: Seconds before the endpoint answers.
+    """
+
+    in_flight: int
+    conversations: int
+    tokens: bool = False
+    latency_s: float = 0.0
+
+
+def _said() -> Iterator[SettledMessage]:
+    yield SettledMessage({"role": "system", "content": "You decide. " * 20})
+    for number in range(TURNS):
+        yield SettledMessage({"role": "user", "content": f"Turn {number}. {SITUATION}"})
+        yield SettledMessage({"role": "assistant", "content": "word " * TOKENS})
+
+
+SAID: Final = tuple(_said())
+"""What is said in each conversation: rules, and then a question and an answer by turns."""
+
+
+def requests(tokens: bool) -> Iterator[ChatRequest]:
+    """The questions of one conversation; each begins with the one before."""
+    beginning = SettledBeginning()
+    for asked in range(1, len(SAID), 2):
+        messages = Conversation(SAID[: asked + 1], asked, beginning)
+        yield ChatRequest(model="bench", messages=messages, logprobs=tokens, token_ids=tokens)
+
+
+async def converse(client: ChatClient, journal: SqlJournal | None, name: str, *, tokens: bool) -> None:
+    """One conversation, its calls recorded: in ``journal`` where one is given."""
+    encoder = EventEncoder(name, "e")
+    for number, request in enumerate(requests(tokens), 1):
+        answer = await client.complete(request, deadline=60)
+        call = call_answered(request, answer)
+        exchange = answered(request, call)
+        if journal is None:
+            continue
+        data = {"actor": "bench", "source": "model", "raw_text": answer.text, "exchanges": [exchange]}
+        decided = encoder.encode(number, AT, number, "decision.made", encode_json(data))
+        decided.event = Event(name, "e", number, AT, number, "decision.made", data)
+        await journal.append([decided], attachments=Attachments([[call]]))
+
+
+async def _at_once(asking: Asking, play: Callable[[], Awaitable[None]]) -> CallCost:
+    left = iter(range(asking.conversations))
+
+    async def work() -> None:
+        for _ in left:
+            await play()
+
+    watch = Stopwatch()
+    await asyncio.gather(*(work() for _ in range(asking.in_flight)))
+    return watch.cost(asking.conversations * TURNS)
+
+
+async def costs(asking: Asking) -> dict[str, list[CallCost]]:
+    """What calls took: ``made`` their record, ``durable``, and by ``aiohttp``; rounds take turns."""
+    bodies: list[dict[str, Any]] = [orjson.loads(encode_request(one)) for one in requests(asking.tokens)]
+    names = (f"ep-{number}" for number in itertools.count())
+    found: dict[str, list[CallCost]] = {"made": [], "durable": [], "aiohttp": []}
+    with endpoint(latency_s=asking.latency_s) as port, TemporaryDirectory(prefix="spectator-") as folder:
+        journal = await SqlJournal.open(f"sqlite:///{Path(folder, 'journal.db')}")
+        client = chat_client(port, asking.in_flight)
+        for _ in range(ROUNDS + 1):
+            for kind, where in (("made", None), ("durable", journal)):
+                cost = await _at_once(
+                    asking,
+                    lambda where=where: converse(client, where, next(names), tokens=asking.tokens),  # type: ignore[misc]
+                )
+                found[kind].append(cost)
+            found["aiohttp"].append(
+                await bare(port, bodies, episodes=asking.conversations, in_flight=asking.in_flight)
+            )
+        await client.aclose()
+        await journal.aclose()
+    return {kind: of_rounds[1:] for kind, of_rounds in found.items()}  # the first opens connections
+
+
+async def figures(asking: Asking, name: str, target: str) -> list[Figure]:
+    """Processor time of calls beside bare aiohttp, and how many a second a core has room for."""
+    found = await costs(asking)
+    usual = f"aiohttp and orjson {statistics.median(one.us for one in found['aiohttp']):.0f} us"
+    rows = []
+    for kind, words, limit in (("made", "its record made", "-"), ("durable", "recorded and durable", target)):
+        ratios = [own.us / other.us for own, other in zip(found[kind], found["aiohttp"], strict=True)]
+        took = statistics.median(one.us for one in found[kind])
+        value = f"{spread(ratios)} x: {took:.0f} us, room for {1e6 / took:,.0f} a second"
+        rows.append(Figure(f"CPU of a call, {words}, {name}", value, limit, usual))
+    return rows
+
+
+async def measure() -> list[Figure]:
+    """All figures."""
+    gc.freeze()  # as the command does
+    return [
+        *await figures(Asking(64, 512), "64 in flight", "<= 1.3 x"),
+        *await figures(
+            Asking(64, 512, tokens=True), "64 in flight, with token ids and log probabilities", "<= 1.4 x"
+        ),
+        *await figures(
+            Asking(512, 1024, latency_s=0.05), "512 in flight, 50 ms latency", "<= 1.3 x, >= 5,000 a second"
+        ),
+    ]
+
+
+def main() -> None:
+    """Measure and print."""
+    print(HEADER)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        for figure in runner.run(measure()):
+            print(figure.row(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -146,7 +146,7 @@ UNREADABLE = """() => {
   for (const card of document.querySelectorAll(".card"))
     for (const one of card.querySelectorAll(":scope > *, :scope > * > *"))
       if (seen(one) && box(one).right > box(card).right + 1) faults.push(`out of its card, ${said(one)}`);
-  const inBar = ".bar__brand, .bar__crumbs > *, .pulse, .bar__figure, .tool";
+  const inBar = ".bar__brand, .bar__crumbs > *, .pulse, .bar__retry, .bar__figure, .tool";
   const bar = [...document.querySelectorAll(inBar)].filter(seen).map((one) => [one, box(one)]);
   for (const [place, [one, a]] of bar.entries()) for (const [other, b] of bar.slice(place + 1)) {
     const beside = a.right <= b.left + 1 || b.right <= a.left + 1;

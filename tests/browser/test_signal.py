@@ -55,7 +55,7 @@ def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page
     expect(page.locator(".score")).to_be_visible()
     page.wait_for_function(COUNTS_DOWN, timeout=60_000)
     expect(again).to_be_visible()
-    for width in (320, 660, 820, 390):
+    for width in (320, 430, 480, 660, 770, 820, 390):
         page.set_viewport_size({"width": width, "height": 844})
         assert faults_at_rest(page) == [], width
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -32,6 +32,9 @@ export function placeNamed(timeline, moment) {
   return seq === null || String(seq) === moment ? seq : timeline.turnEnd(seq);
 }
 
+/** When the moment that one went to has been drawn, in milliseconds. */
+const DRAWN_MS = 300;
+
 /**
  * Go wherever a click on `[data-moment]` says: to the end of the turn in which it happened, the record read first where it lies
  * before what is known. Clicks that open a tab stay the browser's.
@@ -46,6 +49,15 @@ export function mountGoTo({ timeline, act, wholeRecord }) {
     const known = seqOf(timeline, moment);
     if (known === null || known < timeline.firstSeq) await wholeRecord();
     const seq = seqOf(timeline, moment);
-    if (seq !== null) act((player) => player.goTo(seq));
+    if (seq === null) return;
+    act((player) => player.goTo(seq));
+    if (event.detail === 0) setTimeout(keepFocus, DRAWN_MS, moment); // by keyboard
   });
+}
+
+/** Where what had the focus is gone with the moment that it stood in, the focus goes to the same one's link, else to the timeline. @param {string} moment */
+function keepFocus(moment) {
+  if (document.activeElement !== document.body) return;
+  const found = document.querySelector(`a[data-moment="${CSS.escape(moment)}"]`) ?? document.querySelector(".player__scrub");
+  /** @type {HTMLElement | null} */ (found)?.focus();
 }

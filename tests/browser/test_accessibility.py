@@ -148,6 +148,23 @@ def test_no_page_keeps_the_keyboard(house: House, open_page: Opener) -> None:
         assert [one for one in walked if not one["seen"] or not one["ringed"] or one["hidden"]] == [], name
 
 
+def test_the_focus_survives_going_to_a_moment(house: House, open_page: Opener) -> None:
+    """By Enter on whatever names one: it stays, or goes to the same moment's link, or to the timeline."""
+    page = open_page("", reduced_motion="reduce")
+    address = f"{house.serving.base_url}/watch/{house.cricket}"
+    for name in (".ending__turn", "a.over__ball", ".cards__fall a", ".feed__go"):
+        go(page, address)
+        place = page.locator(name).first
+        moment = place.get_attribute("data-moment")
+        place.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#state")).to_have_text(re.compile("Replay|Finished"))
+        page.wait_for_function("() => document.activeElement !== document.body")
+        page.evaluate("() => new Promise((done) => setTimeout(done, 400))")
+        kept = "(moment) => document.activeElement.matches(`.player__scrub, [data-moment='${moment}']`)"
+        assert page.evaluate(kept, moment), name
+
+
 def test_the_tabs_of_a_phone_are_tabs(house: House, open_page: Opener) -> None:
     """One stop of the keyboard; arrows go round them and not through the match; panels bear their names."""
     page = open_page("", viewport=PHONE, has_touch=True)

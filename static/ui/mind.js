@@ -74,7 +74,7 @@ function seat(other) {
   const raw = said("pre", "", RAW);
   const rawBox = h("details", { class: "mind__raw", hidden: true }, h("summary", {}, "What the model wrote"), raw.element);
   const element = h("div", { class: other ? "mind__seat mind__seat--other" : "mind__seat" },
-    h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label, " ", inspect, " ", foreign),
+    h("div", { class: "mind__who" }, h("h3", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label, " ", inspect, " ", foreign),
     stream.element, notes, thought.element, call, other ? null : others, rawBox, total);
   /** @type {unknown} */
   let shown = null;

@@ -20,8 +20,8 @@ export function makeTile(id, root, look = "") {
   const ends = [0, 1].map(() => ({ name: h("bdi"), share: h("b") }));
   const mark = h("b", { class: "tile__mark" });
   const line = h("bdi");
-  const bar = h("progress", { class: "tile__bar", max: "1", value: "0", "aria-label": "How far it has come" });
-  const chance = h("progress", { class: "tile__chance", max: "1", value: "0.5", hidden: true });
+  const bar = h("progress", { class: "tile__bar", max: "1", value: "0", "aria-hidden": "true" });
+  const chance = h("progress", { class: "tile__chance", max: "1", value: "0.5", hidden: true, "aria-hidden": "true" });
   /** The newest line that was shown; null before the first. @type {string | null} */ let shown = null;
   const element = h("a", { class: `card tile ${look}`.trim(), href: new URL(`watch/${encodeURIComponent(id)}`, root).href },
     h("p", { class: "tile__meta" }, status, world, at, note), h("p", { class: "tile__headline" }, headline), bar, chance, seats,
@@ -58,10 +58,7 @@ export function makeTile(id, root, look = "") {
       bar.hidden = tile.glance?.progress === undefined;
       if (bar.value !== progress) bar.value = progress;
       chance.hidden = typeof tile.chance !== "number";
-      if (!chance.hidden) {
-        chance.value = Number(tile.chance);
-        setAttribute(chance, "aria-label", `Chance to win of ${clip(plain(tile.seats?.[0] ?? ""), 40)}: ${Math.round(100 * Number(tile.chance))} %`);
-      }
+      if (!chance.hidden) chance.value = Number(tile.chance);
       const newest = `${tile.line?.at ?? ""} ${tile.line?.text ?? ""}`;
       if (shown !== null && newest !== shown && tile.line?.priority === 0) flash(element);
       shown = newest;

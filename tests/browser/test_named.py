@@ -77,3 +77,16 @@ def test_no_call_of_the_innings_before_stands_under_a_new_role(house: House, ope
     expect(page.locator(".ball__detail")).to_contain_text(re.compile(r"^0\.\d · "))
     expect(seats.filter(has_text="· batting").locator(".call code")).to_have_text("play_delivery")
     expect(seats.filter(has_text="· bowling").locator(".call code")).to_have_text("bowl_delivery")
+
+
+def test_a_score_and_a_tile_are_read_as_people_say_them(house: House, open_page: Opener) -> None:
+    """"31 for 3", not its figures and a stroke; no share of a bar as a fraction; each captain under a heading."""
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}")
+    score = page.locator(".score__runs")
+    expect(score).to_have_accessible_name(re.compile(r"^\d+ for \d+$"))
+    assert (score.get_attribute("aria-label") or "").replace(" for ", "/") == score.inner_text()
+    expect(page.locator("#mind").get_by_role("heading", level=3)).to_have_count(2)
+    page.goto(f"{house.serving.base_url}/")
+    tile = page.get_by_role("link", name=re.compile("^Live 50-over cricket"))
+    expect(tile).to_be_visible()
+    assert "0." not in re.sub(r"\(\d+\.\d\)|\d+\.\d ", "", str(tile.aria_snapshot()).splitlines()[0])

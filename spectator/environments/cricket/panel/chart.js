@@ -48,29 +48,10 @@ export function mountChart({ ui, charts }) {
       Array.from({ length: overs }, (_, index) => [index + 1, ...all.map((one) => cell(one.overs[index]))])));
   }
 
-  /** Every partnership of the innings as a bar, unless another view is asked for meanwhile. */
-  async function showStands() {
-    const found = await import("./stands.js").catch(() => null);
-    if (view !== "stands") return;
-    if (!found) return setText(legend, "This could not be fetched; choose it again.");
-    const stands = found.drawStands(world, ui, charts);
-    replace(drawing, ...stands.bars);
-    replace(legend, h("span", {}, stands.legend));
-    replace(figures, stands.figures);
-  }
-
-  /** What four in five real innings had after each over, and the middle one. @param {(value: number) => number} x @param {(value: number) => number} y */
-  function band(x, y) {
-    const par = Object.entries(parOf(world)).map(([over, line]) => ({ over: Number(over), ...line })).sort((a, b) => a.over - b.over);
-    if (par.length === 0) return null;
-    const edge = (/** @type {"low" | "high" | "median"} */ name) => /** @type {[number, number][]} */ ([[x(0), y(0)], ...par.map((line) => [x(line.over), Math.max(4, y(line[name]))])]);
-    return svg("g", { class: "chart__band", "aria-hidden": "true" }, svg("path", { class: "chart__band-area", d: `${charts.linePath([...edge("high"), ...edge("low").reverse()])}Z` }), svg("path", { class: "chart__band-middle", d: charts.linePath(edge("median")) }));
-  }
-
   /** @param {number} overs @param {(value: number) => number} x */
   function axis(overs, x) {
     const every = Math.ceil(overs / 10);
-    return svg("g", { class: "chart__axis" }, svg("path", { d: `M${LEFT} ${BASE + 0.5}H${WIDTH - 6}` }),
+    return svg("g", { class: "chart__axis", "aria-hidden": "true" }, svg("path", { d: `M${LEFT} ${BASE + 0.5}H${WIDTH - 6}` }),
       ...Array.from({ length: overs }, (_, index) => index + 1).filter((over) => over === 1 || over % every === 0).map((over) => svg("text", { x: x(over - 0.5), y: HEIGHT - 6, "text-anchor": "middle" }, over)));
   }
 

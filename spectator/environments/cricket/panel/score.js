@@ -8,10 +8,11 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
   const team = h("bdi", { class: "score__team" });
   const runs = h("span");
   const wickets = h("span");
+  const total = h("span", { class: "score__runs", role: "img" }, runs, h("i", {}, "/"), wickets);
   const overs = h("b");
   const ofOvers = h("small");
   const bat = h("div", { class: "score__side" }, team,
-    h("span", { class: "score__runs" }, runs, h("i", {}, "/"), wickets), h("span", { class: "score__overs" }, overs, " ", ofOvers));
+    total, h("span", { class: "score__overs" }, overs, " ", ofOvers));
   const equation = h("p", { class: "score__equation" });
   const otherTeam = h("bdi", { class: "score__team" });
   const otherScore = h("span", { class: "score__target" });
@@ -46,6 +47,7 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
     setText(team, world.teams?.[side]?.name ?? "");
     setText(runs, score.runs ?? 0);
     setText(wickets, score.wickets ?? 0);
+    total.setAttribute("aria-label", `${score.runs ?? 0} for ${score.wickets ?? 0}`);
     setText(overs, score.overs ?? "0.0");
     setText(ofOvers, world.format ? `of ${world.super_over ? 1 : world.format.overs}` : "");
     drawEquation(world);

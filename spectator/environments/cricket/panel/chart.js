@@ -1,7 +1,7 @@
 // @ts-check
 // The runs over by over: as bars, as they add up beside par, and stand by stand.
 
-import { parOf, parWords } from "./par.js";
+import { parWords } from "./par.js";
 import { momentNames, oversOf } from "./words.js";
 
 const WIDTH = 460;
@@ -31,19 +31,28 @@ export function mountChart({ ui, charts }) {
     draw();
   }
 
-  function draw() {
+  async function draw() {
     setText(against, parWords(world));
-    if (view === "stands") return void showStands();
+    const asked = view;
+    const later = view === "worm" ? import("./worm.js") : view === "stands" ? import("./stands.js") : null;
+    const found = /** @type {any} */ (later && await later.catch(() => null));
+    if (asked !== view) return;
+    if (later && !found) return setText(legend, "This could not be fetched; choose it again.");
+    if (view === "stands") {
+      const stands = found.drawStands(world, ui, charts);
+      replace(drawing, ...stands.bars);
+      replace(legend, h("span", {}, stands.legend));
+      return replace(figures, stands.figures);
+    }
     const all = inningsOf(world);
     const overs = Math.max(world.format?.overs ?? 5, ...all.map((one) => one.overs.length));
     const x = charts.linear([0, overs], [LEFT, WIDTH - 6]);
-    const top = Math.max(6, ...all.flatMap((one) => one.overs.map((over) => (view === "bars" ? over.runs : over.score))), ...(view === "worm" ? [world.target ?? 0, parOf(world)["20"]?.median ?? 0] : []));
-    const marks = charts.ticks(top);
+    const marks = charts.ticks(Math.max(6, found ? found.highest(world, all) : Math.max(0, ...all.flatMap((one) => one.overs.map((over) => over.runs)))));
     const y = charts.linear([0, marks.at(-1)], [BASE, 8]);
-    replace(drawing, charts.grid(marks, y, { left: LEFT, right: WIDTH - 6 }), axis(overs, x), view === "worm" ? band(x, y) : null, ...all.map((one, index) => (view === "bars" ? bars(one, index, all.length, x, y) : worm(one, x, y))),
-      view === "worm" && world.target !== undefined && !world.super_over ? svg("path", { class: "chart__target", d: `M${LEFT} ${y(world.target)}H${WIDTH - 6}` }) : null);
+    const worm = found?.drawWorm(world, all, { svg, charts, x, y, cell, goTo });
+    replace(drawing, charts.grid(marks, y, { left: LEFT, right: WIDTH - 6 }), axis(overs, x), ...(worm?.marks ?? all.map((one, index) => bars(one, index, all.length, x, y))));
     replace(legend, ...all.map((one) => h("span", { class: `chart__key chart__key--${one.tone}` }, h("bdi", {}, clip(plain(one.name), 30)))), h("span", { class: "chart__key chart__key--wicket" }, "wicket"),
-      view === "worm" && parOf(world)["1"] ? h("span", { class: "chart__key chart__key--par" }, "real innings: the middle, and four in five") : null);
+      worm?.key ? h("span", { class: "chart__key chart__key--par" }, worm.key) : null);
     replace(figures, charts.figuresTable("Runs and wickets by over", ["Over", ...all.map((one) => one.name)],
       Array.from({ length: overs }, (_, index) => [index + 1, ...all.map((one) => cell(one.overs[index]))])));
   }
@@ -63,13 +72,6 @@ export function mountChart({ ui, charts }) {
       return [svg("rect", { x: left, y: y(over.runs), width: Math.max(1, wide - 1), height: Math.max(0.5, BASE - y(over.runs)), rx: 1.5, class: over.unfinished ? "chart__bar--open" : null, data: goTo(one, over) }, svg("title", {}, `Over ${over.over}: ${cell(over)}`)),
         ...Array.from({ length: over.wickets }, (_, place) => svg("circle", { class: "chart__wicket", cx: left + wide / 2, cy: y(over.runs) - 6 - 8 * place, r: 3 }))];
     }));
-  }
-
-  /** @param {any} one @param {(value: number) => number} x @param {(value: number) => number} y */
-  function worm(one, x, y) {
-    const points = [[x(0), y(0)], ...one.overs.map((/** @type {any} */ over) => [over.unfinished ? x(one.balls / 6) : x(over.over), y(over.score)])];
-    return svg("g", {}, svg("path", { class: `chart__line chart__line--${one.tone}`, d: charts.linePath(points) }),
-      ...one.overs.filter((/** @type {any} */ over) => over.wickets).map((/** @type {any} */ over) => svg("circle", { class: "chart__wicket", cx: over.unfinished ? x(one.balls / 6) : x(over.over), cy: y(over.score), r: 3.4, data: goTo(one, over) }, svg("title", {}, `Over ${over.over}: ${cell(over)}`))));
   }
 
   return {

@@ -113,6 +113,21 @@ def test_a_badge_on_the_leaderboard_stays_beside_its_name(house: House, open_pag
         ), f"at {width} px"
 
 
+def test_both_last_thoughts_are_seen_beside_the_report(house: House, open_page: Opener) -> None:
+    """Two lines of each, and no half of another under a call."""
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}")
+    expect(page.locator(".ending__result")).to_be_visible()
+    for width, height in ((1280, 800), (1440, 900), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        for seat in page.locator(".mind__seat").all():
+            expect(seat.locator(".call")).to_be_hidden()
+            room = seat.evaluate(
+                """(it) => it.getBoundingClientRect().bottom
+                    - it.querySelector(".mind__thought").getBoundingClientRect().top"""
+            )
+            assert room >= 42, f"{room} px at {width} px"
+
+
 def line_height(page: Page) -> float:
     """Lines that a tile's newest words take, however many they are."""
     return float(

@@ -33,6 +33,8 @@ addEventListener("DOMContentLoaded", () => new MutationObserver((records) => {
     const lines = added.filter((node) => node.matches?.(".feed__line--new"));
     for (const one of [[...document.querySelectorAll("a.over__ball")].at(-1), ...lines].filter(Boolean))
       if (getComputedStyle(one).opacity !== "0") window.early.push(one.className);
+    const flies = document.getElementById("main").style.getPropertyValue("--flight") !== "0ms";
+    if (flies && lines.some((one) => one.offsetHeight > 2)) window.early.push("room for a line");
   }
   if (said.size) window.order.push([...said].sort().join(" and "));
   if (said.has("counts")) document.body.dataset.counted = String(++counted);

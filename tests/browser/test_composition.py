@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -123,9 +124,37 @@ def test_both_last_thoughts_are_seen_beside_the_report(house: House, open_page: 
             expect(seat.locator(".call")).to_be_hidden()
             room = seat.evaluate(
                 """(it) => it.getBoundingClientRect().bottom
-                    - it.querySelector(".mind__thought").getBoundingClientRect().top"""
+                    - it.querySelector("p.mind__thought").getBoundingClientRect().top"""
             )
             assert room >= 42, f"{room} px at {width} px"
+
+
+def test_a_long_call_leaves_room_for_who_made_it_and_why(house: House, open_page: Opener) -> None:
+    """A plan for a whole match, with all its figures, and two lines of its reason above."""
+    decided = (one for one in house.serving.events(house.cricket) if one["type"] == "decision.made")
+    seq = next(one["seq"] for one in decided if len(one["data"]["action"].get("arguments") or {}) > 5)
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}?seq={seq}")
+    seat = page.locator(".mind__seat", has=page.locator(".call__arg:nth-child(5)")).first
+    expect(seat).to_be_visible()
+    for width, height in ((1280, 800), (1440, 900), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        room = seat.evaluate(
+            """(it) => it.querySelector(".call").getBoundingClientRect().top
+                - it.querySelector("p.mind__thought").getBoundingClientRect().top"""
+        )
+        assert room >= 36, f"{room} px at {width} px"
+
+
+def test_the_timeline_has_room_beside_the_score_in_its_bar(house: House, open_page: Opener) -> None:
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}?text=1")
+    expect(page.locator(".player__score")).to_have_text(re.compile("super over"))
+    for width in (761, 820, 1000, 1101, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        track, score = page.locator(".player__track").bounding_box(), page.locator(".player__score")
+        box = score.bounding_box()
+        assert track and box
+        assert track["width"] > 130, f"at {width} px"
+        assert box["x"] + box["width"] <= track["x"], f"at {width} px"
 
 
 def line_height(page: Page) -> float:

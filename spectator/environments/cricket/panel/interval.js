@@ -18,7 +18,7 @@ export function intervalWords(world) {
   const { need, balls } = world.equation ?? {};
   return {
     line: `${card.name} ${runs} for ${wickets} in ${overs} overs`,
-    detail: need === undefined ? "The other side bats next." : `${world.teams?.[world.batting]?.name ?? "They"} need ${need} off ${balls}.`,
+    detail: need === undefined ? world.super_over ? "The scores are level: a super over decides." : "The other side bats next." : `${world.teams?.[world.batting]?.name ?? "They"} need ${need} off ${balls}.`,
     batting: best(card.batting, (a, b) => (b.runs ?? 0) - (a.runs ?? 0), (line) => `${line.name} ${line.runs ?? 0} off ${line.balls ?? 0}`),
     bowling: best(card.bowling, (a, b) => (b.wickets ?? 0) - (a.wickets ?? 0) || (a.runs ?? 0) - (b.runs ?? 0), (line) => `${line.name} ${line.wickets ?? 0} for ${line.runs ?? 0}`),
   };

@@ -88,6 +88,24 @@ def test_a_decision_made_for_a_model_is_marked_wherever_it_is_named(match: Match
     expect(ribbon).to_have_css("background-image", re.compile("^linear-gradient"))
 
 
+@pytest.mark.parametrize("size", [(1280, 800), (1440, 900)])
+def test_the_end_of_a_models_match_leaves_room_for_what_is_asked(
+    match: Match, open_page: Opener, size: tuple[int, int]
+) -> None:
+    """For the report with what next; for the list of decisions, beside which both calls stay."""
+    page = open_page(match.address, viewport={"width": size[0], "height": size[1]})
+    bar, rematch = page.locator("#player").bounding_box(), page.get_by_role("button", name="Rematch")
+    expect(rematch).to_be_visible()
+    box = rematch.bounding_box()
+    assert bar and box and box["y"] + box["height"] < bar["y"]
+    page.keyboard.press("d")
+    expect(page.locator(".log__row").first).to_be_visible()
+    for call in page.locator(".mind__seat .call").all():
+        expect(call).to_be_in_viewport(ratio=0.9)
+    row = page.locator(".log__row").first.bounding_box()
+    assert row and row["y"] + row["height"] < bar["y"]
+
+
 LONG_REASON = "unusable: 'fly_to_the_moon' is not legal now; legal: " + "play_delivery, plan_shot, " * 10
 
 

@@ -19,9 +19,10 @@ $(VENV)/.server: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python $(PIP) --editable '.[server,collider]'
 	touch $@
 
-$(VENV)/.test: pyproject.toml $(VENV)/.server
+# At once: after $(VENV)/.server all that it installed would be looked up again.
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python $(PIP) --editable '.[server,models,watch,voice,voice-neural,collider,test]'
-	touch $@
+	touch $(VENV)/.server $@
 
 # The official OpenEnv package and the readers of exports bring over a hundred others: they run in an environment of
 # their own.

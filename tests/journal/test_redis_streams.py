@@ -12,6 +12,7 @@ import pytest
 from spectator.events import RecordedEvent
 from spectator.journal.stores import redis_streams
 from spectator.journal.stores.redis_streams import (
+    ANSWER_S,
     KEPT_EVENTS,
     KEPT_S,
     CacheFailed,
@@ -23,10 +24,17 @@ from spectator.journal.stores.redis_streams import (
 )
 from tests.journal.records import said, started
 from tests.redis_server import PASSWORD, RedisServer
+from tests.serving import PATIENCE_S
 
 _Result = TypeVar("_Result")
 
 EPOCH = "e1"
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long an answer takes is a matter of the machine, but where a test asks for just that."""
+    monkeypatch.setattr(redis_streams, "ANSWER_S", PATIENCE_S)
 
 
 def asked(url: str, work: Callable[[RedisStreams], Awaitable[_Result]]) -> _Result:
@@ -114,10 +122,13 @@ def test_of_an_event_that_is_too_large_only_its_number_is_kept(
     assert asked(redis_server.url(), work) == [[*texts([small]), (10, "")]]
 
 
-def test_whoever_does_not_answer_is_waited_for_no_longer_than_that(redis_server: RedisServer) -> None:
+def test_whoever_does_not_answer_is_waited_for_no_longer_than_that(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(streams: RedisStreams) -> None:
         await streams.prove()
         redis_server.freeze()
+        monkeypatch.setattr(redis_streams, "ANSWER_S", ANSWER_S)
         try:
             questions = [
                 lambda: streams.put(events(1)),
@@ -130,6 +141,7 @@ def test_whoever_does_not_answer_is_waited_for_no_longer_than_that(redis_server:
                     await question()
                 assert time.monotonic() - began < 5
         finally:
+            monkeypatch.setattr(redis_streams, "ANSWER_S", PATIENCE_S)
             redis_server.thaw()
         await streams.put(events(2))  # nothing that was left unread is taken for an answer to this
         assert await streams.read([wanted(1)]) == [texts(events(2))]

@@ -22,7 +22,7 @@ from spectator.narration.clips import ClipStore, StoredClip
 from spectator.narration.shared_clips import REST_S, SharedClips
 from tests.fakes import ManualClock
 from tests.narration.voices import FakeVoice
-from tests.serving import serve, test_settings
+from tests.serving import PATIENCE_S, serve, test_settings
 
 BUCKET = "clips"
 
@@ -55,6 +55,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "tester")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "tester")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setattr(shared_clips, "ANSWER_S", PATIENCE_S)  # the first question loads all of S3's models
     fsspec.filesystem("s3").clear_instance_cache()
     return f"s3://{BUCKET}/{request.node.name.replace('[', '-').replace(']', '')}"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,29 @@ async def bare(port: int, bodies: Sequence[dict[str, Any]], *, episodes: int, in
         watch = Stopwatch()
         await asyncio.gather(*(play() for _ in range(in_flight)))
     return watch.cost(episodes * len(bodies))
+
+
+async def bare_on_asyncio(
+    port: int, bodies: Sequence[dict[str, Any]], *, episodes: int, in_flight: int
+) -> CallCost:
+    """The same on asyncio's own loop, as most people run it; this loop waits meanwhile."""
+
+    def run() -> CallCost:
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            return runner.run(bare(port, bodies, episodes=episodes, in_flight=in_flight))
+
+    return await asyncio.to_thread(run)
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this process and its new threads to one core meanwhile; another process keeps what it has."""
+    usual = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usual)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usual)
 
 
 async def summaries(folder: Path) -> Sequence[EpisodeSummary]:

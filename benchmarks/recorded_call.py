@@ -6,9 +6,11 @@ on disk, with the event of its decision, before the next call of its conversatio
 calls, and each prompt holds all that was said before. World, prompts, policy and the driver's turn are left
 out; ``benchmarks.rollouts`` measures a fleet's turn with all of them.
 
-Counted is the processor time of the whole process, user and system, all threads. Beside it, in the same run
-and on the same loop, aiohttp with orjson makes the same calls: it encodes the same bodies, with as many in
-flight, decodes the same answers, and records nothing. The endpoint is another process.
+Counted is the processor time of the whole process, user and system, all threads, on one core: as a worker of
+a fleet has it, one of as many as there are cores. The endpoint has the others. Beside it, in the same run,
+aiohttp with orjson makes the same calls: it encodes the same bodies, with as many in flight, decodes the same
+answers, and records nothing. It does so twice: on asyncio's own loop, as everybody has it and as the targets
+mean it, and on uvloop, which is ours.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import uvloop
 
 from benchmarks.endpoint import TOKENS, endpoint
 from benchmarks.figures import HEADER, Figure, spread
-from benchmarks.fleets import CallCost, Stopwatch, bare
+from benchmarks.fleets import CallCost, Stopwatch, bare, bare_on_asyncio, one_core
 from benchmarks.llm import chat_client
 from spectator.events import Event, EventEncoder, encode_json
 from spectator.journal.attachments import Attachments
@@ -110,11 +112,15 @@ async def _at_once(asking: Asking, play: Callable[[], Awaitable[None]]) -> CallC
 
 
 async def costs(asking: Asking) -> dict[str, list[CallCost]]:
-    """What calls took: ``made`` their record, ``durable``, and by ``aiohttp``; rounds take turns."""
+    """What calls took: record ``made``, ``durable``, by ``aiohttp``, on ``uvloop``; rounds take turns."""
     bodies: list[dict[str, Any]] = [orjson.loads(encode_request(one)) for one in requests(asking.tokens)]
     names = (f"ep-{number}" for number in itertools.count())
-    found: dict[str, list[CallCost]] = {"made": [], "durable": [], "aiohttp": []}
-    with endpoint(latency_s=asking.latency_s) as port, TemporaryDirectory(prefix="spectator-") as folder:
+    found: dict[str, list[CallCost]] = {"made": [], "durable": [], "aiohttp": [], "uvloop": []}
+    with (
+        endpoint(latency_s=asking.latency_s) as port,
+        one_core(),
+        TemporaryDirectory(prefix="spectator-") as folder,
+    ):
         journal = await SqlJournal.open(f"sqlite:///{Path(folder, 'journal.db')}")
         client = chat_client(port, asking.in_flight)
         for _ in range(ROUNDS + 1):
@@ -125,6 +131,9 @@ async def costs(asking: Asking) -> dict[str, list[CallCost]]:
                 )
                 found[kind].append(cost)
             found["aiohttp"].append(
+                await bare_on_asyncio(port, bodies, episodes=asking.conversations, in_flight=asking.in_flight)
+            )
+            found["uvloop"].append(
                 await bare(port, bodies, episodes=asking.conversations, in_flight=asking.in_flight)
             )
         await client.aclose()
@@ -135,12 +144,18 @@ async def costs(asking: Asking) -> dict[str, list[CallCost]]:
 async def figures(asking: Asking, name: str, target: str) -> list[Figure]:
     """Processor time of calls beside bare aiohttp, and how many a second a core has room for."""
     found = await costs(asking)
-    usual = f"aiohttp and orjson {statistics.median(one.us for one in found['aiohttp']):.0f} us"
+    took = {kind: statistics.median(one.us for one in of_rounds) for kind, of_rounds in found.items()}
+    usual = f"aiohttp and orjson {took['aiohttp']:.0f} us, on uvloop {took['uvloop']:.0f} us"
     rows = []
     for kind, words, limit in (("made", "its record made", "-"), ("durable", "recorded and durable", target)):
-        ratios = [own.us / other.us for own, other in zip(found[kind], found["aiohttp"], strict=True)]
-        took = statistics.median(one.us for one in found[kind])
-        value = f"{spread(ratios)} x: {took:.0f} us, room for {1e6 / took:,.0f} a second"
+        ratio, on_uvloop = (
+            spread([own.us / other.us for own, other in zip(found[kind], found[peer], strict=True)])
+            for peer in ("aiohttp", "uvloop")
+        )
+        value = (
+            f"{ratio} x, over uvloop {on_uvloop} x: "
+            f"{took[kind]:.0f} us, room for {1e6 / took[kind]:,.0f} a second"
+        )
         rows.append(Figure(f"CPU of a call, {words}, {name}", value, limit, usual))
     return rows
 

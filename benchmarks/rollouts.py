@@ -2,9 +2,10 @@
 
 A call is everything that ``spectator rollouts run`` does for one: the episode's share of its start and end,
 the prompt, the request, the answer, the decision, the world's step, its events, and the durable record of
-events and call. Counted is the processor time of the whole process, user and system, all threads. Beside it,
-in the same run and on the same loop, aiohttp with orjson makes the same calls: it encodes the same bodies,
-with as many in flight, decodes the same answers, and records nothing. The endpoint is another process.
+events and call. Counted is the processor time of the whole process, user and system, all threads, on one
+core, as a worker has it where there are as many workers as cores. Beside it, in the same run, aiohttp with
+orjson makes the same calls on asyncio's own loop, as most people run it: it encodes the same bodies, with as
+many in flight, decodes the same answers, and records nothing. The endpoint is another process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,17 @@ import uvloop
 from benchmarks import turns
 from benchmarks.endpoint import endpoint
 from benchmarks.figures import Figure, spread
-from benchmarks.fleets import TURNS, CallCost, asked, bare, bodies_of, fleet, summaries
+from benchmarks.fleets import (
+    TURNS,
+    CallCost,
+    asked,
+    bare,
+    bare_on_asyncio,
+    bodies_of,
+    fleet,
+    one_core,
+    summaries,
+)
 from spectator.catalog import load_world
 from spectator.cli.rollouts_view import FleetView
 
@@ -46,14 +57,14 @@ async def cost_of_a_call(
 ) -> Figure:
     """Processor time of a call; rounds of the fleet and of bare aiohttp take turns."""
     ratios, ours, plain = [], [], []
-    with endpoint() as port, TemporaryDirectory(prefix="spectator-") as kept:
+    with endpoint() as port, one_core(), TemporaryDirectory(prefix="spectator-") as kept:
         await fleet(port, Path(kept, "first"), episodes=1, in_flight=1, tokens=tokens)
         bodies = await bodies_of(Path(kept, "first"), tokens=tokens)
         await bare(port, bodies, episodes=in_flight, in_flight=in_flight)
         for number in range(ROUNDS):
             folder = Path(kept, str(number))
             own = await fleet(port, folder, episodes=episodes, in_flight=in_flight, tokens=tokens)
-            other = await bare(port, bodies, episodes=episodes, in_flight=in_flight)
+            other = await bare_on_asyncio(port, bodies, episodes=episodes, in_flight=in_flight)
             ours.append(own.us)
             plain.append(other.us)
             ratios.append(own.us / other.us)
@@ -72,13 +83,17 @@ async def cost_without_a_model() -> Figure:
 async def many_in_flight() -> list[Figure]:
     """Processor time, rate and fairness with many episodes in flight, at a latency like that of a model."""
     ratios, ours, rates, unfair = [], [], [], []
-    with endpoint(latency_s=LATENCY_S) as port, TemporaryDirectory(prefix="spectator-") as kept:
+    with (
+        endpoint(latency_s=LATENCY_S) as port,
+        one_core(),
+        TemporaryDirectory(prefix="spectator-") as kept,
+    ):
         await fleet(port, Path(kept, "first"), episodes=1, in_flight=1)
         bodies = await bodies_of(Path(kept, "first"), tokens=False)
         for number in range(ROUNDS):
             folder = Path(kept, str(number))
             own = await fleet(port, folder, episodes=MANY, in_flight=MANY)
-            other = await bare(port, bodies, episodes=MANY, in_flight=MANY)
+            other = await bare_on_asyncio(port, bodies, episodes=MANY, in_flight=MANY)
             ours.append(own.us)
             ratios.append(own.us / other.us)
             rates.append(own.calls / own.wall_s)

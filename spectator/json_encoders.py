@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import json.encoder
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Final
 
-_PLAIN: Final = frozenset({str, int, bool, type(None)})
+
+class PlainObject(dict[str, Any]):
+    """A JSON object that holds only texts, integers, booleans and null, at any depth, by its maker's word.
+
+    Both encoders write such a one alike, so that nobody looks through it again. It is changed no more.
+    """
+
+
+_PLAIN: Final = frozenset({str, int, bool, type(None), PlainObject})
 """Types of which both encoders write every value alike, where they write it at all."""
 
 _MOST: Final = 65_536
@@ -63,6 +71,28 @@ def json_encoder(
         return text.decode()
 
     return encode
+
+
+def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:
+    """The usual encoding of an object that holds only texts in ASCII, as most messages do, at half the cost.
+
+    Returns:
+        ``None`` where ``value`` is not such a one, or ``orjson`` is not installed.
+
+    >>> encode_ascii_texts({"role": "user", "content": "Well?"})
+    b'{"role":"user","content":"Well?"}'
+    """
+    for one in value.values():
+        if type(one) is not str:
+            return None
+    dumps = _orjson_dumps(False)
+    if dumps is None:
+        return None
+    try:
+        text = dumps(value)
+    except TypeError:  # a name that is no text, half a surrogate pair
+        return None
+    return text if text.isascii() else None
 
 
 def _standard_encoder(

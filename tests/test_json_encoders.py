@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.json_encoders import _orjson_dumps, json_encoder
+from spectator.json_encoders import PlainObject, _orjson_dumps, encode_ascii_texts, json_encoder
 
 NUMBERS = st.one_of(
     st.floats(),
@@ -66,6 +66,33 @@ def test_every_value_is_written_as_the_standard_library_writes_it(
     assert written(quick, value) == written(usual, value)
 
 
+@given(value=st.dictionaries(TEXTS, TEXTS, max_size=4))
+def test_an_object_of_texts_in_ascii_is_written_alike(value: dict[str, str]) -> None:
+    usual = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    assert encode_ascii_texts(value) == (usual.encode() if usual.isascii() else None)
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": 1}, {"a": "b", "c": {"d": "e"}}, {1: "b"}, {"a": "\ud800"}, {"a": "é"}]
+)
+def test_any_other_object_is_left_to_the_usual_encoder(value: dict[Any, Any]) -> None:
+    assert encode_ascii_texts(value) is None
+
+
+PLAIN_VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@given(value=st.dictionaries(TEXTS, PLAIN_VALUES, max_size=4))
+def test_a_plain_object_is_written_as_any_other(ascii_only: bool, value: dict[str, Any]) -> None:
+    encode = json_encoder(ascii_only=ascii_only)
+    assert written(encode, {"in": [PlainObject(value)]}) == written(encode, {"in": [value]})
+
+
 @pytest.mark.parametrize(
     "value",
     [Colour.RED, UUID(int=1), date(2026, 11, 24), {1, 2}, b"x", {"deep": [float("nan")]}, {b"x": 1}],
@@ -89,5 +116,6 @@ def test_without_orjson_the_standard_library_writes_everything(monkeypatch: pyte
     try:
         assert _orjson_dumps(False) is None
         assert json_encoder()({"a": [1, 0.5, "é"]}) == '{"a":[1,0.5,"é"]}'
+        assert encode_ascii_texts({"a": "b"}) is None
     finally:
         _orjson_dumps.cache_clear()

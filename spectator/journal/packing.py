@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spectator.events import encode_json
+from spectator.json_encoders import encode_ascii_texts
 
 LEAST_COMPRESSED: Final = 512
 """Bytes below which text is not worth compressing: some 5 us of processor for about 100 bytes."""
@@ -37,6 +38,9 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
         TypeError: Something in it is not JSON.
         ValueError: A number in it is not finite.
     """
+    usual = encode_ascii_texts(value)
+    if usual is not None:
+        return usual
     try:
         return encode_json(value).encode()
     except UnicodeEncodeError:
@@ -82,6 +86,11 @@ def expanded(body: bytes) -> bytes:
 
 def pack_integers(values: array[int]) -> bytes:
     """``values`` packed into 4 or 8 bytes each."""
+    if sys.byteorder == "little":
+        halves = memoryview(values).cast("B").cast("i")
+        upper, lower = halves[1::2].tobytes(), halves[::2].tobytes()
+        if not upper.strip(b"\0") and lower[3::4].isascii():  # 0 .. 2**31 - 1, as all usual ids are
+            return b"i" + lower
     try:
         return _packed(array("i", values))
     except OverflowError:

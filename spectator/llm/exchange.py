@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from spectator.errors import EndpointError
 from spectator.events import StatedExchange
+from spectator.json_encoders import PlainObject
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
 from spectator.llm.secret import encodable
 from spectator.model_calls import ModelCall
@@ -65,7 +66,7 @@ def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
     for made in reply["tool_calls"]:
         size += len(made["id"]) + len(made["name"]) + len(made["arguments"])
     plain = True  # but for what nobody here knows
-    for held in (reply, *reply["tool_calls"]):
+    for held in () if isinstance(reply, PlainObject) else (reply, *reply["tool_calls"]):
         if "verbatim" in held:
             plain, size = False, size + _size(held["verbatim"])
     stated, digest = call.reply if size <= MAX_REPLY else None, call.digest(asked)
@@ -76,25 +77,32 @@ def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
 
 def _sampling(request: ChatRequest) -> dict[str, Any]:
     """How the answer was asked for; not ``extra``, which is the operator's own."""
-    asked = {
-        "model": request.model,
-        "tool_choice": request.tool_choice,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "max_tokens": request.max_tokens,
-        "stop": list(request.stop) or None,
-        "seed": request.seed,
-    }
-    return {name: value for name, value in asked.items() if value is not None}
+    asked: dict[str, Any] = {"model": request.model}
+    if request.tool_choice is not None:
+        asked["tool_choice"] = request.tool_choice
+    if request.temperature is not None:
+        asked["temperature"] = request.temperature
+    if request.top_p is not None:
+        asked["top_p"] = request.top_p
+    if request.max_tokens is not None:
+        asked["max_tokens"] = request.max_tokens
+    if request.stop:
+        asked["stop"] = list(request.stop)
+    if request.seed is not None:
+        asked["seed"] = request.seed
+    return asked
 
 
 def _reply(answer: ChatAnswer) -> dict[str, Any]:
     calls: list[dict[str, Any]] = []
+    plain = not answer.verbatim
     for call in answer.tool_calls:
         made: dict[str, Any] = {"id": call.id, "name": call.name, "arguments": call.arguments}
         if not (call.id.isascii() and call.name.isascii() and call.arguments.isascii()):
             made = {name: encodable(text) for name, text in made.items()}
-        calls.append({**made, "verbatim": call.verbatim} if call.verbatim else made)
+        if call.verbatim:
+            made["verbatim"], plain = call.verbatim, False
+        calls.append(made)
     reply: dict[str, Any] = {
         "content": answer.text if answer.text.isascii() else encodable(answer.text),
         "thought": answer.thought and encodable(answer.thought),
@@ -106,7 +114,7 @@ def _reply(answer: ChatAnswer) -> dict[str, Any]:
     }
     if answer.verbatim:
         reply["verbatim"] = answer.verbatim
-    return reply
+    return PlainObject(reply) if plain else reply
 
 
 def _size(value: Any) -> int:

@@ -6,8 +6,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spectator.events import Event, encode_json
 from spectator.journal.packing import compressed, json_bytes, pack_integers, pack_reals
@@ -16,10 +15,10 @@ from spectator.model_calls import ModelCall
 from spectator.prefix import common_length
 
 DIGEST_BYTES: Final = 32
+NO_TOKENS: Final = array("q")
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """An actor's last prompt: what the next one begins with is not stored again.
 
     Args:
@@ -34,7 +33,7 @@ class Prompt:
     refs: bytes = b""
     tools: Sequence[Mapping[str, Any]] = ()
     tool_refs: bytes | None = None
-    tokens: array[int] = field(default_factory=lambda: array("q"))
+    tokens: array[int] = NO_TOKENS
 
 
 @dataclass(slots=True)
@@ -80,7 +79,7 @@ class CallRows:
             return prompts
         episode_id, seq, actor = decided.episode_id, decided.seq, stated["actor"]
         prompt = prompts.get(actor) or Prompt()
-        for place, exchange, call in zip(count(), exchanges, calls, strict=False):
+        for place, (exchange, call) in enumerate(zip(exchanges, calls, strict=True)):
             row, prompt = self._row(episode_id, prompt, call, whole=exchange["reply"] is None)
             self.calls.append((episode_id, seq, place, *row))
         return {**prompts, actor: prompt}
@@ -99,7 +98,7 @@ class CallRows:
             "about": call.about,
             "measured": call.measured,
         }
-        tokens = before.tokens if prompt is None else prompt + (call.token_ids or array("q"))
+        tokens = before.tokens if prompt is None else prompt + (call.token_ids or NO_TOKENS)
         row = (
             kept,
             refs[kept * DIGEST_BYTES :],

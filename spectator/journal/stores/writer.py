@@ -7,10 +7,11 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
@@ -48,8 +49,7 @@ KEPT_HEADS: Final = 4096
 """Episodes whose last number and digest are known without asking the database."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Append:
+class _Append(NamedTuple):
     events: Sequence[RecordedEvent]
     attachments: Attachments | None
     fence: int | None
@@ -65,13 +65,12 @@ class _Job:
     done: asyncio.Future[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
+class _Head(NamedTuple):
     """Where an episode stands: its last number, the digest up to there, and by actor the last prompt."""
 
     seq: int = 0
     digest: bytes = GENESIS
-    prompts: Mapping[str, Prompt] = field(default_factory=dict)
+    prompts: Mapping[str, Prompt] = MappingProxyType({})
 
 
 class Writer:

@@ -120,7 +120,8 @@ def disturb(url: str, fake: FakeModelServer, rng: random.Random, times: int, fol
             chosen = rng.randrange(2)
             until("a victim that plays", begun[workers[chosen].pid].exists)
             wanted = len(fake.received) + rng.randint(1, 14)
-            until("a question more", lambda wanted=wanted: len(fake.received) >= wanted)  # type: ignore[misc]
+            # On a starved machine workers take each other for dead, and play on what others held: slowly.
+            until("a question more", lambda wanted=wanted: len(fake.received) >= wanted, 150.0)  # type: ignore[misc]
             victim = workers.pop(chosen)
             assert victim.poll() is None, victim.communicate()[0]
             if number % 2:
@@ -146,7 +147,7 @@ def disturb(url: str, fake: FakeModelServer, rng: random.Random, times: int, fol
                 one.communicate()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_kills_and_stops_at_random_moments_change_nothing(
     url: str, whole: str, postgres: Cluster, tmp_path: Path
 ) -> None:

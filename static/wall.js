@@ -30,7 +30,7 @@ const large = h("select", { class: "input", "aria-label": "What is shown large" 
 replace(byId("tools"), text, environment, order, large);
 const why = h("span", { role: "status" });
 const stay = h("button", { class: "button", type: "button", "aria-pressed": "false", on: { click: () => showLarge(wanted.large ? "" : looked?.id ?? "") } }, "Stay with this one");
-const place = h("div");
+const place = h("div", { class: "tile-room" });
 replace(tv, h("div", { class: "wall__large" }, why, stay), place);
 
 /** @type {Map<string, ReturnType<typeof makeTile>>} */

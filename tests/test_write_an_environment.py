@@ -88,4 +88,10 @@ def test_it_is_in_the_catalogue_and_its_panel_in_the_cockpit(
         expect(page.locator(".noughts__cell")).to_have_count(9, timeout=20_000)
         expect(page.locator(".noughts__verdict")).to_have_text(re.compile("won|drawn"), timeout=20_000)
         expect(page.locator("#mind")).to_contain_text("Crosses")
+        page.goto(f"{server.base_url}/wall")
+        client.post(
+            "/custom/start_episode", json={"environment": "noughts", "seed": 3, "pace": "broadcast"}
+        ).raise_for_status()
+        marks = page.locator(".tile__picture g path:not([d=''])")
+        expect(marks.nth(4)).to_be_visible(timeout=20_000)
         browser.close()

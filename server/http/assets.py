@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -43,6 +43,9 @@ IMPORT: Final = re.compile(r"""^(?:import|export) .*?from "(\.{1,2}/[^"]+)";$"""
 
 PANEL_FILE: Final = re.compile(r"[A-Za-z0-9_-]+\.(?:js|css|svg)")
 """Name of a panel's file; a panel is one flat folder."""
+
+PANEL_SCRIPTS: Final = ("panel.js", "tile.js")
+"""What pages import of a panel: the panel itself, and the picture of a tile where there is one."""
 
 SHEETS: Final = {"sheets": "styles", "parts": "styles/components"}
 """Macros of templates that name style sheets, and the folders of those."""
@@ -104,6 +107,17 @@ class Panels:
         known = self._of(world)
         return None if known is None else f"panels/{world}/{known.digest}"
 
+    def picture(self, world: str) -> str:
+        """Where the module is that draws a tile's picture, relative to the folder of the world's panels.
+
+        Raises:
+            HTTPException: The world draws none.
+        """
+        known = self._of(world) if world in world_names() else None
+        if known is None or not (known.root / "tile.js").is_file():
+            raise HTTPException(404)
+        return f"./{known.digest}/tile.js"
+
     def modules(self, world: str) -> list[str]:
         """Names of the modules that a page asks for, the panel's entry first; empty without a panel."""
         known = self._of(world)
@@ -135,7 +149,8 @@ class Panels:
         return self._known[world]
 
     def _read(self, root: Path) -> Panel:
-        joined = joined_scripts(root, ("panel.js",)) if self._join else {}
+        entries = tuple(name for name in PANEL_SCRIPTS if (root / name).is_file())
+        joined = joined_scripts(root, entries) if self._join else {}
         if self._join and (sheet := root / "panel.css").is_file():
             joined["panel.css"] = Packed(join_sheets([sheet]).encode(), MEDIA_TYPES[".css"])
         return Panel(digest(root, joined=bool(joined)), root, joined)
@@ -253,3 +268,9 @@ def mount_assets(app: FastAPI, *, join: bool) -> None:
     def panel_file(request: Request, world: str, version: str, name: str) -> Response:
         panels: Panels = app.state.panels
         return panels.file(world, version, name, request.headers)
+
+    @app.get("/panels/{world}/tile.js", include_in_schema=False)
+    def picture(world: str) -> Response:
+        """A page of many worlds knows no digests: it is sent on, and keeps what it finds there."""
+        panels: Panels = app.state.panels
+        return RedirectResponse(panels.picture(world), headers={"Cache-Control": "no-cache"})

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from spectator.catalog import load_world, world_names
 from spectator.clock import Clock
 from spectator.episodes.host.episode_view import EpisodeView
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.errors import EpisodeError
 from spectator.merge_patch import make_patch
 
-from ..security.masking import NameMask, ShowsNames
+from ..security.masking import ShowsNames
 from . import wire
 from .episodes_elsewhere import EpisodesElsewhere
 from .patched_frames import PatchedFrames
 from .relay import in_turns
+from .tile import Tile, TileOf
 from .viewer import Viewer
 from .wire import Frame
 
@@ -32,19 +32,12 @@ INTERVAL_S: Final = 0.25
 RESULT_S: Final = 20.0
 """How long an episode stays on the wall after its end, so that its result is seen."""
 
-LINE_LENGTH: Final = 160
-"""Characters of the newest line of commentary, and of the headline, that a tile shows."""
-
-Tile = dict[str, Any]
-
 
 @dataclass(slots=True)
 class _Shown:
-    live: EpisodeView
+    of: TileOf
     tile: Tile
     until: float | None = None
-    chance: float | None = None
-    chance_at: int = -1
 
 
 class Wall:
@@ -128,13 +121,11 @@ class Wall:
         for live in self._on_now():
             shown = self._shown.get(live.episode_id)
             if shown is None:
-                self._shown[live.episode_id] = _Shown(live, {})
-            elif shown.live is not live:  # another server plays it now, or this one
-                shown.live, shown.until, shown.chance_at = live, None, -1
+                self._shown[live.episode_id] = _Shown(TileOf(live), {})
+            elif shown.of.live is not live:  # another server plays it now, or this one
+                shown.of, shown.until = TileOf(live), None
         for name, shown in tuple(self._shown.items()):
-            tile = _tile(shown.live, self._names.mask)
-            if (chance := _chance(shown)) is not None:
-                tile["chance"] = chance
+            tile = shown.of.now(self._names.mask)
             if tile != shown.tile:
                 changes[name] = make_patch(shown.tile, tile)
                 shown.tile = tile
@@ -150,13 +141,13 @@ class Wall:
             yield from self._others.views()
 
     def _is_gone(self, shown: _Shown) -> bool:
-        name = shown.live.episode_id
+        name = shown.of.live.episode_id
         followed = self._others is not None and self._others.view(name) is not None
         if followed or self._supervisor.live(name) is not None:
             return False
         now = self._clock.monotonic()
         if shown.until is None:
-            shown.until = now + (RESULT_S if shown.live.ended else 0.0)
+            shown.until = now + (RESULT_S if shown.of.live.ended else 0.0)
         return now >= shown.until
 
     async def _keep_refreshing(self) -> None:
@@ -172,54 +163,9 @@ class Wall:
     async def _bring_up_to_date(self) -> None:
         """Derive the views that nobody else watches, so that their tiles show them too."""
         await self.look_elsewhere()
-        shown = [tile.live for tile in self._shown.values()]
+        shown = [tile.of.live for tile in self._shown.values()]
         for live in {one.episode_id: one for one in (*self._supervisor.showing(), *shown)}.values():
             try:
                 await live.open()
             except EpisodeError:
                 logger.exception("episode %s keeps its tile as it was", live.episode_id)
-
-
-def _tile(live: EpisodeView, mask: NameMask) -> Tile:
-    """An episode as a tile shows it; without ``None``, so that changes travel as merge patches."""
-    episode = mask.value(live.state["episode"])
-    world, feed = live.state.get("world", {}), live.state.get("feed", {})
-    glance = world.get("glance")
-    tile: Tile = {
-        "environment": episode["environment"],
-        "title": episode["title"],
-        "seats": [seat["label"] for seat in episode["seats"].values()],
-        "seed": episode["seed"],
-        "started_at": episode["started_at"],
-        "status": episode["status"],
-        "pace": episode["pace"],
-        "turn": live.turn,
-        "headline": mask.text(str(world.get("headline", "")))[:LINE_LENGTH],
-    }
-    if isinstance(glance, Mapping):
-        tile["glance"] = mask.value(dict(glance), free=True)
-    if "parent" in episode:
-        tile["parent"] = episode["parent"]["episode_id"]
-    if "reason" in episode:
-        tile["reason"] = episode["reason"]
-    return tile | _newest_line(feed, mask)
-
-
-def _chance(shown: _Shown) -> float | None:
-    """The agent's chance to win after the last event, read once for it; ``None`` where that is not known."""
-    if shown.chance_at != shown.live.head_seq:
-        shown.chance_at = shown.live.head_seq
-        name = str(shown.live.state["episode"]["environment"])
-        world = load_world(name) if name in world_names() else None
-        if world is not None and world.chances is not None:
-            line = world.chances(shown.live.state.get("world", {}))
-            shown.chance = round(line[-1], 3) if line else None
-    return shown.chance
-
-
-def _newest_line(feed: Mapping[str, Mapping[str, Any]], mask: NameMask) -> Tile:
-    if not feed:
-        return {}
-    line = feed[next(reversed(feed))] if isinstance(feed, dict) else feed[max(feed)]
-    shown = {"text": mask.text(str(line["text"]))[:LINE_LENGTH], "priority": line["priority"]}
-    return {"line": mask.value(shown | {name: line[name] for name in ("at", "label") if name in line})}

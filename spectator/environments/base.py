@@ -37,6 +37,10 @@ MAX_OBSERVATION_BYTES: Final = 1024 * 1024
 """Upper bound of an encoded observation, that of the OpenEnv validator."""
 
 
+MAX_PICTURE_BYTES: Final = 1024
+"""Upper bound of what a tile's picture is drawn from, encoded: a wall sends every tile's to every viewer."""
+
+
 class Environment(Protocol):
     """One episode at a time of one world; synchronous.
 
@@ -289,6 +293,11 @@ class World:
             this version told it, so that its record verifies; ``None`` where all releases told alike.
         board_lines: Its part of the viewers' state in a few lines of plain text, for terminals; ``None``
             where its headline says all.
+        picture: What ``tile.js`` of its panel draws as a small picture of how the episode stands, on the wall
+            and in the lobby, read from the world's part of the viewers' state: JSON without nulls, at most
+            :data:`MAX_PICTURE_BYTES`, with what changes seldom in members of its own. Its ``marks``, if any,
+            number points of :attr:`chances`, from 0, that are marked on their line. Empty while there is
+            nothing to draw; ``None`` in worlds that draw nothing.
         scenes: Draws what happened, for clips of moments; ``None`` in worlds that draw nothing.
         snapshot_for: A snapshot of its environment as one of another episode, by its id, would be, all else
             alike, so that a fork begins where its parent's snapshot stands; ``None`` where forks play all
@@ -346,6 +355,7 @@ class World:
     steps_at_once: Callable[[Mapping[str, Any]], bool] = _never
     promise: Callable[[Event], float | None] | None = None
     board_lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
+    picture: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     scenes: SceneArtist | None = None
     snapshot_for: Callable[[bytes, str], bytes] | None = None
     title_of_one: str = ""

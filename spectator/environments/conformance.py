@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spectator.environments.base import MAX_OBSERVATION_BYTES, Environment, World
+from spectator.environments.base import MAX_OBSERVATION_BYTES, MAX_PICTURE_BYTES, Environment, World
 from spectator.environments.seeds import derive_seed
 from spectator.events import CORE_EVENTS, Event, Fact, encode_json
 from spectator.merge_patch import apply_patch
@@ -321,6 +321,7 @@ def _check_projection(world: World, options: Mapping[str, Any], played: Playthro
         if _holds_null(state.get("world")):
             yield f"the state holds null after {fact.type}"
         yield from _check_afar(state.get("world", {}))
+        yield from _check_picture(world, state.get("world", {}))
         for line in world.commentator(event, state):
             if not line.text or len(line.text) > 300 or not 0 <= line.priority <= 3:
                 yield f"the line {line.text[:40]!r} on {fact.type} is empty, too long or has no priority"
@@ -340,6 +341,18 @@ def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:
             yield f"the glance's {name} is not in [0, 1]"
     if type(glance.get("step", 0)) is not int:
         yield "the glance's step is not an integer"
+
+
+def _check_picture(world: World, own: Mapping[str, Any]) -> Iterator[str]:
+    """What ``tile.js`` draws, see :attr:`spectator.environments.base.World.picture`."""
+    picture = {} if world.picture is None else world.picture(own)
+    if _holds_null(picture):
+        yield "the picture holds null"
+    elif (size := len(encode_json(picture).encode())) > MAX_PICTURE_BYTES:
+        yield f"the picture takes {size} bytes, more than {MAX_PICTURE_BYTES}"
+    told = len(world.chances(own)) if world.chances is not None else 0
+    if any(type(mark) is not int or not 0 <= mark < told for mark in picture.get("marks", ())):
+        yield f"the picture's marks are not among its {told} chances"
 
 
 def _holds_null(value: Any) -> bool:

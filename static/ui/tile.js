@@ -1,9 +1,11 @@
 // @ts-check
 // How an episode looks from afar: its headline, how far it has come, its newest line.
 
+import { makeChanceLine } from "./chance_line.js";
 import { h, setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";
 import { clip, plain, words } from "./text.js";
+import { drawPicture } from "./tile_picture.js";
 
 /**
  * A tile that is a link to the episode.
@@ -16,15 +18,19 @@ export function makeTile(id, root, look = "") {
   const note = h("span", { class: "tile__note" });
   const headline = h("bdi");
   const seats = h("p", { class: "tile__seats" });
-  /** Two seats with their chances, as the ends of the bar above. */
+  /** Two seats with their chances, in the colours of the line above. */
   const ends = [0, 1].map(() => ({ name: h("bdi"), share: h("b") }));
   const mark = h("b", { class: "tile__mark" });
   const line = h("bdi");
   const bar = h("progress", { class: "tile__bar", max: "1", value: "0", "aria-hidden": "true" });
-  const chance = h("progress", { class: "tile__chance", max: "1", value: "0.5", hidden: true, "aria-hidden": "true" });
+  const chances = makeChanceLine();
+  const course = h("div", { class: "tile__course" }, bar, chances.element);
+  const picture = h("div", { class: "tile__picture", hidden: true, "aria-hidden": "true" });
+  /** @type {((picture: any) => void) | null} */ let draw = null;
+  /** What the line shows. @type {unknown[]} */ let drawn = [];
   /** The newest line that was shown; null before the first. @type {string | null} */ let shown = null;
   const element = h("a", { class: `card tile ${look}`.trim(), href: new URL(`watch/${encodeURIComponent(id)}`, root).href },
-    h("p", { class: "tile__meta" }, status, world, at, note), h("p", { class: "tile__headline" }, headline), bar, chance, seats,
+    h("p", { class: "tile__meta" }, status, world, at, note), picture, h("p", { class: "tile__headline" }, headline), course, seats,
     h("p", { class: "tile__line" }, mark, line));
   /** @param {string[]} names @param {unknown} chance of the first of two */
   function drawSeats(names, chance) {
@@ -39,10 +45,27 @@ export function makeTile(id, root, look = "") {
     ends.forEach((end, place) => { setText(end.name, clip(names[place], 40)); setText(end.share, `${place ? 100 - share : share} %`); });
   }
 
+  /** How far it has come: with the chances on the way there, where they are told. @param {import("../live/wall.js").Tile} tile */
+  function drawCourse({ chance, chances: told, glance = {}, picture: { marks = [] } = {} }) {
+    const shown = [told, chance, glance.progress, marks];
+    if (shown.every((one, place) => one === drawn[place])) return;
+    drawn = shown;
+    const { progress } = glance;
+    setAttribute(course, "data-told", told ? "yes" : null);
+    bar.hidden = progress === undefined || Boolean(told);
+    if (!bar.hidden) bar.value = Number(progress);
+    if (told) chances.update(told, Number(chance), Number(progress ?? 1), marks);
+  }
+
   return {
     element,
     /** @param {import("../live/wall.js").Tile} tile */
     update(tile) {
+      if (tile.picture && !draw) {
+        picture.hidden = false;
+        draw = drawPicture(picture, root, tile.environment);
+      }
+      draw?.(tile.picture);
       const [said, tone] = statusOf(tile);
       setText(status, said);
       setAttribute(status, "data-tone", tone);
@@ -54,11 +77,7 @@ export function makeTile(id, root, look = "") {
       setText(mark, tile.line?.label ? clip(plain(tile.line.label), 8) : "");
       setAttribute(mark, "data-loud", tile.line?.priority === 0 ? "yes" : null);
       setText(line, clip(plain(tile.line?.text ?? ""), 150));
-      const progress = Number(tile.glance?.progress ?? 0);
-      bar.hidden = tile.glance?.progress === undefined;
-      if (bar.value !== progress) bar.value = progress;
-      chance.hidden = typeof tile.chance !== "number";
-      if (!chance.hidden) chance.value = Number(tile.chance);
+      drawCourse(tile);
       const newest = `${tile.line?.at ?? ""} ${tile.line?.text ?? ""}`;
       if (shown !== null && newest !== shown && tile.line?.priority === 0) flash(element);
       shown = newest;

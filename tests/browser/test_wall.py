@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -114,4 +116,77 @@ def test_a_tile_tells_whose_chance_is_what(quiet_app: Serving, open_page: Opener
     expect(seats.locator("b")).to_have_count(2, timeout=60_000)
     shares = seats.evaluate("(it) => [...it.querySelectorAll('b')].map((one) => parseInt(one.textContent))")
     assert sum(shares) == 100
-    expect(tile.locator(".tile__chance")).to_be_visible()
+    line = tile.locator(".chance-line")
+    expect(line).to_be_visible()
+    expect(line).to_have_attribute("aria-hidden", "true")
+    expect(line.locator(".chance-line__line")).to_have_attribute("d", re.compile("L"))
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_a_match_is_drawn_as_it_stands_and_the_ball_as_it_went(
+    quiet_app: Serving, open_page: Opener, theme: str
+) -> None:
+    """Field, newest ball and course of the chances; hidden from readers, without a hole or a move."""
+    episode_id = quiet_app.start(pace="fast", seed=8, options={"max_overs": 20, "forecast_futures": 20})
+    page = open_page(f"{quiet_app.base_url}/wall", color_scheme=theme)
+    tile = page.locator(f"#tiles .tile[href$={episode_id}]")
+    picture = tile.locator(".tile__picture")
+    expect(picture.locator("circle[r='2.8']")).to_have_count(9)
+    expect(picture).to_have_attribute("aria-hidden", "true")
+    box = tile.bounding_box()
+    expect(picture.locator("text")).to_have_text(re.compile("^[46W]$"), timeout=60_000)
+    assert box and tile.bounding_box() == box, "steady whatever happens"
+    assert page.evaluate("window.shiftAtOnce") < 0.02
+    results = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag22aa", "best-practice"]})
+    assert results.violations_count == 0, results.generate_report()
+
+
+DRAWN = """(tile) => {
+  window.drawn = [];
+  new MutationObserver(() => {
+    const sign = tile.querySelector(".tile__picture text")?.textContent ?? "";
+    window.drawn.push([sign, tile.querySelector(".tile__headline").textContent]);
+  }).observe(tile.querySelector(".tile__picture"), { childList: true, subtree: true });
+}"""
+"""Keeps what each ball was drawn as, and the score that stood beside it in the same moment."""
+
+
+def test_a_ball_is_not_drawn_before_the_score_tells_of_it(quiet_app: Serving, open_page: Opener) -> None:
+    """With a four or a six the runs have gone up by as many, with a wicket the wickets."""
+    episode_id = quiet_app.start(pace="fast", seed=8, options={"max_overs": 20, "forecast_futures": 0})
+    page = open_page(f"{quiet_app.base_url}/wall")
+    tile = page.locator(f"#tiles .tile[href$={episode_id}]")
+    expect(tile.locator(".tile__picture svg")).to_be_visible()
+    tile.evaluate(DRAWN)
+    page.wait_for_function("() => new Set(drawn.slice(1).map(([sign]) => sign)).size > 2", timeout=60_000)
+    scores = [(sign, re.search(r"(\d+)/(\d+)", told)) for sign, told in page.evaluate("window.drawn")]
+    for (_, before), (sign, after) in pairwise(scores):
+        assert before and after
+        runs, wickets = (int(after[place]) - int(before[place]) for place in (1, 2))
+        assert wickets > 0 if sign == "W" else runs >= int(sign or 0), (sign, before[0], after[0])
+
+
+def test_only_pictures_in_view_are_drawn(tmp_path: Path, open_page: Opener) -> None:
+    """Thirty matches on a phone: those below are drawn when they are scrolled to, as they stand then."""
+    with serve(test_settings(tmp_path, environment="cricket", max_episodes=30)) as app:
+        for seed in range(30):
+            app.start(pace="broadcast", seed=seed, options={"max_overs": 20, "forecast_futures": 0})
+        page = open_page(f"{app.base_url}/wall?large=none", viewport=PHONE)
+        pictures = page.locator("#tiles .tile__picture")
+        expect(pictures).to_have_count(30)
+        expect(pictures.first.locator("circle[r='2.8']")).to_have_count(9, timeout=60_000)
+        expect(pictures.last.locator("svg")).to_have_count(1)
+        expect(pictures.last.locator("circle[r='2.8']")).to_have_count(0)
+        pictures.last.scroll_into_view_if_needed()
+        expect(pictures.last.locator("circle[r='2.8']")).to_have_count(9)
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_a_picture_that_fails_leaves_the_tile_as_it_was(quiet_app: Serving, open_page: Opener) -> None:
+    episode_id = quiet_app.start(pace="broadcast", seed=8, options={"max_overs": 5})
+    page = open_page("", forgive=("picture of cricket failed", "Failed to load resource"))
+    page.route("**/panels/cricket/tile.js", lambda route: route.abort())
+    page.goto(f"{quiet_app.base_url}/wall")
+    tile = page.locator(f"#tiles .tile[href$={episode_id}]")
+    expect(tile.locator(".tile__picture")).to_be_hidden()
+    expect(tile.locator(".tile__headline")).to_contain_text("/")

@@ -107,6 +107,9 @@ class NoDefaults(OptionsModel):
         ({"events": {}}, "of no declared type"),
         ({"default_captain": "nobody"}, "not among the captains"),
         ({"snapshot_for": lambda snapshot, episode_id: snapshot}, "does not stand where its original does"),
+        ({"picture": lambda world: {"ball": None}}, "picture holds null"),
+        ({"picture": lambda world: {"row": ["x"] * 300}}, "picture takes 1209 bytes, more than 1024"),
+        ({"picture": lambda world: {"marks": [0]}}, "marks are not among its 0 chances"),
         ({"snapshot_for": forgetful}, "changes more of a snapshot than the episode's id"),
     ],
 )

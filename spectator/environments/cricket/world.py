@@ -27,6 +27,7 @@ from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
 from spectator.environments.cricket.show.board_lines import board_lines
 from spectator.environments.cricket.show.commentary import comment
 from spectator.environments.cricket.show.glance import chances
+from spectator.environments.cricket.show.picture import picture
 from spectator.environments.cricket.show.projection import project
 from spectator.environments.cricket.show.scenes import scenes
 from spectator.environments.cricket.show.spoken import spoken
@@ -94,6 +95,7 @@ WORLD = World(
     promise=told_chance,
     steps_at_once=lambda options: options["forecast_futures"] == 0,
     board_lines=board_lines,
+    picture=picture,
     scenes=scenes,
     meter=CricketMeter,
     told_before=told_before,

@@ -203,6 +203,18 @@ def test_panels_are_served_by_world_and_digest_alone(serving: Serving) -> None:
         assert serving.client.get(wrong).status_code == 404, wrong
 
 
+def test_the_picture_of_a_world_s_tiles_is_found_without_its_digest(serving: Serving) -> None:
+    """By way of a redirection that is asked for again, to a file that is kept; 404 where nothing is drawn."""
+    found = serving.client.get("/panels/cricket/tile.js")
+    assert found.status_code == 307 and found.headers["cache-control"] == "no-cache"
+    module = serving.client.get("/panels/cricket/tile.js", follow_redirects=True)
+    assert re.fullmatch(r"/panels/cricket/[0-9a-f]{12}/tile.js", module.url.path)
+    assert module.status_code == 200 and "immutable" in module.headers["cache-control"]
+    assert "import" not in module.text
+    for nothing in ("counting", "nowhere", "..%2fcricket"):
+        assert serving.client.get(f"/panels/{nothing}/tile.js").status_code == 404
+
+
 def test_a_link_shows_what_it_leads_to(serving: Serving) -> None:
     """Title and description for where it is shared: the result and who played; escaped, like all text."""
     episode_id = serving.start(captain_preset="heuristic")

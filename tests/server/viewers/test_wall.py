@@ -90,14 +90,17 @@ def test_the_tile_of_an_episode_that_records_no_view_follows_it_too(tmp_path: Pa
     asyncio.run(scenario())
 
 
-def test_a_tile_tells_the_chance_to_win_where_the_world_does(tmp_path: Path) -> None:
+def test_a_tile_tells_chances_and_what_is_drawn_where_the_world_does(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path, max_episodes=2)) as serving:
         other = serving.start(**LONG)
         match = serving.start(environment="cricket", pace="fast", options={"forecast_futures": 100})
         while "chance" not in (tiles := serving.client.get("/live/wall").json()["tiles"]).get(match, {}):
             assert tiles.get(match, {}).get("status") != "ended"
-        assert 0 <= tiles[match]["chance"] <= 1
-        assert "chance" not in tiles[other]
+        tile = tiles[match]
+        assert 0 <= tile["chance"] <= 1
+        assert tile["chances"]["count"] == sum(len(part) for part in tile["chances"]["percent"].values())
+        assert len(tile["picture"]["rope"]) == 8
+        assert not {"chance", "chances", "picture"} & tiles[other].keys()
 
 
 def test_the_same_can_be_polled(serving: Serving) -> None:

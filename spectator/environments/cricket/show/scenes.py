@@ -7,19 +7,15 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.grounds import USUAL_M, as_faced
+from spectator.environments.cricket.ball.grounds import Boundaries, rope_at
 from spectator.environments.cricket.match.descriptions import surname
+from spectator.environments.cricket.match.field import PITCH_M, RING_M, inside_the_rope
+from spectator.environments.cricket.show.ground_plan import MIDDLE_M, ball_end, faced_rope
 from spectator.events import Event
 from spectator.scenes import CHERRY, FAINT, GRASS, GROUND, INK, LINE, SKY, WILLOW, Mover, Scene, text_svg
 
 Data = Mapping[str, Any]
 Spot = tuple[float, float]
-
-PITCH_M: Final = 20.12
-RING_M: Final = 27.43
-MIDDLE_M: Final = PITCH_M / 2
-REACH_M: Final = {"six": 84.0, "four": 70.0, "dot": 14.0, "extra": 20.0}
-"""Metres from the striker at which a ball is drawn to end; only its direction is the model's."""
 
 BEFORE_S, FLIGHT_S, AFTER_S = 0.8, 1.0, 1.6
 """How long each of the three scenes of a ball stands, seconds."""
@@ -38,9 +34,9 @@ def scenes(event: Event, before: Data, after: Data) -> Sequence[Scene]:
     if event.type != "cricket.ball_bowled" or "teams" not in after:
         return ()
     ball = event.data
-    rope = _rope(ball, after)
+    rope = faced_rope(after, ball["over"], ball["striker"])
     ground = _ground(rope, before.get("field") or after.get("field"), bool(ball["powerplay"]), _scale(rope))
-    hit = _hit(ball, rope)
+    hit = ball_end(ball, rope)
     flight = _flight(hit, rope, bool(ball["aerial"]))
     way = _path(flight[STEPS // 3 :]) if hit is not None else ""
     dot = f'<circle cx="{flight[-1][0]:.1f}" cy="{flight[-1][1]:.1f}" r="5" fill="{INK}"/>' if way else ""
@@ -51,24 +47,7 @@ def scenes(event: Event, before: Data, after: Data) -> Sequence[Scene]:
     )
 
 
-def _rope(ball: Data, world: Data) -> list[float]:
-    """Metres to the rope by sector, as a right-hander's drawing sees it."""
-    ground = world.get("ground")
-    if not ground:
-        return [USUAL_M] * 8
-    left = ball["striker"] in ground["left_handers"]
-    return list(as_faced(tuple(ground["boundaries"]), ball["over"], left))
-
-
-def _rope_at(rope: Sequence[float], x: float, y: float) -> float:
-    """Metres to the rope in a direction from the middle of the pitch; even between the middles of sectors."""
-    place = math.degrees(math.atan2(-x, -y)) % 360 / 45 - 0.5
-    low = math.floor(place)
-    part = place - low
-    return (1 - part) * rope[low % 8] + part * rope[(low + 1) % 8]
-
-
-def _scale(rope: Sequence[float]) -> float:
+def _scale(rope: Boundaries) -> float:
     return RADIUS / max(rope)
 
 
@@ -77,24 +56,7 @@ def _place(x: float, y: float, scale: float) -> Spot:
     return CENTRE[0] + scale * x, CENTRE[1] + scale * (MIDDLE_M - y)
 
 
-def _hit(ball: Data, rope: Sequence[float]) -> Spot | None:
-    """Where the drawing lets a ball end, metres from the striker; ``None`` where it was not hit."""
-    zone = ball["zone"]
-    if not zone:
-        return None
-    angle = (zone - 0.5) * math.pi / 4
-    kind = ball["kind"]
-    reach = REACH_M.get(kind, min(62.0, 22.0 + 14.0 * ball["runs"] + (12.0 if ball["aerial"] else 0.0)))
-    x, y = -math.sin(angle) * reach, -math.cos(angle) * reach
-    far = math.hypot(x, y - MIDDLE_M)
-    boundary = _rope_at(rope, x, y - MIDDLE_M)
-    limit = boundary + 6 if kind == "six" else boundary
-    if kind not in ("six", "four") and far <= limit:
-        return x, y
-    return x * limit / far, MIDDLE_M + (y - MIDDLE_M) * limit / far
-
-
-def _flight(hit: Spot | None, rope: Sequence[float], aerial: bool) -> list[Spot]:
+def _flight(hit: Spot | None, rope: Boundaries, aerial: bool) -> list[Spot]:
     """Places of the ball: from the bowler to the bat in a third of the time, then where it was hit."""
     scale = _scale(rope)
     bowled = [_place(0, PITCH_M * (1 - step / (STEPS // 3)), scale) for step in range(STEPS // 3)]
@@ -115,12 +77,12 @@ def _path(places: Sequence[Spot]) -> str:
     return f'<polyline points="{points}" fill="none" stroke="{INK}" stroke-width="2.5" stroke-opacity=".8"/>'
 
 
-def _ground(rope: Sequence[float], field: Data | None, powerplay: bool, scale: float) -> str:
+def _ground(rope: Boundaries, field: Data | None, powerplay: bool, scale: float) -> str:
     """Rope, ring, pitch and fielders."""
     edge = []
     for step in range(72):
         x, y = -math.sin(step * math.pi / 36), -math.cos(step * math.pi / 36)
-        reach = _rope_at(rope, x, y) * scale
+        reach = rope_at(rope, x, y) * scale
         edge.append(f"{CENTRE[0] + x * reach:.1f},{CENTRE[1] - y * reach:.1f}")
     ring, half = RING_M * scale, MIDDLE_M * scale
     x, y = CENTRE
@@ -135,17 +97,9 @@ def _ground(rope: Sequence[float], field: Data | None, powerplay: bool, scale: f
         f'<rect x="{x - 4:.1f}" y="{y - half:.1f}" width="8" height="{2 * half:.1f}" fill="{PITCH}"/>',
     ]
     for man in (field or {}).get("fielders", {}).values():
-        px, py = _place(*_inside(man["x"], man["y"], rope), scale)
+        px, py = _place(*inside_the_rope(man["x"], man["y"], rope), scale)
         drawn.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4.5" fill="{SKY}"/>')
     return "".join(drawn)
-
-
-def _inside(x: float, y: float, rope: Sequence[float]) -> Spot:
-    """Who would stand beyond the rope stands inside it."""
-    far, limit = math.hypot(x, y - MIDDLE_M), _rope_at(rope, x, y - MIDDLE_M)
-    if far <= limit:
-        return x, y
-    return x * (limit - 2) / far, MIDDLE_M + (y - MIDDLE_M) * (limit - 2) / far
 
 
 def _facing(ball: Data, world: Data) -> str:

@@ -1,7 +1,7 @@
 // @ts-check
 // Fetches parts of the watch page when they are first used, and the seat when a person plays: few viewers need any.
 
-import { setText } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { plain } from "./text.js";
 
 /** Rest before what could not be fetched is fetched again, in milliseconds. */
@@ -32,6 +32,12 @@ function mountOnUse(button, mount, uses = ["click"]) {
   uses.forEach((type) => button.addEventListener(type, use));
   return () => part;
 }
+
+/** Fetch the styles of a part; without them it works all the same. @param {string} name @returns {Promise<unknown>} */
+const styles = (name) => new Promise((done) => {
+  const { src } = /** @type {HTMLScriptElement} */ (document.querySelector('script[src$="/watch.js"]'));
+  document.head.append(h("link", { rel: "stylesheet", href: new URL(`styles/components/${name}.css`, src).href, on: { load: done, error: done } }));
+});
 
 /**
  * @param {HTMLElement} button @param {HTMLElement} caption @param {Parameters<typeof import("./sound.js").mountSound>[2]} page
@@ -117,7 +123,7 @@ export function seatWhenPlayed(place, root, episodeId, changed) {
   async function fetchSeat() {
     fetching = true;
     try {
-      const { mountSeat } = await import("./seat.js");
+      const [{ mountSeat }] = await Promise.all([import("./seat.js"), styles("seat")]);
       seat = mountSeat(place, root, episodeId, changed);
       changed();
     } catch (error) {

@@ -234,17 +234,19 @@ def test_a_call_is_whole_however_long_its_reason(house: House, open_page: Opener
 
 
 def test_nothing_is_empty_where_chances_would_be(house: House, open_page: Opener) -> None:
-    """A match without forecasts has its batters under the ball."""
+    """A match without forecasts has its batters under the ball, on a phone under the field."""
     page = open_page(f"{house.serving.base_url}/watch/{house.cricket}")
     expect(page.locator(".crease tbody tr").first).to_be_visible()
     expect(page.locator(".chances")).to_be_hidden()
     for width in (390, *WIDTHS, 1280):
         page.set_viewport_size({"width": width, "height": 900})
+        above = ".ground" if width == 390 else ".ball-why"
         gap = page.evaluate(
-            """() => document.querySelector(".crease").getBoundingClientRect().top
-                - document.querySelector(".ball").getBoundingClientRect().bottom"""
+            """(above) => document.querySelector(".crease").getBoundingClientRect().top
+                - document.querySelector(above).getBoundingClientRect().bottom""",
+            above,
         )
-        assert 0 <= gap < 40, f"{gap} px under the ball at {width} px"
+        assert 0 <= gap < 40, f"{gap} px under {above} at {width} px"
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (1440, 900), (1920, 1080)])
@@ -257,6 +259,42 @@ def test_a_report_and_what_next_are_in_the_first_fold(
         expect(part).to_be_visible()
         box, bar = part.bounding_box(), page.locator("#player").bounding_box()
         assert box and bar and box["y"] + box["height"] < bar["y"]
+
+
+PHONES = ((360, 780), (390, 844), (412, 915))
+FIRST_FOLD = (".score__runs", ".score__equation", ".ball__line", ".over", ".chances__bar", ".ground svg")
+
+
+@pytest.mark.parametrize("part", ["first innings", "interval", "second innings", "end"])
+def test_field_score_and_win_line_are_in_the_first_fold_of_a_phone(
+    quiet_app: Serving, open_page: Opener, part: str
+) -> None:
+    """All of them, one below the other, between the header and the bar that plays."""
+    told = quiet_app.start(seed=7, options={"max_overs": 2, "forecast_futures": 20})
+    quiet_app.finish(told)
+    events = quiet_app.events(told)
+    over = [one["seq"] for one in events if one["type"] == "cricket.over_completed"]
+    ended = [one["seq"] for one in events if one["type"] == "cricket.innings_ended"]
+    places = {
+        "first innings": over[0],
+        "interval": ended[0] + 1,
+        "second innings": over[2],
+        "end": events[-1]["seq"],
+    }
+    page = open_page(f"{quiet_app.base_url}/watch/{told}?seq={places[part]}", viewport=PHONE, has_touch=True)
+    expect(page.locator(".chances__value").first).to_be_visible()
+    for width, height in PHONES:
+        page.set_viewport_size({"width": width, "height": height})
+        assert page.evaluate("scrollY") == 0
+        bar = page.locator("#player").bounding_box()
+        boxes = [page.locator(one).bounding_box() for one in FIRST_FOLD]
+        assert bar
+        ends = [box["y"] + box["height"] for box in boxes if box]
+        assert len(ends) == len(FIRST_FOLD)
+        assert ends == sorted(ends), f"{part} at {width} px"
+        assert ends[-1] < bar["y"], f"{part} at {width} px"
+        field = page.locator(".ground__rope").bounding_box()
+        assert field and field["height"] > 195, f"{part} at {width} px"
 
 
 def test_names_on_a_narrow_tile_are_whole(quiet_app: Serving, open_page: Opener) -> None:

@@ -144,9 +144,9 @@ def test_what_a_captain_said_on_a_ball_is_not_cut_off(match: Match, open_page: O
     for width in (390, 660, 820, 1000, 1101, 1280, 1399, 1400, 1440, 1599, 1600, 1920):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(CUT_OFF, [SHORT_REASON[:84], LONG_BADGE]) == [], f"at {width} px"
-    high = page.locator(".ball").evaluate("(it) => it.offsetHeight")
+    high = page.locator(".ball-why").evaluate("(it) => it.offsetHeight")
     page.locator(".ball__foreign").evaluate_all("(all) => all.forEach((it) => { it.hidden = true; })")
-    assert page.locator(".ball").evaluate("(it) => it.offsetHeight") == high
+    assert page.locator(".ball-why").evaluate("(it) => it.offsetHeight") == high
 
 
 def test_what_is_worth_next_to_nothing_has_no_sign(match: Match, open_page: Opener) -> None:
@@ -155,7 +155,7 @@ def test_what_is_worth_next_to_nothing_has_no_sign(match: Match, open_page: Open
     page.keyboard.press("Home")
     for _ in range(len(match.balls)):
         page.keyboard.press("ArrowRight")
-        assert not re.search(r"worth [+−]0\.0 ", page.locator(".ball__why").inner_text())
+        assert not re.search(r"worth [+−]0\.0 ", page.locator(".ball-why").inner_text())
 
 
 def test_a_long_reason_can_be_opened_and_read(match: Match, open_page: Opener) -> None:
@@ -300,13 +300,13 @@ def test_a_large_swing_is_explained_by_calls_and_luck(match: Match, open_page: O
     sentence = re.compile(r"Why it moved: .+ \+\d+: .*how the .+ came out")
     expect(why).to_have_text(sentence)
     expect(page.locator(".ending__turns").first).to_contain_text(re.compile(r"\+\d+: .*how the .+ came out"))
-    page.locator(".chances summary").click()
+    page.locator(".chances-story summary").click()
     every = page.locator(".chances__every li")
     assert every.count() >= 2
     every.last.locator("a").click()
     expect(page.locator("#state")).to_have_text("Replay")
     expect(why).to_have_text(sentence)
-    expect(page.locator(".chances summary")).to_be_hidden()
+    expect(page.locator(".chances-story summary")).to_be_hidden()
 
 
 @pytest.mark.parametrize("viewport", [{"width": 1440, "height": 900}, PHONE], ids=["wide", "phone"])

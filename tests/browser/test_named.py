@@ -53,7 +53,7 @@ def test_a_super_over_is_no_second_innings(quiet_app: Serving, open_page: Opener
     assert "super over" in quiet_app.finish(tied)["result"]
     page = open_page(f"{quiet_app.base_url}/watch/{tied}")
     expect(page.locator(".chances__value").first).to_have_text(re.compile("^(0|100)$"))
-    page.locator(".chances summary").click()
+    page.locator(".chances-story summary").click()
     every = page.locator(".chances__every li")
     expect(every.filter(has_text=re.compile(r"^super over 0\.\d"))).not_to_have_count(0)
     page.goto(f"{page.url}?text=1")

@@ -61,15 +61,15 @@ def test_who_comes_late_is_told_how_many_swings_there_were(quiet_app: Serving, o
     episode_id = quiet_app.start(pace="fast", max_overs=2, seed=5)
     url = f"{quiet_app.base_url}/watch/{episode_id}"
     early = open_page(url)
-    expect(early.locator(".chances summary")).to_be_visible(timeout=30_000)
+    expect(early.locator(".chances-story summary")).to_be_visible(timeout=30_000)
     quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "broadcast"})
     late = open_page(url)
-    swings = late.locator(".chances summary")
+    swings = late.locator(".chances-story summary")
     expect(swings).to_have_text(re.compile(r"^\d+ swings of five points .*; \d explained$"))
     swings.click()
     expect(swings).to_have_text(re.compile(r"^All \d+ swings of five points"))
     words, listed = late.evaluate(
-        """() => [document.querySelector(".chances summary").innerText,
+        """() => [document.querySelector(".chances-story summary").innerText,
             document.querySelectorAll(".chances__every li").length]"""
     )
     assert words.startswith(f"All {listed} swings")

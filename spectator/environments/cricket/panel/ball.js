@@ -16,9 +16,8 @@ export function mountBall({ ui }) {
   const over = h("ol", { class: "over" });
   const overName = h("span", { class: "quiet" });
   const sides = { bowling: sideOf("bowled"), batting: sideOf("played") };
-  const element = h("section", { class: "card ball", "aria-label": "Last ball" }, markPlace,
-    h("div", { class: "ball__words" }, line, detail), h("div", { class: "ball__over" }, overName, over),
-    h("div", { class: "ball__why" }, sides.bowling.element, sides.batting.element));
+  const element = h("section", { class: "card ball", "aria-label": "Last ball" }, markPlace, line, h("div", { class: "ball__over" }, overName, over));
+  const why = h("section", { class: "card ball-why", "aria-label": "Calls on the last ball" }, detail, sides.bowling.element, sides.batting.element);
   let seq = -1;
   /** @type {unknown} */ let marks = null;
   /** @type {unknown} */ let values = null;
@@ -89,6 +88,8 @@ export function mountBall({ ui }) {
 
   return {
     element,
+    /** How it was bowled and played, and both captains' reasons: under the ball, on a phone below the fold. */
+    why,
     /** @param {any} world @param {boolean} moves */
     update(world, moves) {
       drawOver(world, moves);

@@ -28,8 +28,8 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
   const everyBox = h("details", { hidden: true, on: { toggle: whole } }, everyTitle, every);
   const now = h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value);
   const element = h("section", { class: "card chances", "aria-label": "Win probability" },
-    h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures),
-    now, range, drawing, turns, why, everyBox);
+    h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures), now);
+  const story = h("section", { class: "card chances-story", "aria-label": "How the win probability moved" }, range, drawing, turns, why, everyBox);
   /** @type {unknown} */ let drawn = null;
 
   function side() {
@@ -101,9 +101,11 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
 
   return {
     element,
+    /** How it went so far and why: under the chances now, on a phone below the fold. */
+    story,
     /** @param {any} world */
     update(world) {
-      element.hidden = !world.forecast && !world.awaits_forecast;
+      element.hidden = story.hidden = !world.forecast && !world.awaits_forecast;
       now.classList.toggle("chances__now--none", !world.forecast);
       if (!world.forecast) return wait();
       tellWhy(world);

@@ -91,9 +91,9 @@ export function mountField({ ui: { h, svg, replace, setText, keyed }, charts }) 
     svg("text", { class: "ground__end", x: -78, y: 70 }, "leg side"), svg("text", { class: "ground__end", x: 78, y: 70, "text-anchor": "end" }, "off side"));
   charts.readable(drawing);
   const preset = h("b");
-  const count = h("span", { class: "quiet" });
+  const count = h("span", { class: "quiet ground__note" });
   const element = h("section", { class: "card ground", "aria-label": "Field and way of the ball" },
-    h("header", { class: "card__head" }, h("h2", {}, "Field"), h("span", { class: "ground__note" }, preset, " ", count)), drawing,
+    h("header", { class: "card__head" }, h("h2", {}, "Field"), preset, count), drawing,
     h("p", { class: "ground__foot" }, "Simulated: positions as set, the ball’s direction from the model. Drawn for a right-hander, bowler at the top."));
   /** @type {unknown} */ let field = null;
   let sizes = "";

@@ -40,7 +40,7 @@ export default {
     const cards = mountCards(ctx);
     const fold = h("div", { class: "cricket fold" },
       h("div", { class: "fold__column" }, field.element, chart.element),
-      h("div", { class: "fold__column" }, ball.element, chances.element), crease.element, bowlers.element);
+      h("div", { class: "fold__column" }, ball.element, ball.why, chances.element, chances.story), crease.element, bowlers.element);
     ctx.lead.append(fold);
     root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, cards.element, deeds.element));
     const travels = ctx.parts([ball, field]);

@@ -9,6 +9,7 @@ from typing import Final
 
 from benchmarks import (
     abuse,
+    alternatives,
     cluster,
     corruption,
     fanout,
@@ -48,6 +49,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "recovery": recovery.measure,
     "soak": soak.measure,
     "journal": journal.measure,
+    "alternatives": alternatives.measure,
     "wall": wall.measure,
     "turns": turns.measure,
     "rollouts": rollouts.measure,

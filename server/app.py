@@ -23,6 +23,7 @@ from spectator.errors import SpectatorError
 from spectator.events import encode_json
 
 from .http import (
+    alternatives,
     archive,
     audio,
     catalogue,
@@ -107,7 +108,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     rooms = (
         health, control, seats, catalogue, archive, training, leaderboard, reliability, audio, live, publish,
-        operator, sharing, rollouts, notes,
+        operator, sharing, rollouts, notes, alternatives,
     )  # fmt: skip
     for module in rooms:
         app.include_router(module.router)

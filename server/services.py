@@ -21,6 +21,7 @@ from spectator.journal.stores.commands import Commands
 from spectator.journal.stores.event_cache import EventCache
 from spectator.policies.spending import SpendLedger
 
+from .background.alternatives_process import AlternativesProcess
 from .background.deletions import Deletions
 from .background.exhibition import Exhibition
 from .background.housekeeping import Housekeeper
@@ -59,6 +60,7 @@ class Services:
         clock: Time.
         journal: The record, of which routes give away nothing that is under embargo.
         reading: Reads long records in a process beside this one.
+        alternatives: Weighs decisions of recorded episodes in another.
         commands: What other servers on this journal are to do with episodes; ``None`` where there are none.
         takeover: Plays on what they leave, and has them play what there is no room for; likewise.
         views: The record with the patches and the commentary that viewers see.
@@ -101,6 +103,7 @@ class Services:
     clock: Clock
     journal: Journal
     reading: ReadingProcess
+    alternatives: AlternativesProcess
     commands: Commands | None
     takeover: Takeover | None
     views: ViewReader

@@ -23,6 +23,7 @@ from spectator.journal.stores.commands import Commands
 from spectator.journal.stores.event_cache import EventCache
 from spectator.journal.stores.retention import Keep
 
+from .background.alternatives_process import AlternativesProcess
 from .background.cache_opening import open_cache
 from .background.command_rounds import CommandRounds
 from .background.deletions import Deletions
@@ -102,6 +103,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         views = _views(stack, playing, budget)
         reading = ReadingProcess(journal_url(settings), journal)
         stack.push_async_callback(reading.aclose)
+        alternatives = AlternativesProcess(clock)
+        stack.push_async_callback(alternatives.aclose)
         records = PublicReader(views, playing.cast.load)
         lookouts = Lookouts(clock, playing.tasks)
         boards = RunBoards(journal.runs, views, records, clock, lookouts, orders)
@@ -111,6 +114,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         feeds = _feeds(playing, shown, FinalStates(views), boards, others)
         services = Services(
             settings=settings, clock=clock, journal=journal, reading=reading, records=records,
+            alternatives=alternatives,
             commands=playing.commands, takeover=playing.takeover, views=views,
             signals=playing.signals, supervisor=supervisor, suspended=SuspendedEpisodes(journal, supervisor),
             readiness=playing.readiness, audience=playing.audience, feeds=feeds,

@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.journal", "spectator.bus", "spectator.llm", "spectator.scenes"),
     ("spectator.journal.stores",),
     ("spectator.policies", "spectator.narration"),
-    ("spectator.steppers.base",),
+    ("spectator.steppers.base", "spectator.environments.alternatives"),
     ("spectator.environments.base", "spectator.environments"),
     ("spectator.environments.seeds",),
     ("spectator.environments.conformance",),
@@ -73,7 +73,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("show", "captaincy", "grading"),
     ("models",),
     ("environment", "simulate", "packs", "prompt"),
-    ("oracle",),
+    ("oracle", "analysis"),
     ("world",),
 )
 """The same for the rooms of the cricket world."""

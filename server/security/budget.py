@@ -64,6 +64,7 @@ class Held(StrEnum):
 
     READS = "reads"
     CLIPS = "clips"
+    ALTERNATIVES = "alternatives"
 
 
 WORDS: Final = {
@@ -129,12 +130,15 @@ class Budget:
         self.places: Mapping[Held, Places] = {
             Held.READS: Places(settings.max_reads, settings.max_reads_per_address),
             Held.CLIPS: Places(CLIPS_AT_ONCE),
+            Held.ALTERNATIVES: Places(settings.max_alternatives, settings.max_alternatives_per_address),
         }
         self.reading = ReadTurns(clock, playing)
         """In which the pieces of records are read."""
         self.recorded = RecordedSize(settings.recorded_mb_per_hour * 1e6, self.starters, clock)
         """What addresses recorded lately."""
         self.compute = AddressAllowance(settings.openenv_compute_s_per_minute, clock)
+        self.weighing = AddressAllowance(settings.alternatives_s_per_minute, clock)
+        """Seconds in which decisions are weighed for addresses."""
         self.requests = AddressAllowance(settings.requests_per_minute, clock)
         """Requests, and messages to private environments, that addresses may send."""
         self.turns = RequestTurns(lambda: settings.requests_per_minute > 0 and playing())
@@ -239,6 +243,23 @@ class Budget:
         return self.refuse(
             limit, Refused(kind, f"{detail}; try again in {again} s.", headers={"Retry-After": again})
         )
+
+    def need_weighing(self, connection: HTTPConnection) -> None:
+        """Let a decision be weighed.
+
+        Raises:
+            Refused: Too much was weighed for this address lately.
+        """
+        if not self._guard.is_operator(connection):
+            if (wait_s := self.weighing.wait_s(address_of(connection))) > 0:
+                raise self.too_often(
+                    "alternatives_s_per_minute", wait_s, "seconds of weighing for this address"
+                )
+
+    def note_weighed(self, connection: HTTPConnection, seconds: float) -> None:
+        """Count seconds in which a decision was weighed."""
+        if not self._guard.is_operator(connection):
+            self.weighing.charge(address_of(connection), seconds)
 
     def refuse_request(self, address: str) -> Refused | None:
         """The refusal of a request of an address that sent too many lately; else it is counted."""

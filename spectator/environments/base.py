@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from spectator.environments.alternatives import Analyst
 from spectator.events import Event, EventData, Fact
 from spectator.narration.base import Commentator, silent
 from spectator.observations import LegalAction, Observation
@@ -312,6 +313,8 @@ class World:
             anew.
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
             other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
+        analyst: Makes what says what else could have been decided, see :class:`.alternatives.Analyst`;
+            ``None`` where nobody can.
     """
 
     name: str
@@ -359,6 +362,7 @@ class World:
     scenes: SceneArtist | None = None
     snapshot_for: Callable[[bytes, str], bytes] | None = None
     title_of_one: str = ""
+    analyst: Callable[[], Analyst] | None = None
 
     @property
     def briefing(self) -> Briefing:

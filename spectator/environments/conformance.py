@@ -34,6 +34,10 @@ MALFORMED: Final[Sequence[Mapping[str, Any]]] = (
 """Actions that no world accepts."""
 
 
+ANALYSED: Final = (0.0, 0.4, 0.8)
+"""Shares of an episode at which its analyst is asked."""
+
+
 class ConformanceError(AssertionError):
     """A world breaks its contract; the message lists how."""
 
@@ -181,6 +185,7 @@ def _check_play(world: World, options: Mapping[str, Any], seed: int, captain: st
         yield "the same seed gave another episode when the environment was used again"
     yield from _check_along_the_way(world, options, seed, played)
     yield from _check_projection(world, options, played)
+    yield from _check_analyst(world, options, seed, played)
 
 
 def _check_after_the_end(environment: Environment) -> Iterator[str]:
@@ -291,6 +296,30 @@ def _check_future(world: World, environment: Environment, played: Playthrough, n
     if future.trace != played.trace[number + 1 :]:
         yield f"a snapshot taken at step {number} has another future"
     yield from _check_other_id(world, environment)
+
+
+def _check_analyst(world: World, options: Mapping[str, Any], seed: int, played: Playthrough) -> Iterator[str]:
+    """At a few decisions: the best first, what was decided among them, the same from whoever weighs."""
+    if world.analyst is None:
+        return
+    wanted = {round(share * (len(played.actions) - 1)) for share in ANALYSED}
+    first = world.analyst()
+    first.reset(seed=seed, episode_id="conformance", options=options)
+    for number, action in enumerate(played.actions):
+        if number in wanted:
+            told = first.alternatives(action)
+            again = world.analyst()
+            again.reset(seed=seed, episode_id="another", options=options)
+            for before in played.actions[:number]:
+                again.step(before)
+            if again.alternatives(action) != told:
+                yield f"at decision {number} another analyst tells others"
+            gains = [one.gain for one in told.best]
+            if told.best and (sum(one.played for one in told.best) != 1 or gains != sorted(gains)[::-1]):
+                yield f"at decision {number} they are not in order, or not one is what was decided"
+            if not all(0 <= one.chance <= 1 and one.words for one in told.best) or not told.how:
+                yield f"at decision {number} one has no words or no chance"
+        first.step(action)
 
 
 def _check_other_id(world: World, environment: Environment) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from spectator.environments.base import World
+from spectator.environments.cricket.analysis.analyst import CricketAnalyst
 from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS
 from spectator.environments.cricket.captaincy.ordering import told_before
 from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
@@ -98,6 +99,7 @@ WORLD = World(
     picture=picture,
     scenes=scenes,
     meter=CricketMeter,
+    analyst=CricketAnalyst,
     told_before=told_before,
     profile=PROFILE,
     profiles=PROFILES,

@@ -27,6 +27,7 @@ HELD: Final = {
     "/reliability": "/reliability",
     "/api/rollouts": "/api/rollouts",
     "/api/groups/{group}": "/api/groups/none",
+    "/api/episodes/{episode_id}/alternatives": "/api/episodes/none/alternatives?seq=1",
     "/oembed": "/oembed?url={base}/watch/none",
     "/card/{episode_id}.png": "/card/none.png",
     "/clip/{episode_id}.{kind}": "/clip/none.png",

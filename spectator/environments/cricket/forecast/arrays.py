@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
@@ -22,7 +22,7 @@ from spectator.environments.cricket.ball.tables import (
     phase_of,
     rate_place,
 )
-from spectator.environments.cricket.people.players import PACE_STYLES
+from spectator.environments.cricket.people.players import PACE_STYLES, Player
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -113,6 +113,11 @@ class InningsArrays:
         tired: Log ratio of runs, and ratio of wides and no-balls, by how tired the bowler of each over is:
             shape ``(2, overs)``.
         mark: Runs and wickets are noted down when so many valid balls are bowled, or at the end; 0 for never.
+        called: What captains' calls make of the weights of the categories, by over, category and place of the
+            striker: shape ``(overs, 11, 22)``; nothing when left out.
+        common: Seed of random numbers that every future takes by its own number and the ball's, so that what
+            happens in the others does not shift them; drawn one after the other when left out.
+        sharing: So many futures in a row have one number for this, and so the same luck.
     """
 
     innings_balls: int
@@ -136,6 +141,9 @@ class InningsArrays:
     boundaries: Boundaries = ()
     tired: Floats | None = None
     mark: int = 0
+    called: Floats | None = None
+    common: Sequence[int] | None = None
+    sharing: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,3 +325,26 @@ def rate_places(innings_balls: int) -> NDArray[np.uint8]:
         table[left, top:] = RATE_PLACES - 1
     table[0] = RATE_PLACES - 1
     return table
+
+
+def skill_arrays(batting: Sequence[Player], bowling: Sequence[Player]) -> SkillArrays:
+    """Everybody's skills, the batting side first."""
+    everybody = (*batting, *bowling)
+    return SkillArrays(
+        bat_log=np.log(np.array([player.bat_runs for player in everybody], dtype=np.float32)),
+        bat_out=np.array([player.bat_out for player in everybody], dtype=np.float32),
+        order=np.array([player.order - 1 for player in everybody]),
+        left=np.array([int(player.bats == "left") for player in everybody]),
+        bowl_log=np.log(np.array([player.bowl_runs for player in everybody], dtype=np.float32)),
+        bowl_wickets=np.array([player.bowl_wickets for player in everybody], dtype=np.float32),
+        bowl_extras=np.array([player.bowl_extras for player in everybody], dtype=np.float32),
+        style=np.array([STYLES.index(player.style or "off") for player in everybody]),
+        bat_spin=np.array([player.bat_spin for player in everybody], dtype=np.float32),
+        bat_form=_form([player.bat_form for player in everybody]),
+        bowl_form=_form([player.bowl_form for player in everybody]),
+    )
+
+
+def _form(values: Sequence[float]) -> Floats | None:
+    """Form of everybody; ``None`` where all are as usual, so that nothing is computed for it."""
+    return np.array(values, dtype=np.float32) if any(values) else None

@@ -87,13 +87,15 @@ class _BatchInnings:
     ) -> None:
         self.model, self.skills, self.at, self.rng, self.watch = model, skills, at, rng, watch
         self.ids: Ints = np.arange(len(at.balls))
+        self.steps = 0
+        self._begin_step()
         self.balls, self.wickets, self.runs = at.balls.copy(), at.wickets.copy(), at.runs.copy()
         self.striker, self.partner = at.striker.copy(), at.partner.copy()
         self.faced, self.faced_partner = at.faced.copy(), at.faced_partner.copy()
         self.next_in = at.next_in.copy()
         self.effect: Floats = (at.effect * effect_scale(at.innings_balls)).astype(np.float32)
         self.caution: Floats = np.exp(np.float32(-model.wicket_share) * self.effect)
-        self.rhythm: Floats = self._rhythms(len(at.balls))
+        self.rhythm: Floats = self._rhythms(self.ids)
         self.free_hit = at.free_hit.copy()
         self.done: Bools = np.zeros(len(at.balls), dtype=np.bool_)
         self.target = None if at.target is None else at.target.copy()
@@ -130,11 +132,24 @@ class _BatchInnings:
             self._finish(self._ended())
         return replace(self.ends, deliveries=self.deliveries)
 
-    def _rhythms(self, n: int) -> Floats:
-        """Draw an over's own shift for so many futures, distributed as `rhythm`."""
+    def _begin_step(self) -> None:
+        """Begin the numbers of the next ball, where futures have theirs in common with other simulations."""
+        if self.at.common is not None:
+            self.rng = np.random.Generator(np.random.SFC64([*self.at.common, self.steps]))
+            self.steps += 1
+
+    def _random(self, rows: Ints) -> Floats:
+        """A number from [0, 1) for the future in each of these rows of the arrays."""
+        if self.at.common is None:
+            return self.rng.random(rows.size, dtype=np.float32)
+        n = len(self.at.balls)
+        drawn: Floats = self.rng.random(n // self.at.sharing, dtype=np.float32)
+        return drawn[self.ids[rows] // self.at.sharing]
+
+    def _rhythms(self, rows: Ints) -> Floats:
+        """Draw an over's own shift for the futures in these rows, distributed as `rhythm`."""
         width = np.float32(self.model.rhythm_sd * math.sqrt(12.0))
-        drawn: Floats = self.rng.random(n, dtype=np.float32)
-        return (drawn - np.float32(0.5)) * width
+        return (self._random(rows) - np.float32(0.5)) * width
 
     def _ended(self) -> Bools:
         ended = (self.wickets >= self.at.wickets_limit) | (self.balls >= self.at.innings_balls)
@@ -174,6 +189,7 @@ class _BatchInnings:
 
     def _step(self, forced: NDArray[np.uint8] | None) -> None:
         """Bowl one ball in every future that is still in the arrays."""
+        self._begin_step()
         balls = np.minimum(self.balls, self.at.innings_balls - 1)
         wickets = np.minimum(self.wickets, 9)
         required = None if self.target is None else np.clip(self.target - self.runs, 0, MAX_REQUIRED)
@@ -248,7 +264,9 @@ class _BatchInnings:
             extras = extras * self.at.tired[1][over]
         weights[WIDE] *= extras
         weights[NO_BALL] *= extras
-        left = self.rng.random(len(base), dtype=np.float32)
+        if self.at.called is not None:
+            weights *= self.at.called[over, :, self.striker].T
+        left = self._random(np.arange(n))
         left *= weights.sum(axis=0)
         category = np.zeros(len(base), dtype=np.uint8)
         upper = np.zeros(len(base), dtype=np.float32)
@@ -284,7 +302,7 @@ class _BatchInnings:
         special = np.flatnonzero(category >= RUN_OUT)
         if special.size:
             kinds = category[special]
-            u = self.rng.random(special.size, dtype=np.float32)
+            u = self._random(special)
             for kind, name, extra in (
                 (RUN_OUT, "run_out_runs", 0),
                 (WIDE, "wide_runs", 1),
@@ -316,7 +334,7 @@ class _BatchInnings:
         over_ended = valid & self.over_ends[np.minimum(self.balls, self.at.innings_balls)]
         swap ^= over_ended
         fresh = np.flatnonzero(over_ended)
-        self.rhythm[fresh] = self._rhythms(fresh.size)
+        self.rhythm[fresh] = self._rhythms(fresh)
         striker, faced = self.striker, self.faced
         self.striker, self.partner = (
             np.where(swap, self.partner, striker),
@@ -334,9 +352,9 @@ class _BatchInnings:
         place = np.minimum(self.next_in[fallen], len(order) - 1)
         incoming = order[place] if order.ndim == 1 else order[place, self.ids[fallen]]
         self.next_in[fallen] += 1
-        u = self.rng.random(fallen.size, dtype=np.float32)
+        u = self._random(fallen)
         partner_out = run_out & (u >= self.model.details["shares"][1])
         mine, other = fallen[~partner_out], fallen[partner_out]
         self.striker[mine], self.faced[mine] = incoming[~partner_out], 0
         self.partner[other], self.faced_partner[other] = incoming[partner_out], 0
-        swap[fallen[run_out]] = self.rng.random(int(run_out.sum()), dtype=np.float32) < 0.5
+        swap[fallen[run_out]] = self._random(fallen[run_out]) < 0.5

@@ -14,15 +14,15 @@ from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.ball.matchups import EVEN, Conditions, condition_runs
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.ball.tables import CATEGORIES, STYLES
+from spectator.environments.cricket.ball.tables import CATEGORIES
 from spectator.environments.cricket.ball.tiredness import load_by_over, tired_extras, tired_runs
 from spectator.environments.cricket.forecast.arrays import (
     Floats,
     InningsArrays,
     InningsTotals,
     Ints,
-    SkillArrays,
     model_arrays,
+    skill_arrays,
 )
 from spectator.environments.cricket.forecast.batch_innings import play
 from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
@@ -153,7 +153,7 @@ def forecast(
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
-    return _Futures(state, n, rng, model).forecast()
+    return Futures(state, n, rng, model).forecast()
 
 
 def next_ball_values(
@@ -173,7 +173,7 @@ def next_ball_values(
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
     forced = np.tile(np.arange(CATEGORIES, dtype=np.uint8), n)
-    futures = _Futures(state, n * CATEGORIES, rng, model)
+    futures = Futures(state, n * CATEGORIES, rng, model)
     won = futures.wins(futures.first(forced))
     return tuple(float(value) for value in won.reshape(n, CATEGORIES).mean(axis=0))
 
@@ -192,30 +192,51 @@ def _usual_model() -> BallModel:
     return BallModel.load()
 
 
-class _Futures:
-    """The futures of one state."""
+class Futures:
+    """The futures of one state.
+
+    Args:
+        state: Where it stands.
+        n: How many.
+        rng: Source of all chance.
+        model: The ball model.
+        common: See :class:`..arrays.InningsArrays`; the innings to come takes other numbers.
+        called: What captains' calls do to the innings in progress, see there.
+        sharing: See there; it divides ``n``.
+    """
 
     def __init__(
-        self, state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None
+        self,
+        state: ForecastState,
+        n: int,
+        rng: np.random.Generator,
+        model: BallModel | None,
+        common: Sequence[int] | None = None,
+        called: Floats | None = None,
+        sharing: int = 1,
     ) -> None:
         _check(state)
         model = _usual_model() if model is None else model
         tables = model.tables
         self.styles: Floats = np.array(model.prices(state.innings_balls).styles, dtype=np.float32)
         self.state, self.n, self.rng = state, n, rng
+        self.common, self.called, self.sharing = common, called, sharing
         self.model = model_arrays(tables)
-        self.skills = _skills(state.batting, state.bowling)
+        self.skills = skill_arrays(state.batting, state.bowling)
         match_sd, innings_sd = tables.effect_sd
         spread = math.hypot(match_sd, innings_sd) if state.effect_sd is None else state.effect_sd
-        drawn = state.effect_mean + spread * rng.standard_normal(n, dtype=np.float32)
+        drawn = state.effect_mean + spread * self._normal()
         self.effect: Floats = (model.level + drawn).astype(np.float32)
         shared = match_sd**2 / max(1e-9, match_sd**2 + innings_sd**2)
         # What the next innings shares with this one, given this one's drawn effect; the level it has anyhow.
         rest = math.sqrt(match_sd**2 * (1.0 - shared) + innings_sd**2)
-        self.next_effect: Floats = (
-            model.level + shared * drawn + rest * rng.standard_normal(n, dtype=np.float32)
-        ).astype(np.float32)
+        self.next_effect: Floats = (model.level + shared * drawn + rest * self._normal()).astype(np.float32)
         self.second_deliveries = 0
+
+    def _normal(self) -> Floats:
+        """What is drawn for a whole match, one for each future or for those that share their luck."""
+        drawn = self.rng.standard_normal(self.n // self.sharing, dtype=np.float32)
+        return drawn if self.sharing == 1 else np.repeat(drawn, self.sharing)
 
     def forecast(self) -> Forecast:
         """Play them and sum up."""
@@ -266,6 +287,9 @@ class _Futures:
             effect=self.effect,
             free_hit=np.full(n, at.free_hit),
             mark=6 * (at.balls // 6 + 1),
+            called=self.called,
+            common=None if self.common is None else (*self.common, 1),
+            sharing=self.sharing,
         )
         return play(self.model, self.skills, innings, self.rng, forced=forced)
 
@@ -305,6 +329,8 @@ class _Futures:
             tired=tired_overs(overs, at.batting) if at.fatigue else None,
             effect=self.next_effect,
             free_hit=np.zeros(n, dtype=np.bool_),
+            common=None if self.common is None else (*self.common, 2),
+            sharing=self.sharing,
         )
         return play(self.model, self.skills, innings, self.rng)
 
@@ -366,25 +392,3 @@ def _check(state: ForecastState) -> None:
         raise ValueError(f"wickets must be 0 to {state.wickets_limit - 1}, not {state.wickets}")
     if state.target is not None and state.runs >= state.target:
         raise ValueError("the target is reached; the innings is over")
-
-
-def _skills(batting: Sequence[Player], bowling: Sequence[Player]) -> SkillArrays:
-    everybody = (*batting, *bowling)
-    return SkillArrays(
-        bat_log=np.log(np.array([player.bat_runs for player in everybody], dtype=np.float32)),
-        bat_out=np.array([player.bat_out for player in everybody], dtype=np.float32),
-        order=np.array([player.order - 1 for player in everybody]),
-        left=np.array([int(player.bats == "left") for player in everybody]),
-        bowl_log=np.log(np.array([player.bowl_runs for player in everybody], dtype=np.float32)),
-        bowl_wickets=np.array([player.bowl_wickets for player in everybody], dtype=np.float32),
-        bowl_extras=np.array([player.bowl_extras for player in everybody], dtype=np.float32),
-        style=np.array([STYLES.index(player.style or "off") for player in everybody]),
-        bat_spin=np.array([player.bat_spin for player in everybody], dtype=np.float32),
-        bat_form=_form([player.bat_form for player in everybody]),
-        bowl_form=_form([player.bowl_form for player in everybody]),
-    )
-
-
-def _form(values: Sequence[float]) -> Floats | None:
-    """Form of everybody; ``None`` where all are as usual, so that nothing is computed for it."""
-    return np.array(values, dtype=np.float32) if any(values) else None

@@ -21,7 +21,7 @@ from spectator.environments.cricket.laws.result import other
 from spectator.environments.cricket.match.advice import usual_bowler
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
 from spectator.environments.cricket.match.field import standard_field
-from spectator.environments.cricket.match.forecasting import forecast_state
+from spectator.environments.cricket.match.forecasting import forecast_state, with_batters, with_bowler
 from spectator.environments.cricket.people.team import Team
 
 EVEN: Final = 0.5
@@ -68,9 +68,9 @@ class DecisionAccount:
         if state is None:
             return
         usual = usual_bowler(match)
-        self._use(match, _with_bowler(state, bowler))
+        self._use(match, with_bowler(state, bowler))
         if bowler != usual and bowler in match.eligible_bowlers():
-            at_usual = self._solved(match, _with_bowler(state, usual))
+            at_usual = self._solved(match, with_bowler(state, usual))
             gained = self._chance(match) - at_usual.chance(state.balls, state.wickets, state.runs)
             self.decided[match.fielding_side] -= gained
         self._settle(match)
@@ -80,7 +80,7 @@ class DecisionAccount:
         state = forecast_state(match)
         if state is None:
             return
-        chosen = _with_batters(state, match, batters)
+        chosen = with_batters(state, match, batters)
         if chosen != state:
             self._use(match, chosen)
             usual = self._solved(match, state).chance(state.balls, state.wickets, state.runs)
@@ -205,26 +205,6 @@ def _places(match: Match, state: ForecastState) -> tuple[int, ...]:
         lines[batter].number if batter in lines else next(following)
         for batter in (state.striker, state.partner)
     )
-
-
-def _with_bowler(state: ForecastState, bowler: int) -> ForecastState:
-    left = list(state.overs_left)
-    left[bowler] = max(0, left[bowler] - 1)
-    attack = None if state.attack is None else state.attack.copy()
-    if attack is not None:
-        attack.take(bowler)
-    return state._replace(bowler=bowler, overs_left=tuple(left), attack=attack)
-
-
-def _with_batters(state: ForecastState, match: Match, batters: Sequence[int]) -> ForecastState:
-    """``state`` with these batters where the next of the order are expected."""
-    line = [state.striker, state.partner, *state.to_come]
-    innings = match.current
-    at = [place for place, one in enumerate((innings.striker, innings.non_striker)) if one is None]
-    rest = [player for player in line if player not in batters]
-    for place, batter in zip(at, batters, strict=False):
-        rest.insert(place, batter)
-    return state._replace(striker=rest[0], partner=rest[1], to_come=tuple(rest[2:]))
 
 
 def _covers(table: WinTable, state: ForecastState) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -68,13 +69,34 @@ def forecast_state(match: Match) -> ForecastState | None:
     )
 
 
-def _read_state(match: Match, reading: PitchReading | None) -> ForecastState | None:
+def read_state(match: Match, reading: PitchReading | None) -> ForecastState | None:
     """`forecast_state` with what the balls so far say of the day."""
     state = forecast_state(match)
     if state is None or reading is None:
         return state
     expected = reading.expected(match.number)
     return state._replace(effect_mean=expected.mean, effect_sd=expected.sd)
+
+
+def with_bowler(state: ForecastState, bowler: int) -> ForecastState:
+    """``state``, between overs, with this bowler given the next."""
+    left = list(state.overs_left)
+    left[bowler] = max(0, left[bowler] - 1)
+    attack = None if state.attack is None else state.attack.copy()
+    if attack is not None:
+        attack.take(bowler)
+    return state._replace(bowler=bowler, overs_left=tuple(left), attack=attack)
+
+
+def with_batters(state: ForecastState, match: Match, batters: Sequence[int]) -> ForecastState:
+    """``state`` with these batters where the next of the order are expected."""
+    line = [state.striker, state.partner, *state.to_come]
+    innings = match.current
+    at = [place for place, one in enumerate((innings.striker, innings.non_striker)) if one is None]
+    rest = [player for player in line if player not in batters]
+    for place, batter in zip(at, batters, strict=False):
+        rest.insert(place, batter)
+    return state._replace(striker=rest[0], partner=rest[1], to_come=tuple(rest[2:]))
 
 
 def _reply(match: Match) -> BowlingAttack:
@@ -95,7 +117,7 @@ def forecast_data(
         seed: Seed of their chance, apart from the match's own.
         reading: What the balls so far say of the day; nothing when left out.
     """
-    state = _read_state(match, reading)
+    state = read_state(match, reading)
     if state is None:
         return _decided(match)
     found = forecast(state, futures, np.random.default_rng(seed), match.model)
@@ -159,7 +181,7 @@ def decision_values(
     innings = match.current
     usual_bat = BattingIntent()
     usual_bowl = BowlingIntent(field=standard_field(innings.format.outside_limit(innings.balls)))
-    state, default = _read_state(match, reading), match.situation(usual_bat, usual_bowl)
+    state, default = read_state(match, reading), match.situation(usual_bat, usual_bowl)
     if state is None or default is None or (batting == usual_bat and bowling == usual_bowl):
         return {"batting_value": 0.0, "bowling_value": 0.0}
     values = next_ball_values(state, max(1, futures // CATEGORIES), np.random.default_rng(seed), match.model)

@@ -57,6 +57,9 @@ class Game:
         futures: How many futures to play for the forecast after each ball; 0 for no forecast.
         forecast_seed: Makes the seed of a forecast from its number.
         circumstances: Pitch, evening, ground and the like, known to both captains.
+
+    Attributes:
+        reads: Whether `reading` takes note of each ball; it does where there is a forecast.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Game:
         self.decisions: Decisions = decisions
         self.account = account
         self.futures = futures
+        self.reads = futures > 0
         self.reading = PitchReading(model)
         self.forecast_seed = forecast_seed
         self.toss_winner: Side | None = None
@@ -243,8 +247,9 @@ class Game:
         self.open_field()
         if self.account is not None:
             self.account.happened(match)
-        if self.futures:
+        if self.reads:
             self.reading.saw(played.innings, played.delivered)
+        if self.futures:
             self._forecast(values)
         return played
 

@@ -61,8 +61,9 @@ export function mountHeader({ state, viewers, lag, retry }, tryNow) {
     update(view) {
       shown = view;
       tellState(view);
-      setText(viewers, view.viewers === null ? "" : `${plural(view.viewers, "watching", "watching")}`);
-      setText(lag, view.lag === null || view.link.phase !== "open" ? "" : `${Math.round(view.lag)} ms`);
+      const away = view.link.phase !== "open";
+      setText(viewers, view.viewers === null || away ? "" : `${plural(view.viewers, "watching", "watching")}`);
+      setText(lag, view.lag === null || away ? "" : `${Math.round(view.lag)} ms`);
     },
   };
 }

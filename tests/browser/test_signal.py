@@ -36,7 +36,7 @@ FORGIVEN = ("ERR_CONNECTION", "WebSocket connection", "ERR_EMPTY", "ERR_INCOMPLE
 
 
 def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page: Opener) -> None:
-    """The seconds count, Live is not lit, nothing overlaps; the button tries at once, and then finds it."""
+    """The seconds count, Live is not lit, nobody knows who watches, nothing overlaps; the button tries at once, and then finds it."""
     port = free_port()
     variables = {"SPECTATOR_ENVIRONMENT": "cricket"}
     with serve_process(tmp_path, port=port, variables=variables) as server:
@@ -47,11 +47,13 @@ def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page
         page.goto(f"{server.base_url}/watch/{answer.json()['episode_id']}")
         expect(page.locator("#state")).to_have_text("Live")
         expect(page.locator(".player__live--on")).to_have_count(1)
+        expect(page.locator("#viewers")).to_have_text("1 watching")
         server.kill()
     state, again = page.locator("#state"), page.get_by_role("button", name="Try now")
     expect(state).to_have_text(re.compile(r"^Reconnecting in \d+ s$"))
     expect(again).to_be_visible()
     expect(page.locator(".player__live--on")).to_have_count(0)
+    expect(page.locator("#viewers")).to_have_text("")
     expect(page.locator(".score")).to_be_visible()
     page.wait_for_function(COUNTS_DOWN, timeout=60_000)
     expect(again).to_be_visible()

@@ -43,12 +43,10 @@ class Result:
             count = "" if self.super_overs == 1 else f" (the {_ordinal(self.super_overs)})"
             return f"Match tied; {name} won the super over{count}"
         unit = self.kind if self.margin != 1 else self.kind[:-1]
-        left = (
-            f" ({self.balls_left} ball{'' if self.balls_left == 1 else 's'} left)"
-            if self.kind == "wickets"
-            else ""
-        )
-        return f"{name} won by {self.margin} {unit}{left}"
+        if self.kind == "runs":
+            return f"{name} won by {self.margin} {unit}"
+        balls = f"({self.balls_left} ball{'' if self.balls_left == 1 else 's'} left)"
+        return f"{name} won by {self.margin} {unit} {balls if self.balls_left else 'off the last ball'}"
 
 
 def _ordinal(number: int) -> str:

@@ -51,6 +51,11 @@ def test_R5_won_by_wickets_left_with_balls_left_from_valid_balls() -> None:
     assert decided(made(12), second) == "Fernhill won by 9 wickets (3 balls left)"
 
 
+def test_R5_a_chase_won_with_the_last_ball() -> None:
+    second = bowl(fresh(1, target=13), BOWLED, SIX, FOUR, DOT, DOT, SIX)
+    assert decided(made(12), second) == "Fernhill won by 9 wickets off the last ball"
+
+
 def test_R5_a_chase_won_off_a_wide_does_not_use_a_ball() -> None:
     second = bowl(fresh(1, target=13), *[DOT] * 3, SIX, SIX, WIDE)
     assert decided(made(12), second) == "Fernhill won by 10 wickets (1 ball left)"

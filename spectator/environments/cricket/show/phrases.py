@@ -80,7 +80,7 @@ TOP_EDGED: Final[Phrases] = ("top-edged",)
 
 WHERE: Final[tuple[Phrases, ...]] = (
     ("fine on the leg side", "towards fine leg"),
-    ("behind square on the leg side", "round behind square"),
+    ("behind square on the leg side", "backward of square"),
     ("through midwicket", "into the leg side"),
     ("down the ground on the leg side", "past the bowler on the leg side"),
     ("down the ground on the off side", "past the bowler on the off side"),

@@ -152,6 +152,17 @@ def test_no_phrase_comes_again_within_two_overs(told: list[Told]) -> None:
     assert seen > 400
 
 
+def test_no_word_is_said_twice_in_a_row(told: list[Told]) -> None:
+    """Nor where any stroke meets any direction that no match of the test brought together."""
+    tables = (phrases.STROKES, phrases.BACK_FOOT, phrases.FRONT_FOOT)
+    strokes = [one for table in tables for found in table.values() for one in found]
+    strokes += [*phrases.EDGED, *phrases.INSIDE_EDGED, *phrases.TOP_EDGED]
+    places = [one for found in phrases.WHERE for one in found] + [*phrases.OVER]
+    lines = [line.text for one in told for _, line in one.lines]
+    lines += [f"{stroke} {where}" for stroke in strokes for where in places]
+    assert [line for line in lines if re.search(r"\b([a-z]+) \1\b", line)] == []
+
+
 def numbers_in(value: Any) -> set[str]:
     """Every number in an event's data, as it is written."""
     if isinstance(value, dict):

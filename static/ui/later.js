@@ -123,7 +123,9 @@ export function seatWhenPlayed(place, root, episodeId, changed) {
   async function fetchSeat() {
     fetching = true;
     try {
-      const [{ mountSeat }] = await Promise.all([import("./seat.js"), styles("seat")]);
+      const styled = styles("seat");
+      const { mountSeat } = await import("./seat.js");
+      await styled;
       seat = mountSeat(place, root, episodeId, changed);
       changed();
     } catch (error) {

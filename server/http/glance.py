@@ -36,7 +36,7 @@ class Glance:
         at: Where in the game it is; empty where that is not known.
         progress: How much of it is over, in [0, 1]; ``None`` where that is not known.
         chances: The agent's chances to win, each in [0, 1], oldest first; empty in worlds without them.
-        line: The newest line of commentary.
+        line: The newest line of commentary that says more than the headline.
         head_seq: Number of the last event that is in it.
     """
 
@@ -94,7 +94,8 @@ def read_glance(services: Services, episode_id: str, state: Mapping[str, Any], h
     seen = glance if isinstance(glance, Mapping) else {}
     seats = tuple(clean_text(str(seat["label"]), 60) for seat in episode["seats"].values())
     headline = str(episode.get("result") or world.get("headline") or " against ".join(seats))
-    newest = str(feed[max(feed)]["text"]) if feed else ""
+    told = (str(feed[key]["text"]) for key in sorted(feed, reverse=True))
+    newest = next((text for text in told if text.rstrip(".") != headline), "")
     return Glance(
         episode_id=episode_id,
         title=clean_text(str(episode["title"]), 60),

@@ -112,6 +112,7 @@ def test_an_episode_in_a_few_words(serving: Serving, ended: str) -> None:
     seen, entry = answer.json(), serving.client.get(f"/api/episodes/{ended}").json()
     assert (seen["headline"], seen["title"]) == (entry["result"], entry["title"])
     assert (seen["status"], seen["head_seq"]) == ("ended", entry["head_seq"])
+    assert seen["line"].rstrip(".") != seen["headline"]
     assert answer.headers["access-control-allow-origin"] == "*"
     assert len(answer.content) < 700
 

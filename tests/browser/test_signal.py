@@ -36,7 +36,7 @@ FORGIVEN = ("ERR_CONNECTION", "WebSocket connection", "ERR_EMPTY", "ERR_INCOMPLE
 
 
 def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page: Opener) -> None:
-    """The seconds count, Live is not lit, nobody knows who watches, nothing overlaps; the button tries at once, and then finds it."""
+    """The seconds count, Live is not lit, viewers are not counted; the button tries at once, and finds it."""
     port = free_port()
     variables = {"SPECTATOR_ENVIRONMENT": "cricket"}
     with serve_process(tmp_path, port=port, variables=variables) as server:

@@ -14,7 +14,7 @@ const PATIENCE_MS = 1_500;
 
 const root = pageRoot();
 const state = byId("state");
-const onNow = mountOnNow(byId("on"), root);
+const onNow = mountOnNow(byId("on"), byId("large"), root);
 const feed = new WallFeed({ root, onTiles, onPhase() { /* the header says whether the server is there */ } });
 const played = mountPlayed(byId("played"), root);
 const form = mountStartForm(byId("start"), root, played.offer);

@@ -1,10 +1,10 @@
 // @ts-check
 // The wall: every running episode as a live tile, and one of them large.
 
-import { Director } from "./live/director.js";
 import { choose, ORDERS } from "./live/sight.js";
 import { WallFeed } from "./live/wall.js";
 import { byId, h, keyed, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
+import { mountLargeTile } from "./ui/large_tile.js";
 import { makeTile } from "./ui/tile.js";
 import { clip, plain, plural, words } from "./ui/text.js";
 import { readQuery, writeQuery } from "./ui/query.js";
@@ -20,7 +20,6 @@ const empty = byId("empty");
 const count = byId("count");
 const tv = byId("tv");
 const wanted = readQuery(["text", "environment", "order", "large"]);
-const director = new Director();
 
 const text = h("input", { class: "input", type: "search", placeholder: "Team, captain, seed…", "aria-label": "Search what is on", value: wanted.text });
 const environment = h("select", { class: "input", "aria-label": "World" });
@@ -29,14 +28,13 @@ const order = h("select", { class: "input", "aria-label": "Order" }, ...Object.e
 const large = h("select", { class: "input", "aria-label": "What is shown large" });
 replace(byId("tools"), text, environment, order, large);
 const why = h("span", { role: "status" });
-const stay = h("button", { class: "button", type: "button", "aria-pressed": "false", on: { click: () => showLarge(wanted.large ? "" : looked?.id ?? "") } }, "Stay with this one");
+const stay = h("button", { class: "button", type: "button", "aria-pressed": "false", on: { click: () => showLarge(wanted.large ? "" : looked.id) } }, "Stay with this one");
 const place = h("div", { class: "tile-room" });
 replace(tv, h("div", { class: "wall__large" }, why, stay), place);
 
 /** @type {Map<string, ReturnType<typeof makeTile>>} */
 const made = new Map();
-/** @type {{id: string, tile: ReturnType<typeof makeTile>} | null} */
-let looked = null;
+const looked = mountLargeTile(place, root);
 /** What each tile shows: a change makes a new object. @type {Map<string, any>} */
 const drawn = new Map();
 /** @type {string[]} */
@@ -113,17 +111,11 @@ function arrange(ids) {
 
 /** @param {[string, any][]} found @param {Record<string, any>} tiles @param {number} now */
 function drawLarge(found, tiles, now) {
-  director.take(tiles, now);
-  const chosen = wanted.large === NONE || (found.length < 2 && !wanted.large) ? null : director.choose(found, now, wanted.large);
-  if (chosen?.id !== looked?.id) {
-    looked = chosen && { id: chosen.id, tile: makeTile(chosen.id, root, "tile--look") };
-    replace(place, looked && looked.tile.element);
-  }
-  tv.hidden = looked === null;
-  if (!looked || !chosen) return;
-  setText(why, `Large because ${chosen.why}`);
+  const said = looked.draw(tiles, wanted.large === NONE || (found.length < 2 && !wanted.large) ? [] : found, now, wanted.large);
+  tv.hidden = said === "";
+  if (tv.hidden) return;
+  setText(why, `Large because ${said}`);
   setAttribute(stay, "aria-pressed", String(wanted.large === looked.id));
-  if (tiles[looked.id]) looked.tile.update(tiles[looked.id]);
 }
 
 /** @param {[string, any][]} found those that may be chosen to be large */

@@ -59,16 +59,25 @@ async def glance_of(services: Services, episode_id: str) -> Glance:
         EpisodeNotFound: There is none.
         JournalError: Its record cannot be read.
     """
+    return read_glance(services, episode_id, *await state_of(services, episode_id))
+
+
+async def state_of(services: Services, episode_id: str) -> tuple[Mapping[str, Any], int]:
+    """What viewers of an episode see now, and the number of the last event in it.
+
+    Raises:
+        EpisodeNotFound: There is none.
+        JournalError: Its record cannot be read.
+    """
     live = services.supervisor.live(episode_id)
     if live is not None and live.head_seq:
         await live.open()
-        return read_glance(services, episode_id, live.state, live.head_seq)
+        return live.state, live.head_seq
     summary = await summary_of(services, episode_id)
     if not summary.head_seq:
         raise EpisodeNotFound(episode_id)
     frame = await services.finals.of(summary)
-    state = (await asyncio.to_thread(json.loads, frame.text))["state"]
-    return read_glance(services, episode_id, state, summary.head_seq)
+    return (await asyncio.to_thread(json.loads, frame.text))["state"], summary.head_seq
 
 
 async def headline_now(services: Services, running: EpisodeHandle) -> str:

@@ -1,10 +1,11 @@
-"""Routes by which episodes are shown elsewhere: their cards, the strip for other pages, oEmbed."""
+"""Routes by which episodes are shown elsewhere: cards, tiles, the strip for other pages, oEmbed."""
 
 from __future__ import annotations
 
 import re
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import APIRouter, Query
@@ -22,8 +23,9 @@ from ..security.budget import Held
 from ..security.faults import documented
 from ..security.shield import content_security_policy
 from ..services import Services, ServicesDep
+from ..viewers.tile import tile_of
 from .card import HEIGHT, WIDTH, Cards
-from .glance import Glance, glance_of
+from .glance import Glance, glance_of, state_of
 from .moment_clips import LONGEST_S, SHORTEST_S, USUAL_S, DrawsNothing, MomentClips, WantedClip
 from .pages import Page, Templates, static_path
 from .picture_programs import CannotDraw, NoFont, NothingDrawn
@@ -102,6 +104,21 @@ async def glance(
     known = asdict(seen)
     chances = known.pop("chances")
     return GlanceAnswer(**known, chance=chances[-1] if chances else None)
+
+
+@router.get(
+    "/api/episodes/{episode_id}/tile",
+    responses=documented(faults.NO_EPISODE, faults.INVALID, faults.TOO_MANY, faults.CROWDED),
+)
+async def tile(
+    request: Request, response: Response, episode_id: str, services: ServicesDep
+) -> dict[str, Any]:
+    """An episode as the wall shows it, also when it is long over."""
+    async with _reading(services, request, episode_id):
+        state, _ = await state_of(services, episode_id)
+        shown = await run_in_threadpool(tile_of, state, services.orders.mask)
+    response.headers["Cache-Control"] = "public, max-age=2"
+    return shown
 
 
 @router.get(
@@ -216,8 +233,17 @@ def _episode_at(url: str, home: str) -> str:
 
 
 async def _seen(services: Services, request: Request, episode_id: str) -> Glance:
-    """The episode in a few words, in turn: an ended one has to be read."""
+    """The episode in a few words."""
+    async with _reading(services, request, episode_id):
+        return await glance_of(services, episode_id)
+
+
+def _reading(services: Services, request: Request, episode_id: str) -> AbstractAsyncContextManager[None]:
+    """A turn to read an episode in: an ended one has to be read from its record.
+
+    Raises:
+        EpisodeNotFound: It is no id.
+    """
     if not EPISODE_ID.fullmatch(episode_id):
         raise EpisodeNotFound(episode_id[:64])
-    async with services.budget.hold(Held.READS, request):
-        return await glance_of(services, episode_id)
+    return services.budget.hold(Held.READS, request)

@@ -39,12 +39,23 @@ class TileOf:
         if self._read_at != self.live.head_seq:
             self._read, self._read_at = _read_by_world(self.live.state), self.live.head_seq
         read: Tile = mask.value(self._read, free=True)
-        return _told(self.live, mask) | read
+        return _told(self.live.state, mask) | {"turn": self.live.turn} | read
 
 
-def _told(live: EpisodeView, mask: NameMask) -> Tile:
-    episode = mask.value(live.state["episode"])
-    world, feed = live.state.get("world", {}), live.state.get("feed", {})
+def tile_of(state: Mapping[str, Any], mask: NameMask) -> Tile:
+    """The tile of an episode as its viewers see it, without its ``turn``.
+
+    Args:
+        state: What they see.
+        mask: Takes hidden names away.
+    """
+    read: Tile = mask.value(_read_by_world(state), free=True)
+    return _told(state, mask) | read
+
+
+def _told(state: Mapping[str, Any], mask: NameMask) -> Tile:
+    episode = mask.value(state["episode"])
+    world, feed = state.get("world", {}), state.get("feed", {})
     glance = world.get("glance")
     tile: Tile = {
         "environment": episode["environment"],
@@ -54,7 +65,6 @@ def _told(live: EpisodeView, mask: NameMask) -> Tile:
         "started_at": episode["started_at"],
         "status": episode["status"],
         "pace": episode["pace"],
-        "turn": live.turn,
         "headline": mask.text(str(world.get("headline", "")))[:LINE_LENGTH],
     }
     if isinstance(glance, Mapping):

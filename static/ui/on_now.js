@@ -1,19 +1,29 @@
 // @ts-check
-// The strip of what is on: a live tile for each running episode, and how much room is left.
+// What is on in the lobby: one episode large, the others as rows, and how much room is left; the last that was played where nothing is on.
 
+import { get } from "../live/api.js";
 import { choose } from "../live/sight.js";
 import { h, keyed, replace, setText } from "./dom.js";
+import { mountLargeTile } from "./large_tile.js";
 import { makeTile } from "./tile.js";
 import { plural } from "./text.js";
 
-const MOST = 8;
+/** Rows beside the large one. */
+const MOST = 3;
+const AGAIN_MS = 2_000;
 
-/** @param {HTMLElement} list @param {string} root */
-export function mountOnNow(list, root) {
-  const tiles = h("div", { class: "tiles" });
+/** @param {HTMLElement} list @param {HTMLElement} place where one is shown large @param {string} root */
+export function mountOnNow(list, place, root) {
+  const rows = h("div", { class: "tiles tiles--rows" });
   const room = h("p", { class: "on-room" });
-  const none = h("p", { class: "card on-none" }, "Looking for what is on…");
-  replace(list, none, tiles, room);
+  const none = h("p", { class: "on-none" }, "Looking for what is on…");
+  const go = h("a", { class: "button button--go", hidden: true });
+  replace(list, none, h("p", { class: "on-go" }, go, h("a", { class: "button", href: "#start" }, "Start one")), rows, room);
+  const live = h("div", { class: "tile-room", hidden: true });
+  const before = mountLastPlayed(root);
+  const next = h("p", { class: "lobby__next", hidden: true }, "What is played here is shown here, as it happens.");
+  replace(place, live, before.element, next);
+  const large = mountLargeTile(live, root);
   /** @type {Map<string, ReturnType<typeof makeTile>>} */
   const made = new Map();
   /** @type {Record<string, any>} */
@@ -21,45 +31,99 @@ export function mountOnNow(list, root) {
   /** @type {import("../live/api.js").Answer | null} */
   let status = null;
   let scheduled = false;
+  let tilesCame = false;
 
   const schedule = () => {
-    if (scheduled) return;
+    if (scheduled || document.hidden) return;
     scheduled = true;
     requestAnimationFrame(draw);
   };
   const draw = () => {
     scheduled = false;
-    const found = choose(shown, {}).filter(([, tile]) => tile.status !== "ended");
-    const viewers = new Map([...status?.body?.running ?? [], ...status?.body?.shown ?? []].map((/** @type {any} */ one) => [one.episode_id, one.viewers]));
-    const update = (/** @type {[string, any]} */ [id, tile]) => made.get(id)?.update(tile, viewers.get(id) ? plural(viewers.get(id), "watching", "watching") : "");
-    keyed(tiles, found.slice(0, MOST), ([id]) => id, (named) => {
-      const tile = makeTile(named[0], root);
-      made.set(named[0], tile);
+    const found = choose(shown, {});
+    const running = found.filter(([, tile]) => tile.status !== "ended");
+    large.draw(shown, found, performance.now());
+    live.hidden = large.id === "";
+    before.show(tilesCame && live.hidden);
+    next.hidden = !live.hidden || before.id !== "";
+    drawRows(running.filter(([id]) => id !== large.id));
+    drawGo(running.length);
+    drawRoom(running.length);
+  };
+  const drawRows = (/** @type {[string, any][]} */ others) => {
+    const update = (/** @type {[string, any]} */ [id, tile]) => made.get(id)?.update(tile);
+    keyed(rows, others.slice(0, MOST), ([id]) => id, (named) => {
+      made.set(named[0], makeTile(named[0], root, "tile--row"));
       update(named);
-      return tile.element;
+      return /** @type {ReturnType<typeof makeTile>} */ (made.get(named[0])).element;
     }, (_, named) => update(named));
-    for (const id of made.keys()) if (!found.some(([other]) => other === id)) made.delete(id);
-    none.hidden = found.length > 0;
+    for (const id of made.keys()) if (!others.some(([other]) => other === id)) made.delete(id);
+  };
+  const drawGo = (/** @type {number} */ running) => {
+    const id = large.id || before.id;
+    go.hidden = id === "";
+    if (id) go.href = new URL(`${large.id ? "watch" : "replay"}/${encodeURIComponent(id)}`, root).href;
+    setText(go, large.id ? "Watch it" : "Replay the last one");
+    none.hidden = running > 0;
     if (status) setText(none, status.ok ? "Nothing is on. Start one below: it begins at once, and everybody who opens this page can watch." : status.message);
-    drawRoom(found.length);
   };
   const drawRoom = (/** @type {number} */ count) => {
     if (!status?.ok || count === 0) return replace(room);
     const { running, slots } = /** @type {any} */ (status).body;
     const taken = `${running.length} of ${plural(slots, "place")} taken`;
     replace(room, running.length >= slots ? `${taken}: another can begin when one ends.` : `${taken}.`,
-      count > 1 ? [" ", h("a", { href: new URL("wall", root).href }, count > MOST ? `See all ${count} on the wall` : "See them on the wall")] : null);
+      count > 1 ? [" ", h("a", { href: new URL("wall", root).href }, count > MOST + 1 ? `See all ${count} on the wall` : "See them on the wall")] : null);
   };
+  before.onKnown(schedule);
+  setInterval(schedule, AGAIN_MS); // what has ended gives way though nothing changes
   return {
-    /** @param {Record<string, any>} tiles_ */
-    show(tiles_) {
-      shown = tiles_;
+    /** @param {Record<string, any>} tiles */
+    show(tiles) {
+      shown = tiles;
+      tilesCame = true;
       schedule();
     },
     /** @param {import("../live/api.js").Answer} answer of /custom/status */
     update(answer) {
       status = answer;
       schedule();
+    },
+  };
+}
+
+/** The last that was played to its end, as it stood then; asked for when it is first to be shown. @param {string} root */
+function mountLastPlayed(root) {
+  const element = h("div", { class: "tile-room", hidden: true });
+  let id = "";
+  let asked = false;
+  let tell = () => {};
+
+  async function ask() {
+    const list = await get(root, "api/episodes?ended=true&reason=finished&limit=1");
+    const newest = list.ok ? list.body.episodes[0]?.episode_id : undefined;
+    const answer = newest ? await get(root, `api/episodes/${encodeURIComponent(newest)}/tile`) : list;
+    if (newest && answer.ok) {
+      const tile = makeTile(newest, root, "tile--look");
+      tile.element.href = new URL(`replay/${encodeURIComponent(newest)}`, root).href;
+      tile.update(answer.body);
+      replace(element, tile.element);
+      id = newest;
+    }
+    tell();
+  }
+  return {
+    element,
+    get id() { return element.hidden ? "" : id; },
+    /** @param {() => void} action when it is known */
+    onKnown(action) { tell = action; },
+    /** @param {boolean} wanted */
+    show(wanted) {
+      if (!wanted) asked = false;
+      else if (!asked) {
+        asked = true;
+        void ask();
+      }
+      element.hidden = !wanted || id === "";
     },
   };
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Opener
+from tests.browser.conftest import PHONE, WIDE, Opener
 from tests.serving import Serving, serve, test_settings
 
 pytestmark = pytest.mark.browser
@@ -18,6 +20,7 @@ def test_an_empty_house_says_what_to_do(tmp_path: Path, open_page: Opener) -> No
     with serve(test_settings(tmp_path, environment="cricket")) as app:
         page = open_page(app.base_url)
         expect(page.locator("#on")).to_contain_text("Nothing is on. Start one below")
+        expect(page.locator("#large")).to_have_text("What is played here is shown here, as it happens.")
         expect(page.locator("#played")).to_contain_text("Nothing has been played yet")
         expect(page.get_by_role("button", name="Start the match")).to_be_enabled()
         expect(page.locator("#state")).to_have_text("Ready")
@@ -85,18 +88,18 @@ def test_a_busy_house_shows_the_way_to_what_is_on(quiet_app: Serving, open_page:
 
 
 def test_what_is_on_is_told_live(quiet_app: Serving, open_page: Opener) -> None:
-    """The board in the lobby follows the score, and moves to what was played at the end."""
+    """What is shown large follows the score to the result, which is among what was played then."""
     episode_id = quiet_app.start(pace="broadcast", max_overs=1, seed=4)
     page = open_page(f"{quiet_app.base_url}/")
-    headline = page.locator(".tile__headline")
+    headline = page.locator("#large .tile__headline:visible")
     expect(headline).to_contain_text("/")
     first = headline.inner_text()
     expect(headline).not_to_have_text(first)
     quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})
     result = quiet_app.finish(episode_id)["result"]
     expect(page.locator(".game__result").first).to_have_text(result)
-    expect(page.locator(".tile")).to_have_count(0)
-    page.get_by_role("link", name=result).first.click()
+    expect(page.locator("#large .tile__headline:visible")).to_have_text(result)
+    page.locator(".game").get_by_role("link", name=result).first.click()
     page.wait_for_url(f"**/watch/{episode_id}")
     expect(page.locator("#state")).to_have_text("Finished")
 
@@ -113,7 +116,53 @@ def test_the_header_changes_with_the_tiles_not_with_the_next_question(
     expect(page.locator("#state")).to_have_attribute("data-tone", "live")
     quiet_app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
     expect(page.locator("#state")).to_have_text("Ready")
-    expect(page.locator(".tile")).to_have_count(0)
+    expect(page.locator("#large .tile:visible")).to_contain_text("Stopped")
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_one_match_is_shown_large_in_the_first_fold(
+    tmp_path: Path, open_page: Opener, size: dict[str, int]
+) -> None:
+    """With its field, its chances and its newest line; a click goes there; the others stand as rows."""
+    with serve(test_settings(tmp_path, environment="cricket", max_episodes=6)) as app:
+        for seed in range(6):
+            app.start(pace="broadcast", seed=seed, options={"max_overs": 20, "forecast_futures": 20})
+        page = open_page(f"{app.base_url}/", viewport=size)
+        tile = page.locator("#large .tile")
+        expect(tile.locator(".tile__picture circle[r='2.8']")).to_have_count(9, timeout=60_000)
+        expect(tile.locator(".chance-line")).to_be_visible(timeout=60_000)
+        expect(tile.locator(".tile__line")).not_to_be_empty()
+        box = tile.bounding_box()
+        assert box and box["y"] + box["height"] <= size["height"] and box["height"] > size["height"] / 3
+        expect(page.locator("#on .tile--row")).to_have_count(3)
+        expect(page.get_by_role("link", name="See all 6 on the wall")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
+        assert page.evaluate("window.shiftAtOnce") < 0.02
+        results = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag22aa", "best-practice"]})
+        assert results.violations_count == 0, results.generate_report()
+        tile.click()
+        page.wait_for_url("**/watch/ep-*")
+        page.close()
+
+
+def test_where_nothing_is_on_the_last_match_is_shown_and_can_be_replayed(
+    tmp_path: Path, open_page: Opener
+) -> None:
+    """With its result and how the chances went; one that was stopped does not take its place."""
+    with serve(test_settings(tmp_path, environment="cricket")) as app:
+        episode_id = app.start(pace="max", seed=4, options={"max_overs": 1, "forecast_futures": 20})
+        result = app.finish(episode_id)["result"]
+        app.client.post("/custom/stop_episode", json={"episode_id": app.start(pace="broadcast", max_overs=5)})
+        page = open_page(f"{app.base_url}/")
+        tile = page.locator("#large .tile:visible")
+        expect(tile.locator(".tile__headline")).to_have_text(result)
+        expect(tile.locator(".tile__picture circle[r='2.8']")).to_have_count(9)
+        expect(tile.locator(".chance-line")).to_be_visible()
+        again = page.get_by_role("link", name="Replay the last one")
+        expect(again).to_have_attribute("href", re.compile(f"/replay/{episode_id}$"))
+        tile.click()
+        page.wait_for_url(f"**/replay/{episode_id}")
+        page.close()
 
 
 def test_what_was_played_is_searched_and_turned_over(tmp_path: Path, open_page: Opener) -> None:

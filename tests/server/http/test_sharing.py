@@ -117,6 +117,15 @@ def test_an_episode_in_a_few_words(serving: Serving, ended: str) -> None:
     assert len(answer.content) < 700
 
 
+def test_what_is_over_has_the_tile_that_the_wall_showed(serving: Serving, ended: str) -> None:
+    answer = serving.client.get(f"/api/episodes/{ended}/tile")
+    tile, entry = answer.json(), serving.client.get(f"/api/episodes/{ended}").json()
+    assert (tile["title"], tile["seed"]) == (entry["title"], entry["seed"])
+    assert tile["headline"].endswith("right") and tile["glance"]["progress"] == 1
+    assert (tile["status"], tile["reason"]) == ("ended", "finished")
+    assert answer.headers["cache-control"] == "public, max-age=2"
+
+
 def test_the_strip_is_small_and_any_page_may_frame_it(serving: Serving, ended: str) -> None:
     """Under 5 kB on the wire with its script and its style; the other pages keep their own policy."""
     answer = serving.client.get(f"/embed/{ended}", headers=SMALLEST)
@@ -182,7 +191,9 @@ def test_oembed_names_what_is_wrong(serving: Serving, parameters: dict[str, str]
 
 
 @pytest.mark.parametrize("name", ["ep-nowhere", "x" * 300, "%2e%2e", "a b", "<b>"])
-@pytest.mark.parametrize("path", ["/card/{}.png", "/embed/{}", "/api/episodes/{}/glance"])
+@pytest.mark.parametrize(
+    "path", ["/card/{}.png", "/embed/{}", "/api/episodes/{}/glance", "/api/episodes/{}/tile"]
+)
 def test_what_is_not_there_cannot_be_shared(serving: Serving, path: str, name: str) -> None:
     assert serving.client.get(path.format(name)).status_code == 404
 

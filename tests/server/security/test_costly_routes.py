@@ -20,6 +20,7 @@ HELD: Final = {
     "/api/episodes/{episode_id}/export": "/api/episodes/none/export",
     "/api/episodes/{episode_id}/calls": "/api/episodes/none/calls",
     "/api/episodes/{episode_id}/glance": "/api/episodes/none/glance",
+    "/api/episodes/{episode_id}/tile": "/api/episodes/none/tile",
     "/api/episodes/{episode_id}/lines/{seq}/clip": "/api/episodes/none/lines/1/clip",
     "/api/leaderboard": "/api/leaderboard",
     "/leaderboard": "/leaderboard",

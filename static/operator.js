@@ -97,7 +97,7 @@ function show(status) {
   figures(byId("figures"), [
     ["Loop lag, longest of a minute", `${(1000 * status.loop_lag_s).toFixed(1)} ms`],
     ["Tokens of models today", number(models.tokens)],
-    ["Their cost today", number(models.cost)],
+    ["Their cost today", `US$${models.cost.toFixed(2)}`],
     ["Characters spoken today", number(status.characters_today)],
     ["Journal", journal.bytes === null ? "not known yet" : `${mb(journal.bytes)}${journal.limit_bytes ? ` of ${mb(journal.limit_bytes)}` : ""}`],
     ["Episodes in it", journal.episodes === null ? "not known yet" : number(journal.episodes)],

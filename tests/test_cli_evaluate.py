@@ -145,7 +145,7 @@ def test_two_models_are_compared_and_a_finished_match_is_never_asked_for_again(
         offered(home=home, away=away)
         code, said, progress = compare(out)
         assert code == 0, progress
-        assert re.search(r"0 of 2 matches; [\d,]+ tokens, [\d.]+ of money so far", progress)
+        assert re.search(r"0 of 2 matches; [\d,]+ tokens, US\$[\d.]+ so far", progress)
         results = json.loads((out / "results.json").read_text())
         asked = {one["name"]: one["asked"] for one in results["captains"]}
         for name, fake in (("llm:home", home), ("llm:away", away)):
@@ -243,7 +243,7 @@ def test_what_an_evaluation_may_spend_stops_it_and_it_plays_on_with_more_as_if_n
         assert code == 1 and "the cap of 60,000 tokens for all of it is reached" in progress
         assert needed < len(home.received) + len(away.received) < 2 * needed
         code, _, progress = compare(out, "--max-cost", "0.01")
-        assert code == 1 and "the cap of 0.01 of money for all of it is reached" in progress
+        assert code == 1 and "the cap of US$0.01 for all of it is reached" in progress
         code, said, progress = compare(out)
         assert code == 0, progress
         for fake in (home, away):
@@ -277,7 +277,7 @@ def test_the_day_is_spent_by_all_matches_of_the_folder(
         offered(home=home, away=away)
         for _ in range(2):
             code, _, progress = compare(tmp_path / "day")
-            assert code == 1 and "the day's cap of 0.02 of money is reached" in progress
+            assert code == 1 and "the day's cap of US$0.02 is reached" in progress
             asked = len(home.received) + len(away.received)
         compare(tmp_path / "day")
         assert len(home.received) + len(away.received) == asked

@@ -42,7 +42,7 @@ def decisions(played: Result) -> list[dict[str, object]]:
     ("arguments", "variables", "reached"),
     [
         (["--max-tokens", "900"], {}, "the episode's cap of 900 tokens is reached"),
-        (["--max-cost", "0.002"], {}, "the episode's cap of 0.002 of money is reached"),
+        (["--max-cost", "0.002"], {}, "the episode's cap of US$0.002 is reached"),
         ([], {"SPECTATOR_MODEL_EPISODE_TOKENS": "900"}, "the episode's cap of 900 tokens is reached"),
         ([], {"SPECTATOR_MODEL_DAY_TOKENS": "900"}, "the day's cap of 900 tokens is reached"),
         ([], {"SPECTATOR_MODEL_EPISODE_S": "0.001"}, "the episode's cap of 0.001 s of asking is reached"),

@@ -142,7 +142,7 @@ def _of_the_budget(services: Services) -> Iterator[Metric]:
     yield _gauge("starts_waiting", "Starts that wait for a slot", services.queue.waiting)
     yield _gauge("unended_bytes", "About what episodes without an end take", services.unended.bytes)
     yield _gauge("model_tokens_today", "Tokens that models used today, UTC", spent.tokens)
-    yield _gauge("model_cost_today", "The same in money", spent.cost)
+    yield _gauge("model_cost_today", "The same in US dollars", spent.cost)
     yield _gauge(
         "voice_characters_today", "Characters that paid voices were sent today", budget.characters.sent
     )

@@ -285,7 +285,7 @@ class _EvaluationProgress:
 
     def spent_so_far(self, spent: Spent) -> None:
         """Say what asking models has taken: beside the bar, or in a line."""
-        cost = f", {spent.cost:.4g} of money" if spent.cost else ""
+        cost = f", US${spent.cost:.4g}" if spent.cost else ""
         taken = f"{spent.tokens:,} tokens{cost}"
         if self._terminal:
             self._bar.label = f"matches ({taken})"
@@ -306,7 +306,7 @@ def _conclude(results: Results, out: Path) -> None:
         click.echo(f"{place:>2}  {one.name:{width}}  {rating:>5}  {share}")
     for one in results.captains:
         if one.source == "model":
-            took = f"{one.asked.tokens:,} tokens, {one.asked.cost:.4g} of money"
+            took = f"{one.asked.tokens:,} tokens, US${one.asked.cost:.4g}"
             click.echo(f"{one.name} made {one.asked.decisions} decisions: {took}")
     for line in conclusions(results):
         click.echo(line)

@@ -29,7 +29,7 @@ def spending_options(what: str) -> Callable[[Callable[..., None]], Callable[...,
         "--max-cost",
         type=click.FloatRange(min=0),
         callback=_finite,
-        help="The same in money, by the prices of the catalogue; docs/captains.md has all caps.",
+        help="The same in US dollars, by the prices of the catalogue; docs/captains.md has all caps.",
     )
     return lambda command: tokens(cost(command))
 
@@ -110,7 +110,7 @@ class SpendingReport:
     def report(self) -> None:
         """Say what each model took, and why it was not always the one who decided."""
         for actor, captain in self._captains.items():
-            cost = f", {self._cost.get(actor, 0.0):.4g} of money" if self._cost.get(actor) else ""
+            cost = f", US${self._cost.get(actor, 0.0):.4g}" if self._cost.get(actor) else ""
             reasons = self._reasons.get(actor, Counter())
             helped = f", {reasons.total()} of them by its fallback" if reasons else ""
             click.echo(

@@ -22,7 +22,7 @@ class CapSettings(BaseModel):
         "captains decide for them; 0 = no limit",
     )
     model_episode_cost: float = Field(
-        default=10.0, ge=0, description="The same in money, by the prices of the captains' catalogue"
+        default=10.0, ge=0, description="The same in US dollars, by the prices of the captains' catalogue"
     )
     model_episode_s: float = Field(
         default=0.0, ge=0, description="The same in seconds of waiting for their answers"
@@ -34,7 +34,7 @@ class CapSettings(BaseModel):
         "until the next; 0 = no limit",
     )
     model_day_cost: float = Field(
-        default=50.0, ge=0, description="The same in money, by the prices of the captains' catalogue"
+        default=50.0, ge=0, description="The same in US dollars, by the prices of the captains' catalogue"
     )
     model_day_s: float = Field(default=0.0, ge=0, description="The same in seconds of waiting for answers")
 

@@ -82,10 +82,10 @@ class ModelCaptain(BaseModel):
     waits_for_rest: bool = Field(
         default=False, description="Whether decisions wait for an endpoint that is left alone after failing"
     )
-    price_in: float = Field(default=0.0, ge=0, description="Price of a million prompt tokens")
-    price_out: float = Field(default=0.0, ge=0, description="Price of a million answer tokens")
+    price_in: float = Field(default=0.0, ge=0, description="US dollars for a million prompt tokens")
+    price_out: float = Field(default=0.0, ge=0, description="US dollars for a million answer tokens")
     price_cached_in: float | None = Field(
-        default=None, ge=0, description="Price of a million prompt tokens that the endpoint had at hand"
+        default=None, ge=0, description="US dollars for a million prompt tokens that the endpoint had at hand"
     )
     prompt: Edition = Field(default=2, description="Edition of the prompt")
     history_tokens: int = Field(

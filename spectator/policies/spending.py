@@ -43,7 +43,7 @@ class Caps:
         seconds: See :class:`Spent`.
 
     >>> Caps(tokens=1_000_000, cost=5.0).reached(Spent(tokens=20_000, cost=5.2))
-    '5 of money'
+    'US$5'
     """
 
     tokens: int = 0
@@ -64,7 +64,7 @@ class Caps:
         if 0 < self.tokens <= spent.tokens:
             return f"{self.tokens:,} tokens"
         if 0 < self.cost <= spent.cost:
-            return f"{self.cost:g} of money"
+            return f"US${self.cost:g}"
         if 0 < self.seconds <= spent.seconds:
             return f"{self.seconds:g} s of asking"
         return None

@@ -67,5 +67,5 @@ class Purchases:
 
     def _shown(self) -> str:
         mean = self._mean
-        money = f" and {mean.cost:.4g} of money" if mean.cost else ""
+        money = f" and US${mean.cost:.4g}" if mean.cost else ""
         return f"{mean.tokens:,} tokens{money}"

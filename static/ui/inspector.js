@@ -15,8 +15,8 @@ import { clip, duration, plain, plural, said, words } from "./text.js";
 
 const TEXT = 1_200;
 
-/** A cost to the last digit that the record has. @param {number} cost in the unit of the catalogue's prices */
-export const exactCost = (cost) => `$${cost === 0 ? "0" : cost.toFixed(6).replace(/0{1,4}$/, "")}`;
+/** A cost to the last digit that the record has. @param {number} cost in US dollars, as the catalogue's prices are */
+export const exactCost = (cost) => `US$${cost === 0 ? "0" : cost.toFixed(6).replace(/0{1,4}$/, "")}`;
 
 /**
  * Tokens of a decision: in, of these from a cache, out, of these for thoughts; the figures of all its exchanges summed.

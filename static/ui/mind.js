@@ -153,8 +153,8 @@ function totalText(usage) {
   return `This match: ${parts.join(" · ")}`;
 }
 
-/** @param {number} cost in the unit of the catalogue's prices */
-const money = (cost) => (cost < 0.01 ? "<$0.01" : `$${cost.toFixed(2)}`);
+/** @param {number} cost in US dollars, as the catalogue's prices are */
+const money = (cost) => (cost < 0.01 ? "<US$0.01" : `US$${cost.toFixed(2)}`);
 
 /** A tool call, or whatever else an action holds. @param {any} action */
 export function callParts(action) {

@@ -243,7 +243,7 @@ def test_what_was_behind_a_decision_opens_by_a_key(match: Match, open_page: Open
             dialog.get_by_role("button", name="Before").click()
     facts = dialog.locator(".facts")
     expect(facts).to_contain_text(re.compile(r"Tokens\s*[\d,]+ tokens in, \d+ out"))
-    expect(facts).to_contain_text(re.compile(r"Cost\s*\$\d+\.\d{3,6}"))
+    expect(facts).to_contain_text(re.compile(r"Cost\s*US\$\d+\.\d{3,6}"))
     dialog.locator("summary", has_text="Prompt, reply and tokens as they were sent").click()
     expect(dialog.locator(".inspect__message h5").first).to_have_text("system")
     expect(dialog).to_contain_text("The endpoint gave no probabilities of tokens.")

@@ -32,7 +32,7 @@ def test_a_cap_is_reached_by_any_of_the_three_and_none_is_none() -> None:
     caps = Caps(1_000, 2.5, 60)
     assert caps.reached(Spent(999, 2.49, 59.9)) is None
     assert caps.reached(Spent(tokens=1_000)) == "1,000 tokens"
-    assert caps.reached(Spent(cost=2.5)) == "2.5 of money"
+    assert caps.reached(Spent(cost=2.5)) == "US$2.5"
     assert caps.reached(Spent(seconds=60.0)) == "60 s of asking"
 
 

@@ -106,6 +106,6 @@ def test_what_was_begun_is_played_on_alone_and_what_stood_still_counts_for_nothi
         await purchases.end(whole())
         assert "1 took" not in str(await purchases.begin(begun=False))
         counter.ledger.pay(EACH)
-        assert "cap of 1.5 of money" in str(await purchases.begin(begun=True))
+        assert "cap of US$1.5" in str(await purchases.begin(begun=True))
 
     asyncio.run(run())

@@ -92,7 +92,7 @@ def test_the_day_is_spent_across_restarts_and_new_models_are_refused_with_the_re
                 app.finish(answer.json()["episode_id"])
             problem = answer.json()
             assert (answer.status_code, problem["type"]) == (429, "/problems/allowance-spent")
-            assert "the day's cap of 0.05 of money is reached" in problem["detail"]
+            assert "the day's cap of US$0.05 is reached" in problem["detail"]
             assert 0 < int(answer.headers["retry-after"]) <= 86_401
             assert play(app, captain_preset="heuristic")
 

@@ -101,6 +101,6 @@ class FleetLedger(SpendLedger):
         """The first cap of which this part is ``over``, in words."""
         for what, part in self._parts.items():
             if over(part):
-                words = f"{part.cap:,.0f} tokens" if what == "tokens" else f"{part.cap:g} of money"
+                words = f"{part.cap:,.0f} tokens" if what == "tokens" else f"US${part.cap:g}"
                 return f"the cap of {words} for all of it is reached"
         return None

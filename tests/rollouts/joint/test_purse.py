@@ -82,8 +82,8 @@ def test_money_is_reserved_too_and_what_is_not_limited_is_not(postgres: Cluster)
     async def work(one: FleetLedger, two: FleetLedger) -> None:
         assert await one.reserve() is None
         one.pay(Spent(1, 5.0))
-        assert await one.reserve() == "the cap of 5 of money for all of it is reached"
-        assert await two.reserve() == "the cap of 5 of money for all of it is reached"
+        assert await one.reserve() == "the cap of US$5 for all of it is reached"
+        assert await two.reserve() == "the cap of US$5 for all of it is reached"
         free, journal = await joined(url, Caps())
         free.pay(Spent(10**9, 1e9))
         assert (free.refusal(), await free.reserve()) == (None, None)

@@ -20,7 +20,9 @@ class SeatUsage(BaseModel):
     fallbacks: int = Field(ge=0, description="How many of them a scripted captain made in its place")
     tokens_in: int = Field(ge=0)
     tokens_out: int = Field(ge=0)
-    cost: float = Field(ge=0, description="US dollars, by the prices of the captains' catalogue; 0 where there are none")
+    cost: float = Field(
+        ge=0, description="US dollars, by the prices of the captains' catalogue; 0 where there are none"
+    )
     latency_s: float = Field(ge=0, description="Time that its decisions took")
 
 

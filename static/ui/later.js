@@ -44,7 +44,10 @@ const styles = (name) => new Promise((done) => {
  * @returns {ReturnType<typeof import("./sound.js").mountSound>}
  */
 export function soundWhenUsed(button, caption, page) {
-  const sound = mountOnUse(button, async () => (await import("./sound.js")).mountSound(button, caption, page), ["click", "toggle-sound"]);
+  const sound = mountOnUse(button, async () => {
+    await styles("sound");
+    return (await import("./sound.js")).mountSound(button, caption, page);
+  }, ["click", "toggle-sound"]);
   return { moved(seq, jumped) { sound()?.moved(seq, jumped); } };
 }
 
@@ -123,9 +126,8 @@ export function seatWhenPlayed(place, root, episodeId, changed) {
   async function fetchSeat() {
     fetching = true;
     try {
-      const styled = styles("seat");
+      await styles("seat");
       const { mountSeat } = await import("./seat.js");
-      await styled;
       seat = mountSeat(place, root, episodeId, changed);
       changed();
     } catch (error) {

@@ -129,6 +129,22 @@ def test_both_last_thoughts_are_seen_beside_the_report(house: House, open_page: 
             assert room >= 42, f"{room} px at {width} px"
 
 
+def test_reasons_of_two_lines_are_whole_on_a_low_screen(house: House, open_page: Opener) -> None:
+    page = open_page(f"{house.serving.base_url}/watch/{house.cricket}?seq=150")
+    expect(page.locator(".mind__seat .call code")).to_have_count(2)
+    page.locator(".mind__thought bdi").evaluate_all(
+        "(all) => all.forEach((it) => { it.textContent = 'Two lines of a reason. '.repeat(4); })"
+    )
+    for width, height in ((1120, 720), (1280, 720), (1366, 768)):
+        page.set_viewport_size({"width": width, "height": height})
+        for seat in page.locator(".mind__seat").all():
+            under = seat.evaluate(
+                """(it) => it.querySelector("p.mind__thought").getBoundingClientRect().bottom
+                    - it.querySelector(".call").getBoundingClientRect().top"""
+            )
+            assert under <= 0, f"{under} px of a reason are under its call at {width} by {height}"
+
+
 def test_a_long_call_leaves_room_for_who_made_it_and_why(house: House, open_page: Opener) -> None:
     """A plan for a whole match, with all its figures, and two lines of its reason above."""
     decided = (one for one in house.serving.events(house.cricket) if one["type"] == "decision.made")

@@ -85,8 +85,8 @@ def _read_by_world(state: Mapping[str, Any]) -> Tile:
     own, read = state.get("world", {}), Tile()
     if world.chances is not None and (line := world.chances(own)):
         read |= {"chance": round(line[-1], 3), "chances": chances_told(line)}
-    if world.picture is not None and (picture := world.picture(own)):
-        read["picture"] = dict(picture)
+    if world.picture is not None:
+        read["picture"] = dict(world.picture(own))
     return read
 
 

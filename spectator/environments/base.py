@@ -297,8 +297,9 @@ class World:
         picture: What ``tile.js`` of its panel draws as a small picture of how the episode stands, on the wall
             and in the lobby, read from the world's part of the viewers' state: JSON without nulls, at most
             :data:`MAX_PICTURE_BYTES`, with what changes seldom in members of its own. Its ``marks``, if any,
-            number points of :attr:`chances`, from 0, that are marked on their line. Empty while there is
-            nothing to draw; ``None`` in worlds that draw nothing.
+            number points of :attr:`chances`, from 0, that are marked on their line; while no chances are told
+            they say that some will be. Empty while there is nothing to draw; ``None`` in worlds that draw
+            nothing.
         scenes: Draws what happened, for clips of moments; ``None`` in worlds that draw nothing.
         snapshot_for: A snapshot of its environment as one of another episode, by its id, would be, all else
             alike, so that a fork begins where its parent's snapshot stands; ``None`` where forks play all

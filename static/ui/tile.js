@@ -46,15 +46,16 @@ export function makeTile(id, root, look = "") {
   }
 
   /** How far it has come: with the chances on the way there, where they are told. @param {import("../live/wall.js").Tile} tile */
-  function drawCourse({ chance, chances: told, glance = {}, picture: { marks = [] } = {} }) {
+  function drawCourse({ chance, chances: told, glance = {}, picture: { marks } = {} }) {
     const shown = [told, chance, glance.progress, marks];
     if (shown.every((one, place) => one === drawn[place])) return;
     drawn = shown;
     const { progress } = glance;
-    setAttribute(course, "data-told", told ? "yes" : null);
-    bar.hidden = progress === undefined || Boolean(told);
+    const hasLine = Boolean(told ?? marks); // with marks there will be chances: their room is kept
+    setAttribute(course, "data-told", hasLine ? "yes" : null);
+    bar.hidden = progress === undefined || hasLine;
     if (!bar.hidden) bar.value = Number(progress);
-    if (told) chances.update(told, Number(chance), Number(progress ?? 1), marks);
+    if (told) chances.update(told, Number(chance), Number(progress ?? 1), marks ?? []);
   }
 
   return {

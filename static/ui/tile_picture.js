@@ -7,6 +7,9 @@ import { replace, setAttribute, svg } from "./dom.js";
 /** What the module is given; colours are the names of styles/tokens.css. */
 const tools = { ui: { svg, replace, setAttribute }, charts };
 
+/** A picture so near the window is as good as in view. */
+const NEAR = "25% 0px";
+
 /** Whether nothing may move. */
 const still = () => document.hidden || matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -27,7 +30,7 @@ export function drawPicture(place, root, world) {
     place.hidden = true;
   };
   const draw = () => {
-    if (!mounted || !seen || drawn === wanted) return;
+    if (!mounted || !seen || drawn === wanted || !Object.keys(wanted ?? {}).length) return;
     try {
       mounted.update(wanted, drawn !== null && !still());
       drawn = wanted;
@@ -40,7 +43,7 @@ export function drawPicture(place, root, world) {
     seen = entries[entries.length - 1].isIntersecting;
     if (!seen) drawn = null; // what comes into view stands there, without motion
     draw();
-  }).observe(place);
+  }, { rootMargin: NEAR }).observe(place);
   import(new URL(`panels/${encodeURIComponent(world)}/tile.js`, root).href).then(({ default: module }) => {
     mounted = module.mount(tools);
     replace(place, mounted?.element);

@@ -17,6 +17,7 @@ from spectator.environments.collider.models import (
     ColliderOptions,
     ColliderState,
 )
+from spectator.environments.collider.picture import picture
 from spectator.environments.collider.policies.heuristic import HeuristicPhysicist
 from spectator.environments.collider.policies.oracle import OraclePhysicist
 from spectator.environments.collider.policies.randomly import RandomPhysicist
@@ -125,5 +126,6 @@ WORLD: Final = World(
     rendering=RENDERING,
     tools=TOOLS,
     any_thread=True,
+    picture=picture,
     panel=_PANEL if _PANEL.is_dir() else None,
 )

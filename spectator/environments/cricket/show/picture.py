@@ -17,7 +17,7 @@ def picture(world: Mapping[str, Any]) -> dict[str, Any]:
     ``men`` are the fielders, ``[x, y]`` each; ``powerplay`` is left out where there is none. ``ball`` is the
     last ball of this innings: its number ``seq``, its ``kind`` and, where it was hit, where it went ``to``
     and whether it was ``aerial``. Places are metres from the striker towards the off side and the bowler.
-    ``marks`` are the wickets among the chances.
+    ``marks`` are the wickets among the chances, once a match without any is known as such left out.
 
     Args:
         world: The world's part of the viewers' state.
@@ -31,8 +31,9 @@ def picture(world: Mapping[str, Any]) -> dict[str, Any]:
     drawn: dict[str, Any] = {
         "rope": [round(reach) for reach in rope],
         "men": [[round(x), round(y)] for x, y in men],
-        "marks": _wickets(world.get("chances", {})),
     }
+    if "chances" in world or "last_ball" not in world:
+        drawn["marks"] = _wickets(world.get("chances", {}))
     if world.get("badges", {}).get("powerplay"):
         drawn["powerplay"] = True
     if (ball := world.get("last_ball")) and ball["innings"] == world.get("innings"):

@@ -73,6 +73,15 @@ def test_marks_are_the_wickets_among_the_chances(shown: Shown) -> None:
     assert max(drawn["marks"]) < len(chances(world))
 
 
+def test_a_match_without_forecasts_has_no_marks_once_that_is_known() -> None:
+    told = play(9, max_overs=1, forecast_futures=0)
+    world: dict[str, Any] = {}
+    for seq, fact in enumerate(told.facts, 1):
+        event = Event("test", "e", seq, "2026-01-01T00:00:00.000Z", 0, fact.type, fact.data)
+        world = apply_patch(world, WORLD.projection({"world": world, "decisions": {}}, event))
+        assert ("marks" in picture(world)) is ("last_ball" not in world)
+
+
 def test_it_is_small_and_a_ball_changes_little_of_it(shown: Shown) -> None:
     before: dict[str, Any] = {}
     changed = []

@@ -59,7 +59,7 @@ const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag
 const work = watchWork({ timeline, player, isLive, schedule });
 const mind = mountMind(byId("mind"));
 const feed = mountFeed(byId("feed"), { timeline, wholeRecord, schedule: () => { drawnSeq = -1; schedule(); } });
-const decisions = decisionsWhenAsked(byId("feed"), root, episodeId, { timeline, seq: () => player.seq, names: () => panel.names(timeline.headState), wholeRecord, schedule });
+const decisions = decisionsWhenAsked(byId("feed"), root, episodeId, { timeline, seq: () => player.seq, names: () => panel.names(timeline.headState), wholeRecord, schedule, act, weighs: stage.dataset.analyst === "true" });
 const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
 const operator = operatorWhenUsed(byId("control"), root, episodeId);
@@ -67,7 +67,7 @@ const seat = seatWhenPlayed(byId("seat"), root, episodeId, schedule);
 const fork = forkWhenAsked(byId("fork"), byId("parent"), root, episodeId, { timeline, seq: () => player.seq, wholeRecord });
 mountViews(byId("views"), stage);
 const bar = mountPlayerBar(byId("player"), { banner: byId("banner"), player, timeline, act, isLive, before: () => source.reach(player.seq - 1) });
-mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.chapterName, inspect: decisions.inspect, log: decisions.toggle });
+mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.chapterName, inspect: decisions.inspect, log: decisions.toggle, weigh: decisions.weigh, costly: decisions.costly });
 const about = aboutWhenAsked(byId("about"), root, episodeId);
 clipWhenAsked(document.getElementById("clip"), root, episodeId, () => player.seq);
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));

@@ -109,6 +109,7 @@ class WatchPage(Page):
         events: How many events it has, as far as that is known without looking through it.
         card: Absolute address of the picture of how it stands.
         moment: Absolute address of its clips, without their suffix; empty in worlds that draw none.
+        analyst: Whether its world weighs what else could have been decided.
         seq: The event that the link leads to; empty for none.
         oembed: Absolute address that says how another page shows it.
         modules: What the page's script imports.
@@ -126,6 +127,7 @@ class WatchPage(Page):
     events: int
     card: str
     moment: str
+    analyst: bool
     seq: str
     oembed: str
     modules: list[str]
@@ -311,6 +313,7 @@ def _watch_page(
         events=events,
         card=f"{home}/card/{quote(episode_id)}.png",
         moment="" if world is None or world.scenes is None else f"{home}/clip/{quote(episode_id)}",
+        analyst=world is not None and world.analyst is not None,
         seq=seq if SEQ.fullmatch(seq := request.query_params.get("seq", "")) else "",
         oembed=f"{home}/oembed?{urlencode({'url': f'{home}/watch/{quote(episode_id)}'})}",
         modules=request.app.state.modules["watch.js"],

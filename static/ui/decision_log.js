@@ -14,6 +14,8 @@ const ROW_REM = 3.75;
 /** Rows drawn beyond either end of what is in sight. */
 const BEYOND = 6;
 const NAMES = /** @type {const} */ (["seat", "tool", "source", "worth"]);
+/** The wish for those that lost, the costliest first. */
+const MOST = "most";
 /** The same in the address, where `seat` could be taken for a seat to play. @type {Record<string, string>} */
 const QUERY = { seat: "by", tool: "call", source: "source", worth: "worth" };
 
@@ -72,7 +74,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
     const distinct = (/** @type {"actor" | "tool" | "source"} */ name) => [...new Set(all.map((made) => made[name]))].filter(Boolean).sort();
     const choices = {
       seat: distinct("actor").map((actor) => [actor, clip(plain(names[actor] ?? words(actor)), 30)]), tool: distinct("tool").map((tool) => [tool, clip(words(tool), 30)]),
-      source: distinct("source").map((source) => [source, SOURCE_WORDS[source] ?? source]), worth: WORTHS,
+      source: distinct("source").map((source) => [source, SOURCE_WORDS[source] ?? source]), worth: [...WORTHS, [MOST, "cost most"]],
     };
     const any = { seat: "every seat", tool: "every tool", source: "every source", worth: "any worth" };
     for (const [index, name] of NAMES.entries()) {
@@ -126,7 +128,10 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
       seq = at;
       names = Object.fromEntries(Object.entries(called).map(([actor, name]) => [actor, name.split(" · ")[0]]));
       fillChoosers();
-      found = wanted(timeline.decisions, wish);
+      const costs = wish.worth === MOST;
+      found = wanted(timeline.decisions, costs ? { ...wish, worth: "lost" } : wish);
+      if (costs) found.sort((a, b) => (a.points ?? 0) - (b.points ?? 0));
+      setAttribute(list, "aria-label", `Decisions, the ${costs ? "costliest" : "newest"} first`);
       const worth = found.some((made) => made.points !== null) ? `, worth ${pointsText(found.reduce((total, made) => total + (made.points ?? 0), 0))} in all` : "";
       setText(told, `${found.length.toLocaleString("en")} of ${plural(timeline.decisions.length, "decision")}${worth}${timeline.complete ? "" : "; reading the earlier ones…"}`);
       draw();

@@ -18,6 +18,8 @@ const keys = (chapter) => [
   [["C"], "copy a link to this moment"],
   [["V"], "clip this moment, where the world draws it"],
   [["I"], "what was behind the newest decision"],
+  [["W"], "what else could have been called, once it is over"],
+  [["P", "N"], "the decision before or after that cost much"],
   [["D"], "every decision, and back to the commentary"],
   [["A"], "about this episode: seed, captains, download"],
   [["T"], "evening or day"],

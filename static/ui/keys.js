@@ -11,9 +11,9 @@ const SCROLLING = [" ", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDo
 
 /**
  * @param {{act: (action: (player: Player) => void) => void, back: (action: (player: Player) => void) => () => Promise<void>,
- *   isLive: () => boolean, help: HTMLElement, chapter: string, inspect: () => void, log: () => void}} wiring
+ *   isLive: () => boolean, help: HTMLElement, chapter: string, inspect: () => void, log: () => void, weigh: () => void, costly: (by: -1 | 1) => void}} wiring
  */
-export function mountKeys({ act, back, isLive, help, chapter, inspect, log }) {
+export function mountKeys({ act, back, isLive, help, chapter, inspect, log, weigh, costly }) {
   /** @type {HTMLDialogElement | null} */ let dialog = null;
   const showHelp = async () => {
     try {
@@ -50,6 +50,9 @@ export function mountKeys({ act, back, isLive, help, chapter, inspect, log }) {
     x: () => document.getElementById("text")?.click(),
     a: () => document.getElementById("about")?.click(),
     d: log,
+    w: weigh,
+    n: () => costly(1),
+    p: () => costly(-1),
     i: () => inspect(),
     c: () => document.getElementById("share")?.click(),
     v: () => document.getElementById("clip")?.click(),

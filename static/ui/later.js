@@ -34,7 +34,7 @@ function mountOnUse(button, mount, uses = ["click"]) {
 }
 
 /** Fetch the styles of a part; without them it works all the same. @param {string} name @returns {Promise<unknown>} */
-const styles = (name) => new Promise((done) => {
+export const styles = (name) => new Promise((done) => {
   const { src } = /** @type {HTMLScriptElement} */ (document.querySelector('script[src$="/watch.js"]'));
   document.head.append(h("link", { rel: "stylesheet", href: new URL(`styles/components/${name}.css`, src).href, on: { load: done, error: done } }));
 });

@@ -70,10 +70,12 @@ class CricketAnalyst(CricketEnvironment):
     def _weigh_ball(
         self, side: Side, tool: str, given: Mapping[str, Any], after: CaptainState, seed: int
     ) -> tuple[Weighed, Call] | None:
+        """What could be called for the ball; with the call that goes on, what was used before it as well."""
         game = self._playing
         own = game.captains[side]
+        legal = (*self._legal, *own.turn_tools) if tool in ADVANCING else self._legal
         if side == game.playing.fielding_side:
-            calls = list(bowling_calls(game, own.bowling_intent(), self._legal))
+            calls = list(bowling_calls(game, own.bowling_intent(), legal))
             return weigh_ball(game, calls, Intended(tool, given, after.bowling_intent()), seed)
-        calls = list(batting_calls(own.batting_intent(), self._legal))
+        calls = list(batting_calls(own.batting_intent(), legal, own.shot_aggression is not None))
         return weigh_ball(game, calls, Intended(tool, given, after.batting_intent()), seed)

@@ -74,15 +74,21 @@ def bowling_calls(game: Game, own: BowlingIntent, legal: Iterable[str]) -> Itera
             yield Intended("set_bowling_strategy", {"attack": attack}, own._replace(attack=attack))
 
 
-def batting_calls(own: BattingIntent, legal: Iterable[str]) -> Iterator[Intended]:
-    """The same of the batting captain: every stroke with every intent, every strategy."""
+def batting_calls(own: BattingIntent, legal: Iterable[str], planned: bool) -> Iterator[Intended]:
+    """The same of the batting captain: every stroke with every intent, every strategy.
+
+    Args:
+        own: The intent as it stands.
+        legal: Tools that may be used.
+        planned: Whether an intent is planned for this ball, which no strategy changes.
+    """
     yield Intended("play_delivery", {}, own)
     if "plan_shot" in legal:
         for shot in (None, *SHOTS):
             for level in INTENTS:
                 given = {"shot": shot, "aggression": level}
                 yield Intended("plan_shot", given, BattingIntent(level, shot))
-    if "set_strategy" in legal:
+    if "set_strategy" in legal and not planned:
         for level in (one for one in INTENTS if one != own.aggression):
             yield Intended("set_strategy", {"aggression": level}, own._replace(aggression=level))
 

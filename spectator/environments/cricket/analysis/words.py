@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.cricket.match.engine import NEUTRAL
@@ -11,8 +11,10 @@ from spectator.text import clean_text
 LONGEST: Final = 100
 """Characters of a call in words at most; names in it are the captains' own."""
 
-LEVELS: Final = ((0.35, "much less"), (0.49, "less"), (0.51, ""), (0.64, "more"), (1.0, "much more"))
-"""Up to which level an intent is how far from real sides'."""
+UP_TO: Final = (0.35, 0.49, 0.51, 0.64, 1.0)
+"""Up to which level an intent is called by the first of five words, the second, and so on."""
+BATTING: Final = ("play much safer", "play safer", "", "hit harder", "hit much harder")
+BOWLING: Final = ("attack much less", "attack less", "", "attack more", "attack much more")
 
 _PLANS: Final = {
     "set_match_plan": "declare a plan for the match",
@@ -36,7 +38,7 @@ def call_words(tool: str, given: Arguments) -> str:
     >>> call_words("plan_delivery", {"pace": "slower", "length": "full", "line": "outside off"})
     'slower ball, full, outside off'
     >>> call_words("set_strategy", {"aggression": 0.6}), call_words("set_field", {"preset": "leg_side"})
-    ('attack the bowling more (0.6)', 'leg side field')
+    ('hit harder (0.6)', 'leg side field')
     """
     words = _PLANS.get(tool) or _WORDS[tool](given)
     return clean_text(words, LONGEST)
@@ -56,23 +58,23 @@ def _field(given: Arguments) -> str:
     return f"{(given.get('preset') or 'standard').replace('_', ' ')} field"
 
 
-def _intent(level: float, more: str, usual: str) -> str:
-    how = next(words for limit, words in LEVELS if level <= limit)
-    return f"{more} {how} ({level:g})" if how else usual
+def _intent(level: float, words: Sequence[str], usual: str) -> str:
+    how = next(word for limit, word in zip(UP_TO, words, strict=True) if level <= limit)
+    return f"{how} ({level:g})" if how else usual
 
 
 def _attack(given: Arguments) -> str:
-    return _intent(given["attack"], "attack the batters", "bowl as real sides do")
+    return _intent(given["attack"], BOWLING, "bowl as real sides do")
 
 
 def _aggression(given: Arguments) -> str:
-    return _intent(given["aggression"], "attack the bowling", "bat as real sides do")
+    return _intent(given["aggression"], BATTING, "bat as real sides do")
 
 
 def _shot(given: Arguments) -> str:
     told = [given["shot"]] if given.get("shot") else []
     if given.get("aggression") is not None:
-        told.append(_aggression(given))
+        told.append(_intent(given["aggression"], BATTING, "as hard as usual"))
     return ", ".join(told) or "the batter's own stroke"
 
 

@@ -145,6 +145,32 @@ def test_one_match_is_shown_large_in_the_first_fold(
         page.close()
 
 
+MOVES = """window.moved = 0; const animate = Element.prototype.animate;
+Element.prototype.animate = function (...given) {
+  window.moved += this.closest(".tile__picture") ? 1 : 0;
+  return animate.apply(this, given);
+};"""
+"""Counts what moves within pictures."""
+
+
+def test_balls_travel_in_the_large_picture_unless_motion_is_to_be_reduced(
+    quiet_app: Serving, open_page: Opener
+) -> None:
+    quiet_app.start(pace="fast", seed=8, options={"max_overs": 20, "forecast_futures": 0})
+    moved = {}
+    for motion in ("no-preference", "reduce"):
+        page = open_page("", reduced_motion=motion)
+        page.add_init_script(MOVES)
+        page.goto(f"{quiet_app.base_url}/")
+        headline = page.locator("#large .tile__headline:visible")
+        expect(page.locator("#large .tile__picture svg > g > g")).to_have_count(1)
+        for _ in range(3):
+            expect(headline).not_to_have_text(headline.inner_text())
+        moved[motion] = page.evaluate("window.moved")
+        page.close()
+    assert moved["reduce"] == 0 < moved["no-preference"]
+
+
 def test_where_nothing_is_on_the_last_match_is_shown_and_can_be_replayed(
     tmp_path: Path, open_page: Opener
 ) -> None:

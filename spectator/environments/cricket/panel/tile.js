@@ -6,7 +6,9 @@ const RING_M = 27.43;
 const MIDDLE_M = PITCH_M / 2;
 /** Metres of the drawing beyond the rope, for what is hit over it. */
 const BEYOND_M = 12;
-const FLIGHT_MS = 600;
+const FLIGHT_MS = 450;
+/** Pixels from which balls travel and fielders walk; there may be many smaller drawings, in which they stand. */
+const LARGE_PX = 220;
 /** What a ball brought, by its kind: the colour of its way, and the sign where it ended. */
 const COLOURS = { six: "var(--willow)", four: "var(--grass)", wicket: "var(--cherry)", extra: "var(--sky)" };
 const SIGNS = { six: "6", four: "4", wicket: "W" };
@@ -37,15 +39,15 @@ export default {
       for (const one of [...mown, rope]) setAttribute(one, "d", path);
     }
 
-    /** Fielders walk to their new places. @param {[number, number][]} places */
-    function drawMen(places) {
+    /** Fielders go to their new places. @param {[number, number][]} places @param {boolean} moves */
+    function drawMen(places, moves) {
       set = places.join();
       while (men.childElementCount > places.length) men.lastElementChild.remove();
       while (men.childElementCount < places.length) men.append(svg("circle", { r: 2.8 }));
       places.forEach((place, index) => {
         const { x, y } = onPaper(place);
         const { style } = men.children[index];
-        style.transition = "transform .9s";
+        style.transition = moves ? "transform .9s" : "";
         style.transform = `translate(${x}px, ${y}px)`;
       });
     }
@@ -71,10 +73,11 @@ export default {
       element,
       /** @param {any} picture @param {boolean} moves */
       update({ rope: reaches = [], men: places = [], ball = null, powerplay = false }, moves) {
+        const walks = moves && element.clientWidth >= LARGE_PX;
         if (reaches.length && sizes !== reaches.join()) drawRope(reaches);
-        if (set !== places.join()) drawMen(places);
+        if (set !== places.join()) drawMen(places, walks);
         setAttribute(circle, "stroke", powerplay ? "var(--willow)" : "var(--edge)");
-        if ((ball?.seq ?? 0) !== seq) drawBall(ball, moves);
+        if ((ball?.seq ?? 0) !== seq) drawBall(ball, walks);
       },
     };
   },

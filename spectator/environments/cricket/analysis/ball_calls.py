@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectator.environments.cricket.analysis.weighing import Call, Weighed
+from spectator.environments.cricket.analysis.words import call_words
 from spectator.environments.cricket.ball.tables import CATEGORIES
 from spectator.environments.cricket.ball.vocabulary import LINES, PACES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
 from spectator.environments.cricket.captaincy.worth import INTENTS, fields, placed, told_plan
 from spectator.environments.cricket.forecast.common_numbers import next_ball_wins, wins
-from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent
-from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.cricket.match.engine import NEUTRAL, BattingIntent, BowlingIntent
+from spectator.environments.cricket.match.field import STANDARD, standard_field
 from spectator.environments.cricket.match.forecasting import read_state
 from spectator.environments.cricket.match.game import Game
 
@@ -38,6 +39,8 @@ PLANS: Final = tuple(
     for pace in (None, *PACES)
     if length or line or pace
 )
+
+GOES_ON: Final = ("bowl_delivery", "play_delivery")
 
 HOW: Final = (
     "The next ball under this call, the rival as real sides play it; from then on both sides play as real "
@@ -57,6 +60,25 @@ class Intended(NamedTuple):
     tool: str
     given: Mapping[str, Any]
     intent: BattingIntent | BowlingIntent
+
+
+def going_on(intent: BattingIntent | BowlingIntent) -> str:
+    """The call that bowls or plays the ball, with what is set for it.
+
+    >>> going_on(BattingIntent(0.7, "sweep")), going_on(BattingIntent())
+    ('bat on: sweep, hit much harder (0.7)', 'bat on as real sides do')
+    """
+    if isinstance(intent, BattingIntent):
+        told = [call_words("plan_shot", {"shot": intent.shot, "aggression": intent.aggression})]
+        usual, name = intent == BattingIntent(), "bat on"
+    else:
+        plan, field = intent.delivery, intent.field.preset
+        told = [] if plan is None else [call_words("plan_delivery", told_plan(plan))]
+        told += [] if field == STANDARD else [f"{field.replace('_', ' ')} field"]
+        if intent.attack != NEUTRAL:
+            told.append(call_words("set_bowling_strategy", {"attack": intent.attack}))
+        usual, name = not told, "bowl on"
+    return f"{name} as real sides do" if usual else f"{name}: {', '.join(told)}"
 
 
 def bowling_calls(game: Game, own: BowlingIntent, legal: Iterable[str]) -> Iterator[Intended]:
@@ -124,7 +146,8 @@ def weigh_ball(
         intents = (one.intent, BowlingIntent(field=seen)) if bats else (BattingIntent(), one.intent)
         likely = _weights(game, *intents)
         assert likely is not None, "it is the same ball"
-        return Call(one.tool, one.given, won @ (likely - usual))
+        words = going_on(one.intent) if not one.given and one.tool in GOES_ON else ""
+        return Call(one.tool, one.given, won @ (likely - usual), words)
 
     futures = ROWS * CATEGORIES + FUTURES
     return Weighed([weighed(one) for one in calls], futures, HOW, level), weighed(decided)

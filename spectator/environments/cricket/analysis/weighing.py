@@ -29,11 +29,13 @@ class Call(NamedTuple):
         tool: Its tool.
         given: Its arguments, as accepted.
         outcomes: What comes of it, beyond what :class:`Weighed` says of all.
+        words: The call in words, where they do not follow from tool and arguments.
     """
 
     tool: str
     given: Mapping[str, Any]
     outcomes: Outcomes
+    words: str = ""
 
 
 class Weighed(NamedTuple):
@@ -75,14 +77,15 @@ def best_of(weighed: Weighed, decided: Call) -> Alternatives:
 
 def _same(one: Call, decided: Call) -> bool:
     """Whether a call is what was decided, however that was spelt: it comes to the same in every future."""
-    return one.tool == decided.tool and np.array_equal(one.outcomes, decided.outcomes)
+    spelt_out = one.tool == decided.tool or bool(decided.words)  # what is set for the ball is in its words
+    return spelt_out and np.array_equal(one.outcomes, decided.outcomes)
 
 
 def _alternative(call: Call, decided: Call, place: int, level: float, level_error: float) -> Alternative:
     gain = call.outcomes - decided.outcomes
     return Alternative(
         action={"tool": call.tool, "arguments": _told(call.given)},
-        words=call_words(call.tool, call.given),
+        words=call.words or call_words(call.tool, call.given),
         chance=min(1.0, max(0.0, level + float(call.outcomes.mean()))),
         error=math.hypot(level_error, _error(call.outcomes)),
         gain=float(gain.mean()),

@@ -11,9 +11,13 @@ import pytest
 
 from spectator.environments.alternatives import Alternative, Alternatives
 from spectator.environments.cricket.analysis.analyst import CricketAnalyst
+from spectator.environments.cricket.analysis.ball_calls import going_on
 from spectator.environments.cricket.analysis.words import call_words
+from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.captaincy.arguments import TOOLS
 from spectator.environments.cricket.forecast.common_numbers import wins
+from spectator.environments.cricket.match.engine import BowlingIntent
+from spectator.environments.cricket.match.field import preset_field
 from spectator.environments.cricket.match.forecasting import forecast_state, with_bowler
 from spectator.observations import Observation
 from tests.environments.cricket.playing import advance, begin, captain, options, play
@@ -191,6 +195,9 @@ def test_where_the_ball_is_played_its_planned_stroke_is_weighed_again() -> None:
         assert one.action["tool"] == "play_delivery"
         tools = [call.action["tool"] for call in told.best]
         assert "plan_shot" in tools
+        words = played_of(told).words
+        assert words.startswith("bat on: ")
+        assert words.removeprefix("bat on: ") not in [call.words for call in told.best], "once is enough"
         assert "set_strategy" not in tools, "it would not change this ball"
 
 
@@ -207,6 +214,11 @@ def test_super_overs_and_ends_have_none() -> None:
 
 
 def test_every_tool_has_words() -> None:
+    field = preset_field("leg_side", 5)
+    assert going_on(BowlingIntent(0.6, DeliveryPlan("yorker", "leg"), field)) == (
+        "bowl on: yorker, leg, leg side field, attack more (0.6)"
+    )
+    assert going_on(BowlingIntent()) == "bowl on as real sides do"
     for tool, arguments in TOOLS.items():
         words = call_words(tool, arguments().model_dump())
         assert 3 < len(words) <= 100, tool

@@ -65,7 +65,7 @@ const announcer = mountAnnouncer(byId("announce"));
 const operator = operatorWhenUsed(byId("control"), root, episodeId);
 const seat = seatWhenPlayed(byId("seat"), root, episodeId, schedule);
 const fork = forkWhenAsked(byId("fork"), byId("parent"), root, episodeId, { timeline, seq: () => player.seq, wholeRecord });
-mountViews(byId("views"), stage);
+const views = mountViews(byId("views"), stage);
 const bar = mountPlayerBar(byId("player"), { banner: byId("banner"), player, timeline, act, isLive, before: () => source.reach(player.seq - 1) });
 mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.chapterName, inspect: decisions.inspect, log: decisions.toggle, weigh: decisions.weigh, costly: decisions.costly });
 const about = aboutWhenAsked(byId("about"), root, episodeId);
@@ -127,6 +127,7 @@ function draw() {
   mind.update(state, view);
   const over = timeline.headState.episode?.status === "ended" && player.atEdge;
   if (over) showEnding(state);
+  views.atEnd(over);
   feed.update(seq, view, over ? ending.element : null);
   decisions.update(seq, view.names);
   notice.update(state);

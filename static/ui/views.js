@@ -1,13 +1,16 @@
 // @ts-check
 // What a phone shows under the score, as tabs: the play with the minds, the minds alone, the commentary or the boards.
 
-import { h, setAttribute } from "./dom.js";
+import { h, setAttribute, setText } from "./dom.js";
 
 /** Each tab with the parts that it shows; the first part is its own. */
 const VIEWS = [["live", "Live", "lead mind"], ["mind", "Mind", "mind body"], ["commentary", "Commentary", "feed"], ["board", "Cards", "body"]];
 const STEPS = /** @type {Record<string, number>} */ ({ ArrowLeft: -1, ArrowRight: 1 });
 
-/** @param {HTMLElement} nav @param {HTMLElement} stage whose `data-view` the styles go by */
+/**
+ * @param {HTMLElement} nav @param {HTMLElement} stage whose `data-view` the styles go by
+ * @returns {{atEnd(is: boolean): void}} at the end the commentary begins with the report, and is called so
+ */
 export function mountViews(nav, stage) {
   const phone = matchMedia("(max-width: 640px)");
   const choose = (/** @type {string} */ name) => {
@@ -47,4 +50,6 @@ export function mountViews(nav, stage) {
   name();
   stage.addEventListener("show-view", (event) => show(/** @type {CustomEvent<string>} */ (event).detail));
   choose("live");
+  const [commentary] = tabs.filter((one) => one.dataset.shows === "commentary");
+  return { atEnd: (is) => setText(commentary, is ? "Report" : "Commentary") };
 }

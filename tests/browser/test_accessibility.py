@@ -171,9 +171,9 @@ def test_the_tabs_of_a_phone_are_tabs(house: House, open_page: Opener) -> None:
     go(page, f"{house.serving.base_url}/watch/{house.cricket}")
     expect(page.locator("#state")).to_have_text("Finished")
     tabs = page.get_by_role("tab")
-    assert tabs.all_inner_texts() == ["Live", "Mind", "Commentary", "Cards"]
+    assert tabs.all_inner_texts() == ["Live", "Mind", "Report", "Cards"]
     page.get_by_role("tab", name="Live").focus()
-    for name in ("Mind", "Commentary", "Cards", "Live"):
+    for name in ("Mind", "Report", "Cards", "Live"):
         page.keyboard.press("ArrowRight")
         tab = page.get_by_role("tab", name=name)
         expect(tab).to_be_focused()
@@ -184,6 +184,8 @@ def test_the_tabs_of_a_phone_are_tabs(house: House, open_page: Opener) -> None:
     expect(page.get_by_role("tab", name="Cards")).to_be_focused()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.role") != "tab"
+    page.get_by_role("button", name="One beat back").click()
+    expect(tabs).to_have_text(["Live", "Mind", "Commentary", "Cards"])
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(page.get_by_role("tabpanel")).to_have_count(0)
     expect(page.get_by_role("region", name="Commentary", exact=True)).to_be_visible()

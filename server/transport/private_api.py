@@ -157,7 +157,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the connection; comings and goings of viewers are figures, not log lines."""
         self.logger = self.conn.logger = logger
-        self._pings = TokenBucket(PINGS_PER_S, PING_BURST, SystemClock())
+        self._pings: TokenBucket | None = None
         self._early: list[bytes] | None = None
         self._at_start = False
         super().connection_made(transport)
@@ -253,6 +253,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_ping(self) -> None:
         """Answer a ping; one who sends countless ones, or reads no answers, is cut off."""
+        if self._pings is None:
+            self._pings = TokenBucket(PINGS_PER_S, PING_BURST, SystemClock())
         if self._pings.spend(1.0) and self.transport.get_write_buffer_size() < UNREAD_BYTES:
             super().handle_ping()
         else:

@@ -14,7 +14,7 @@ from spectator.clock import Clock
 from spectator.episodes.replay.alternatives import CannotFollow, DecisionsMade, Wanted
 from spectator.errors import StepTimeout
 
-from .piped_program import PipedProgram
+from .piped_program import GONE, PipedProgram
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class AlternativesProcess:
         """End the process."""
         if self._idle is not None:
             self._idle.cancel()
-        self._program.kill()
+        self._program.end()
         await asyncio.to_thread(self._one.shutdown)
         self._program.forget()
 
@@ -126,6 +126,8 @@ class AlternativesProcess:
             self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._rest)
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
+        if self._program.ended:
+            raise OSError(GONE)
         told, _ = await asyncio.get_running_loop().run_in_executor(self._one, self._program.ask, line)
         return told
 

@@ -6,15 +6,17 @@ import json
 import logging
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Final
 
 logger = logging.getLogger(__name__)
+
+GONE: Final = "the server goes away"
 
 
 class PipedProgram:
     """Asks a program of ours; one that died is started anew with the next line.
 
-    It is called from one thread at a time, but for :meth:`kill`.
+    It is called from one thread at a time, but for :meth:`kill` and :meth:`end`.
 
     Args:
         module: Which, as ``python -m`` takes it. It answers each line with a line of JSON, an object that may
@@ -26,6 +28,8 @@ class PipedProgram:
         self._module = module
         self._first = first
         self._process: subprocess.Popen[bytes] | None = None
+        self.ended = False
+        """Whether it was ended for good."""
 
     @property
     def process_id(self) -> int | None:
@@ -38,6 +42,8 @@ class PipedProgram:
         Raises:
             OSError: The program could not be started, or ended.
         """
+        if self.ended:
+            raise OSError(GONE)
         process = self._process or self._started()
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -56,6 +62,11 @@ class PipedProgram:
         """End the process; whoever waits for its answer is told that it ended. From any thread."""
         if self._process is not None:
             self._process.kill()
+
+    def end(self) -> None:
+        """The same for good: it is not started again."""
+        self.ended = True
+        self.kill()
 
     def forget(self) -> None:
         """End the process and let go of it; the next line starts another."""
@@ -78,4 +89,6 @@ class PipedProgram:
         )
         assert process.stdin is not None
         process.stdin.write(self._first)
+        if self.ended:  # meanwhile
+            process.kill()
         return process

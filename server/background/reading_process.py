@@ -13,11 +13,10 @@ from spectator.errors import EpisodeDamaged, JournalError, JournalUnavailable
 from spectator.journal.base import Journal
 from spectator.journal.stores.pieces import Piece, WantedPiece, piece_of
 
-from .piped_program import PipedProgram
+from .piped_program import GONE, PipedProgram
 
 logger = logging.getLogger(__name__)
 
-GONE: Final = "the server goes away"
 
 PROGRAM: Final = "spectator.journal.stores.pieces"
 
@@ -36,7 +35,6 @@ class ReadingProcess:
         self._program = PipedProgram(PROGRAM, json.dumps(url).encode() + b"\n")
         self._journal = journal
         self._one = ThreadPoolExecutor(1, thread_name_prefix="reading-process")
-        self._closed = False
 
     @property
     def process_id(self) -> int | None:
@@ -49,12 +47,12 @@ class ReadingProcess:
         Raises:
             JournalError: The record cannot be read.
         """
-        if self._closed:
+        if self._program.ended:
             raise JournalUnavailable(GONE)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._one, self._ask, wanted)
         except OSError as error:
-            if self._closed:
+            if self._program.ended:
                 raise JournalUnavailable(GONE) from error
             logger.warning("a record is read by the server itself: %s", error)
         texts = await self._journal.texts(wanted.episode_id, after_seq=wanted.after_seq, limit=wanted.limit)
@@ -62,15 +60,12 @@ class ReadingProcess:
 
     async def aclose(self) -> None:
         """End the process."""
-        self._closed = True
-        self._program.kill()
+        self._program.end()
         await asyncio.to_thread(self._one.shutdown)
         self._program.forget()
 
     def _ask(self, wanted: WantedPiece) -> Piece:
         """Have a piece read; an :class:`OSError` says that the process is no use."""
-        if self._closed:
-            raise OSError(GONE)
         head, body = self._program.ask(json.dumps(asdict(wanted)).encode())
         if "error" in head:
             raise (EpisodeDamaged if head["damaged"] else JournalError)(head["error"])

@@ -30,7 +30,7 @@ from server.process.serving import listen
 from server.settings import Settings
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.llm.address import StaticAddress
 from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatRequest

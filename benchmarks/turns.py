@@ -29,7 +29,7 @@ from benchmarks.memory_in_flight import held
 from benchmarks.supervised import OPTIONS, request, supervised
 from spectator.bus.base import Overflow
 from spectator.catalog import load_world
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.run.contract_checks import check_contract, checked_decision
 from spectator.episodes.run.step_events import facts_of_step
 from spectator.events import EventEncoder, RecordedEvent, View, encode_json

@@ -10,7 +10,7 @@ from typing import Final
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.errors import ConfigurationError
 from spectator.policies.base import Policy, Preset
 from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Final
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.errors import ConfigurationError, FieldError, InvalidRequest, typed_as
 
 ENTRY_POINT_GROUP: Final = "spectator.environments"

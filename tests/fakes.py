@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.world import World
 from spectator.events import Fact, RecordedEvent
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import Checkpoint

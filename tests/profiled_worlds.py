@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spectator.environments.base import ObservationModel, OptionsModel, Pack, StateModel, World
+from spectator.environments.base import ObservationModel, OptionsModel, StateModel
+from spectator.environments.world import Pack, World
 from spectator.events import Event, EventData, Fact
 from spectator.observations import LegalAction, Observation, Refusal
 from spectator.policies.base import Decision, Preset, ScriptedPolicy

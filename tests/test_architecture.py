@@ -30,7 +30,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.journal.stores",),
     ("spectator.policies", "spectator.narration"),
     ("spectator.steppers.base", "spectator.environments.alternatives"),
-    ("spectator.environments.base", "spectator.environments"),
+    ("spectator.environments.base",),
+    ("spectator.environments.world", "spectator.environments"),
     ("spectator.environments.seeds",),
     ("spectator.environments.conformance",),
     ("spectator.environments.*",),
@@ -379,7 +380,7 @@ def test_the_plan_itself_has_teeth(tmp_path: Path) -> None:
     assert any(name == "spectator.clock" for name, _ in imports_of(sample))
     assert room_of("spectator.environments.counting.world")[1] == "spectator.environments.counting"
     assert room_of("spectator.journal.stores.sqlite")[0] < room_of("spectator.episodes.run.driver")[0]
-    assert room_of("spectator.environments.base")[0] < room_of("spectator.environments.counting")[0]
+    assert room_of("spectator.environments.world")[0] < room_of("spectator.environments.counting")[0]
 
 
 def test_the_wheel_carries_every_package() -> None:

@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from spectator import catalog
-from spectator.environments.base import World
 from spectator.environments.conformance import ConformanceError, check_world
+from spectator.environments.world import World
 from spectator.episodes.record.view import replay_state
 from spectator.episodes.replay.verify import verify
 from spectator.episodes.single_agent import SingleAgent

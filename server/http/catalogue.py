@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from spectator.catalog import world_names
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.run.pacing import Pace
 from spectator.events import DecisionSource
 from spectator.policies.base import Preset

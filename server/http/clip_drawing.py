@@ -18,7 +18,7 @@ import resvg_py
 from PIL import Image, ImageDraw
 
 from spectator.catalog import load_world
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.events import Event, decode
 from spectator.merge_patch import apply_patch
 from spectator.scenes import (

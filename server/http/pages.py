@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from spectator import __version__
 from spectator.catalog import load_world, world_names
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeNotFound
 from spectator.journal.base import EpisodeSummary

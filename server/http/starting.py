@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field
 
 from spectator.catalog import LoadWorld
-from spectator.environments.base import World
 from spectator.environments.seeds import MAX_SEED
+from spectator.environments.world import World
 from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.errors import FieldError, InvalidRequest
 from spectator.events import encode_json
 from spectator.llm.chat import Message

@@ -11,7 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, create_model
 
 from spectator.catalog import load_world
-from spectator.environments.base import MAX_OBSERVATION_BYTES, World
+from spectator.environments.base import MAX_OBSERVATION_BYTES
+from spectator.environments.world import World
 from spectator.episodes.agent_view import brief_of
 from spectator.errors import EnvironmentFault
 from spectator.observations import LegalAction, Observation

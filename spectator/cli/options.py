@@ -11,7 +11,7 @@ import click
 from spectator.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from spectator.environments.base import World
+    from spectator.environments.world import World
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -20,7 +20,7 @@ from spectator.collector.generation import (
     one_by_one,
 )
 from spectator.collector.records import EpisodeRecord
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode

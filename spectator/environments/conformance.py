@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spectator.environments.base import MAX_OBSERVATION_BYTES, MAX_PICTURE_BYTES, Environment, World
+from spectator.environments.base import MAX_OBSERVATION_BYTES, Environment
 from spectator.environments.seeds import derive_seed
+from spectator.environments.world import MAX_PICTURE_BYTES, World
 from spectator.events import CORE_EVENTS, Event, Fact, encode_json
 from spectator.merge_patch import apply_patch
 from spectator.observations import Observation
@@ -373,7 +374,7 @@ def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_picture(world: World, own: Mapping[str, Any]) -> Iterator[str]:
-    """What ``tile.js`` draws, see :attr:`spectator.environments.base.World.picture`."""
+    """What ``tile.js`` draws, see :attr:`spectator.environments.world.World.picture`."""
     picture = {} if world.picture is None else world.picture(own)
     if _holds_null(picture):
         yield "the picture holds null"

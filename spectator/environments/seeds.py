@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from spectator.environments.base import Pack
+    from spectator.environments.world import Pack
 
 MAX_SEED: Final = 2**53 - 1
 """Largest seed: the largest integer that JSON numbers carry exactly everywhere."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.catalog import load_world
-from spectator.environments.base import Environment, World
+from spectator.environments.base import Environment
 from spectator.environments.seeds import MAX_SEED
+from spectator.environments.world import World
 from spectator.episodes.agent_view import OBSERVE, AgentView, Observe, brief_of
 from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.record.told import Told

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator.clock import SystemClock
-from spectator.environments.base import World
 from spectator.environments.seeds import derive_seed
+from spectator.environments.world import World
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, ToolCall
 from spectator.llm.parsing import REASON

@@ -78,7 +78,7 @@ async def recite(
         out: The file; one that exists is overwritten.
         voices: Each speaker's.
         clips: Where clips lie; those that are there are used.
-        spoken: See :attr:`spectator.environments.base.World.spoken`.
+        spoken: See :attr:`spectator.environments.world.World.spoken`.
     """
     said: list[SpokenLine] = []
     with _Track(out) as track:

@@ -56,7 +56,7 @@ class NarratorPorts:
     """What a narrator has to do with its episode.
 
     Args:
-        spoken: See :attr:`spectator.environments.base.World.spoken`.
+        spoken: See :attr:`spectator.environments.world.World.spoken`.
         record: Records and publishes a clip; raises ``EpisodeOver`` once it is too late.
         on_air: Whether lines are to be spoken now.
         may_pay: Whether money may be spent on the next line.

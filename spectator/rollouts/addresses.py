@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from spectator.catalog import LoadWorld
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.errors import ConfigurationError, EnvironmentFault
 from spectator.rollouts.actors import Transport
 from spectator.steppers.http import HttpEnvironment

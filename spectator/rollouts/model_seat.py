@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from spectator.clock import Clock
-from spectator.environments.base import World
 from spectator.environments.seeds import derive_seed
+from spectator.environments.world import World
 from spectator.errors import ConfigurationError, EndpointError
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import SessionAddress, StaticAddress

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectator.clock import Clock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.record.usage import spent_on
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger, Spent

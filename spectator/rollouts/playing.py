@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from spectator.clock import Clock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.replay.restore import CannotRebuild
 from spectator.episodes.run.failing import FailureRule

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from spectator.environments.base import World
 from spectator.environments.seeds import SEALED_BIT, derive_seed
+from spectator.environments.world import World
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.policies.base import Preset

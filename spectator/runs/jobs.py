@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ulid import ULID
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.events import FailedDecisions, OnFailure, View, encode_json

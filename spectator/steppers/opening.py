@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.steppers.base import Stepper
 from spectator.steppers.inline import InlineStepper
 from spectator.steppers.thread import ThreadStepper

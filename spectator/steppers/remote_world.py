@@ -11,7 +11,8 @@ from typing import Any, Final, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from spectator.environments.base import ObservationModel, OptionsModel, Pack, StateModel, World
+from spectator.environments.base import ObservationModel, OptionsModel, StateModel
+from spectator.environments.world import Pack, World
 from spectator.errors import ConfigurationError, EnvironmentFault
 from spectator.events import Event
 from spectator.narration.base import Line

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from spectator.catalog import load_world
-from spectator.environments.base import World
 from spectator.environments.seeds import derive_seed
+from spectator.environments.world import World
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, Restorable, ScriptedPolicy
 

@@ -14,7 +14,7 @@ import pytest
 
 from spectator.bus.memory import MemoryBus
 from spectator.clock import Clock, SystemClock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.stream import EpisodeStream

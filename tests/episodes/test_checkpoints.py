@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from spectator.clock import SystemClock
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.world import World
 from spectator.episodes.host import assembly as hosting
 from spectator.episodes.host.recovery import Recovered, recover
 from spectator.episodes.replay.checkpoints import Checkpointer, episode_snapshot, memories

@@ -15,9 +15,9 @@ import pytest
 from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.world import World
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.derived_stream import UNRECORDED_CHARACTERS, UNRECORDED_STEPS, DerivedStream

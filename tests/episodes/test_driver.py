@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.world import World
 from spectator.episodes.run import seated
 from spectator.episodes.run.controls import EndRequest
 from spectator.episodes.run.limits import EpisodeLimits

@@ -12,8 +12,8 @@ import pytest
 
 from spectator.bus.memory import MemoryBus
 from spectator.clock import SystemClock
-from spectator.environments.base import World
 from spectator.environments.counting.world import CarefulCounter
+from spectator.environments.world import World
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.replay.restore import rebuild
 from spectator.episodes.replay.unended import UnendedRecord

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world, world_names
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.record.view import FEED_LENGTH, replay_state, with_patch, without_nulls
 from spectator.errors import EpisodeNotFound, EpisodeOver
 from spectator.events import (

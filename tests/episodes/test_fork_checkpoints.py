@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.world import World
 from spectator.episodes.host import assembly as hosting
 from spectator.episodes.record.kept_view import KeptView
 from spectator.episodes.replay import shared_past as copying

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from spectator.clock import SystemClock
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.world import World
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.replay.prompts import rebuild_prompts
 from spectator.episodes.replay.recorded_calls import calls_of

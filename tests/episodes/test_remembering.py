@@ -14,8 +14,8 @@ import pytest
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.world import World
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.replay.prompts import rebuild_prompts

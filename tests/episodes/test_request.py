@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import Pack, World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.seeds import MAX_SEED
+from spectator.environments.world import Pack, World
 from spectator.episodes.run import plan as requests
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace, beats_in, step_duration

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.environments.counting.world import CarefulCounter
+from spectator.environments.world import World
 from spectator.episodes import single_agent
 from spectator.episodes.run import plan as requests
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from spectator.catalog import load_world
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.world import World
 from spectator.evaluation.estimate import estimate_evaluation
 from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, rehearse, shared
 from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation

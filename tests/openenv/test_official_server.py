@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.replay.verify import verify
 from spectator.errors import EnvironmentFault
 from spectator.policies.base import Preset

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spectator.clock import Clock, SystemClock
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.world import World
 from spectator.errors import EndpointError
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, ToolCall, Usage
 from spectator.observations import LegalAction, Observation

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.llm.chat import ChatAnswer
 from spectator.llm.loose_json import MAX_TEXT
 from spectator.observations import Observation

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
-from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.world import World
 from spectator.events import Event
 from tests.episodes.harness import Stage, supervising
 from tests.fakes import until

@@ -11,8 +11,8 @@ from typing import Any
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.world import World
 from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.run.pacing import Pace
 from spectator.journal.base import EpisodeFilter

@@ -16,8 +16,8 @@ import pytest
 from aiohttp import web
 
 from spectator.catalog import load_world
-from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.world import World
 from spectator.observations import Observation
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport

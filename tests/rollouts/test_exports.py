@@ -17,8 +17,8 @@ from pyarrow import parquet
 from spectator.catalog import load_world
 from spectator.cli import main
 from spectator.cli.exporting import _columns
-from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.world import World
 from spectator.journal.json_lines import BadLine, json_line, read_jsonl, write_jsonl
 from tests.llm.brains import Said, batsman, counter, read_situation
 from tests.rollouts.exported_run import GROUPS, SIZE, TURNS, fork_a_miscount, play_run

@@ -20,8 +20,8 @@ import pytest
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.stores.sqlite import SqlJournal

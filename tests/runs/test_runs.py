@@ -15,9 +15,9 @@ import pytest
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import SystemClock
-from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.environments.counting.world import CarefulCounter
+from spectator.environments.world import World
 from spectator.episodes.run.failing import FailureRule
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.single_agent import SingleAgent
 from spectator.errors import (
     ConfigurationError,

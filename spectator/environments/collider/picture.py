@@ -13,7 +13,7 @@ _LEFT: Final = ("budget_left_musd", "luminosity_left_fb", "days_left")
 
 
 def picture(world: Mapping[str, Any]) -> dict[str, Any]:
-    """See :attr:`spectator.environments.base.World.picture`; empty until the campaign is open.
+    """See :attr:`spectator.environments.world.World.picture`; empty until the campaign is open.
 
     ``left`` is what is left of money, luminosity and days, percent. Once a spectrum is built there are its
     ``channel``, its ``bins``, the square root of what each holds in percent of the fullest's, and ``hidden``,

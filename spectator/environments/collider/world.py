@@ -6,7 +6,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from spectator.environments.base import Pack, World
 from spectator.environments.collider.commentary import comment, spoken
 from spectator.environments.collider.environment import MAX_STEPS, ColliderEnvironment, snapshot_for
 from spectator.environments.collider.events import BEATS, EVENTS
@@ -25,6 +24,7 @@ from spectator.environments.collider.policies.reference import ReferencePhysicis
 from spectator.environments.collider.projection import project
 from spectator.environments.collider.prompt import RENDERING, TOOLS
 from spectator.environments.seeds import SEALED_BIT, derive_seed
+from spectator.environments.world import Pack, World
 from spectator.policies.base import Preset
 
 _PANEL: Final = Path(__file__).parent / "panel"

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spectator.environments.base import Pack, World
 from spectator.environments.counting.environment import (
     CountFinished,
     CountingAction,
@@ -18,6 +17,7 @@ from spectator.environments.counting.environment import (
     NumberSaid,
     snapshot_for,
 )
+from spectator.environments.world import Pack, World
 from spectator.events import Event
 from spectator.narration.base import Line
 from spectator.observations import Observation

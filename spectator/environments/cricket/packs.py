@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from spectator.environments.base import Pack
 from spectator.environments.cricket.match.circumstances import VARIED
 from spectator.environments.seeds import SEALED_BIT, derive_seed
+from spectator.environments.world import Pack
 
 SEEDS_A_PACK: Final = 40
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from spectator.environments.base import World
 from spectator.environments.cricket.analysis.analyst import CricketAnalyst
 from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS
 from spectator.environments.cricket.captaincy.ordering import told_before
@@ -34,6 +33,7 @@ from spectator.environments.cricket.show.scenes import scenes
 from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.show.told_chance import told_chance
 from spectator.environments.cricket.simulate import simulate
+from spectator.environments.world import World
 
 _PANEL = Path(__file__).parent / "panel"
 

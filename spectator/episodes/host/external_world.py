@@ -6,7 +6,8 @@ from typing import NoReturn
 
 from pydantic import BaseModel
 
-from spectator.environments.base import ObservationModel, OptionsModel, Pack, StateModel, World
+from spectator.environments.base import ObservationModel, OptionsModel, StateModel
+from spectator.environments.world import Pack, World
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.policies.base import Preset

@@ -15,7 +15,8 @@ from dataclasses import replace
 from hashlib import sha256
 
 from spectator.catalog import LoadWorld
-from spectator.environments.base import Projection, World
+from spectator.environments.base import Projection
+from spectator.environments.world import World
 from spectator.episodes.record.view import State, ViewFold, unchanged
 from spectator.errors import EnvironmentFault, InvalidRequest, typed_as
 from spectator.events import Event, RecordedEvent

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.clock import Clock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.embargo import Embargo
 from spectator.episodes.record.recorder import Recorder, Trouble

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.clock import Clock, timestamp
-from spectator.environments.base import Projection, World
+from spectator.environments.base import Projection
+from spectator.environments.world import World
 from spectator.episodes.record.embargo import Embargo
 from spectator.episodes.record.recorder import Recorder, Trouble
 from spectator.episodes.record.view import State, ViewFold, unchanged

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from spectator import __version__
 from spectator.clock import Clock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.record.stream import EpisodeStream
 from spectator.episodes.record.view import State
 from spectator.episodes.run.ports import Past

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.replay.prompts import EpisodePrompts, RebuiltPrompts, model_build
 from spectator.errors import ConfigurationError
 from spectator.failures import failure_of_decision

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spectator.catalog import LoadWorld
-from spectator.environments.base import World
 from spectator.environments.seeds import derive_seed
+from spectator.environments.world import World
 from spectator.episodes.record.derived import is_derived
 from spectator.episodes.replay.recorded_calls import Calls, with_replies
 from spectator.episodes.replay.replayer import Replay, ReplayDivergence

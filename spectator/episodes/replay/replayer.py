@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.view import State, with_patch
 from spectator.episodes.replay.checkpoints import EpisodeSnapshot, restore_memories

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.errors import EnvironmentFault, PolicyError
 from spectator.events import (
     DecisionMade,

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from spectator import __version__
 from spectator.catalog import LoadWorld, load_world, unknown_name
-from spectator.environments.base import OptionsModel, Pack, World
+from spectator.environments.base import OptionsModel
 from spectator.environments.seeds import MAX_SEED, derive_seed
+from spectator.environments.world import Pack, World
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import EpisodeStarted, FailedDecisions, OnFailure, Parent, Seat, View

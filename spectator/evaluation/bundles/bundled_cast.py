@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.errors import BundleError, field_errors
 from spectator.evaluation.bundles.manifest import BundledCaptain
 from spectator.policies.base import Policy, Preset

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.errors import ConfigurationError
 from spectator.events import RecordedEvent, encode_json
 from spectator.journal.base import Journal

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.episodes.replay.prompts import UnaskedEndpoint
 from spectator.episodes.run.contract_checks import checked_decision
 from spectator.episodes.run.plan import EpisodePlan

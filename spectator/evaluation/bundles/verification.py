@@ -12,7 +12,7 @@ from typing import Any, Final
 from spectator import __version__
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock
-from spectator.environments.base import World
+from spectator.environments.world import World
 from spectator.errors import InvalidRequest, SpectatorError
 from spectator.evaluation.bundles.bundled_cast import bundled_cast
 from spectator.evaluation.bundles.episode_check import CheckedEpisode, Misstatement, check_episode

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import MAX_PICTURE_BYTES
 from spectator.environments.collider.picture import MOST, picture
 from spectator.environments.collider.world import WORLD
 from spectator.environments.conformance import play
+from spectator.environments.world import MAX_PICTURE_BYTES
 from spectator.events import Event, encode_json
 from spectator.merge_patch import apply_patch
 

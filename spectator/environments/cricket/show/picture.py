@@ -11,7 +11,7 @@ from spectator.environments.cricket.show.ground_plan import ball_end, faced_rope
 
 
 def picture(world: Mapping[str, Any]) -> dict[str, Any]:
-    """See :attr:`spectator.environments.base.World.picture`; empty until the match is arranged.
+    """See :attr:`spectator.environments.world.World.picture`; empty until the match is arranged.
 
     ``rope`` is the boundary, metres from the middle of the pitch by sector from fine leg round to third;
     ``men`` are the fielders, ``[x, y]`` each; ``powerplay`` is left out where there is none. ``ball`` is the

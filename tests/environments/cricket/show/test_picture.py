@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import MAX_PICTURE_BYTES
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.grounds import rope_at
 from spectator.environments.cricket.match.field import PITCH_M
 from spectator.environments.cricket.show.glance import chances
 from spectator.environments.cricket.show.picture import picture
+from spectator.environments.world import MAX_PICTURE_BYTES
 from spectator.events import Event, encode_json
 from spectator.merge_patch import apply_patch, make_patch
 from tests.environments.cricket.playing import play

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -14,6 +13,7 @@ from spectator.clock import Clock
 from spectator.episodes.replay.alternatives import CannotFollow, DecisionsMade, Wanted
 from spectator.errors import StepTimeout
 
+from ..recently_used import RecentlyUsed
 from .piped_program import GONE, PipedProgram
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,9 @@ IDLE_S: Final = 300.0
 
 KEPT: Final = 1024
 """Answers that are kept, of about 1 kB each."""
+
+EPISODES: Final = 8
+"""Episodes of which the decisions are kept, about 100 kB each."""
 
 
 Key = tuple[str, str, int]
@@ -60,8 +63,8 @@ class AlternativesProcess:
         self._clock = clock
         self._program = PipedProgram(PROGRAM)
         self._one = ThreadPoolExecutor(1, thread_name_prefix="alternatives-process")
-        self._kept: OrderedDict[Key, dict[str, Any]] = OrderedDict()
-        self.decisions: OrderedDict[tuple[str, str], DecisionsMade] = OrderedDict()
+        self._kept: RecentlyUsed[Key, dict[str, Any]] = RecentlyUsed(KEPT)
+        self.decisions: RecentlyUsed[tuple[str, str], DecisionsMade] = RecentlyUsed(EPISODES)
         """What was decided in the episodes that were asked for last."""
         self._turn = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
@@ -87,16 +90,13 @@ class AlternativesProcess:
             StepTimeout: It took too long, or the process died twice.
         """
         async with self._turn:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return Weighing(self._kept[key], 0.0)
+            if (kept := self._kept.get(key)) is not None:
+                return Weighing(kept, 0.0)
             began = self._clock.monotonic()
             told = await self._asked(json.dumps(asdict(wanted)).encode())
             if "error" in told:
                 raise CannotFollow(told["error"])
-            self._kept[key] = told["alternatives"]
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._kept.keep(key, told["alternatives"])
             return Weighing(told["alternatives"], self._clock.monotonic() - began)
 
     async def aclose(self) -> None:

@@ -28,9 +28,6 @@ from .masked_route import MaskedRoute
 NEAR: Final = 2
 """Decisions on either side that are named to whoever asks for an event that is none."""
 
-EPISODES: Final = 8
-"""Episodes of which the decisions are kept, about 100 kB each."""
-
 PROBLEMS: Final = documented(
     faults.NO_EPISODE, faults.NOT_FOUND, faults.UNENDED, faults.INVALID, faults.TOO_MANY, faults.CROWDED,
     faults.TIMED_OUT, faults.NO_JOURNAL, faults.DAMAGED,
@@ -117,10 +114,9 @@ async def _decisions(services: Services, summary: EpisodeSummary) -> DecisionsMa
     Raises:
         InvalidRequest: It was played in another version of its world.
     """
-    kept, key = services.alternatives.decisions, (summary.episode_id, summary.epoch)
-    if key in kept:
-        kept.move_to_end(key)
-        return kept[key]
+    key = summary.episode_id, summary.epoch
+    if (kept := services.alternatives.decisions.get(key)) is not None:
+        return kept
     made = DecisionsMade()
     async for piece in lines_of(services.records, summary.episode_id, 0, services.budget.reading):
         await run_in_threadpool(made.read, piece.splitlines())
@@ -129,9 +125,7 @@ async def _decisions(services: Services, summary: EpisodeSummary) -> DecisionsMa
         played = made.started["environment_version"]
         rule = f"was played in version {played} of {world.name}; here is {world.version}"
         raise InvalidRequest([FieldError("episode_id", rule)])
-    kept[key] = made
-    while len(kept) > EPISODES:
-        kept.popitem(last=False)
+    services.alternatives.decisions.keep(key, made)
     return made
 
 

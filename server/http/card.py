@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import textwrap
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from spectator.scenes import CHERRY, FAINT, GRASS, GROUND, INK, LINE, SKY, WILLOW, text_svg, whole_svg
 
 from .glance import Glance
-from .picture_programs import NoFont, output_of
+from .picture_programs import KeptPictures, NoFont, output_of
 
 WIDTH: Final = 1200
 HEIGHT: Final = 630
 """Pixels, as social networks and messengers show the picture of a link."""
 
-KEPT: Final = 32
-"""Cards that are kept, of about 40 kB each."""
-
-AT_ONCE: Final = 1
-"""Cards that are drawn at once: one takes about 0.2 s of CPU, in a process of its own."""
-
 LONGEST_S: Final = 20.0
-"""How long one may take."""
+"""How long one may take; it takes about 0.2 s of CPU."""
 
 LEFT: Final = 64
 RIGHT: Final = WIDTH - LEFT
@@ -37,8 +30,7 @@ class Cards:
     """Draws cards, each by a program of its own, and keeps the last few; who asks for the same shares it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._pictures: KeptPictures[tuple[str, int]] = KeptPictures()
         self._can_write: bool | None = None
 
     async def of(self, glance: Glance) -> bytes:
@@ -48,17 +40,7 @@ class Cards:
             NoFont: There is none.
             CannotDraw: It could not be drawn.
         """
-        key = (glance.episode_id, glance.head_seq)
-        if key not in self._kept:
-            async with self._turns:
-                if key not in self._kept:
-                    await self.need_font()
-                    self._kept[key] = await draw(card(glance))
-        picture = self._kept[key]
-        self._kept.move_to_end(key)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return picture
+        return await self._pictures.of((glance.episode_id, glance.head_seq), partial(self._drawn, glance))
 
     async def need_font(self) -> None:
         """See that there is a font, once: with none, text is left out of pictures silently.
@@ -72,6 +54,10 @@ class Cards:
             self._can_write = written != await draw(whole_svg("", 64, 64))
         if not self._can_write:
             raise NoFont("no font is installed; a package such as fonts-dejavu-core has one")
+
+    async def _drawn(self, glance: Glance) -> bytes:
+        await self.need_font()
+        return await draw(card(glance))
 
 
 async def draw(svg: str) -> bytes:

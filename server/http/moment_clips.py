@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,7 @@ from ..services import Services
 from .archive import summary_of
 from .card import Cards
 from .downloads import lines_of
-from .picture_programs import output_of
+from .picture_programs import KeptPictures, output_of
 
 SHORTEST_S: Final = 3
 LONGEST_S: Final = 10
@@ -25,10 +24,6 @@ USUAL_S: Final = 4
 AHEAD: Final = 150
 """Events after the moment that are read, so that what belongs to it and follows it can be drawn."""
 
-KEPT: Final = 32
-"""Clips that are kept, of about 100 kB each."""
-
-AT_ONCE: Final = 1
 PATIENCE_S: Final = 30.0
 """How long one may take; it takes about two seconds of CPU, at low priority."""
 
@@ -63,8 +58,7 @@ class MomentClips:
 
     def __init__(self, cards: Cards) -> None:
         self._cards = cards
-        self._kept: OrderedDict[tuple[WantedClip, int], bytes] = OrderedDict()
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._pictures: KeptPictures[tuple[WantedClip, int]] = KeptPictures()
 
     async def of(self, services: Services, wanted: WantedClip) -> bytes:
         """The clip: a WebP that moves, or a PNG.
@@ -81,18 +75,10 @@ class MomentClips:
         if world is None or world.scenes is None:
             raise DrawsNothing(f"{summary.title} draws no clips: its world has no scenes")
         key = wanted, min(summary.head_seq, wanted.from_seq + AHEAD)
-        if key not in self._kept:
-            async with self._turns:
-                if key not in self._kept:
-                    await self._cards.need_font()
-                    self._kept[key] = await self._drawn(services, wanted, world.name)
-        picture = self._kept[key]
-        self._kept.move_to_end(key)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return picture
+        return await self._pictures.of(key, partial(self._drawn, services, wanted, world.name))
 
     async def _drawn(self, services: Services, wanted: WantedClip, world: str) -> bytes:
+        await self._cards.need_font()
         asked = {
             "world": world,
             "from_seq": wanted.from_seq,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from functools import partial
 from typing import Final, Protocol
 
 from spectator.episodes.record.view import State
 from spectator.journal.base import EpisodeSummary
 
+from ..recently_used import RecentlyUsed
 from . import wire
 from .wire import Frame
 
@@ -37,16 +37,15 @@ class FinalStates:
 
     def __init__(self, records: StateReader) -> None:
         self._records = records
-        self._kept: OrderedDict[tuple[str, int], Frame] = OrderedDict()
+        self._kept: RecentlyUsed[tuple[str, int], Frame] = RecentlyUsed(KEPT)
         self._folding: dict[tuple[str, int], asyncio.Task[Frame]] = {}
         self._turns = asyncio.Semaphore(FOLDED_AT_ONCE)
 
     async def of(self, summary: EpisodeSummary) -> Frame:
         """The snapshot at the end of what is recorded of an episode."""
         key = (summary.episode_id, summary.head_seq)
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        if (kept := self._kept.get(key)) is not None:
+            return kept
         if key not in self._folding:
             self._folding[key] = folding = asyncio.create_task(self._fold(summary))
             folding.add_done_callback(partial(self._folded, key))
@@ -54,11 +53,8 @@ class FinalStates:
 
     def _folded(self, key: tuple[str, int], folding: asyncio.Task[Frame]) -> None:
         del self._folding[key]
-        if folding.cancelled() or folding.exception() is not None:
-            return
-        self._kept[key] = folding.result()
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        if not folding.cancelled() and folding.exception() is None:
+            self._kept.keep(key, folding.result())
 
     async def _fold(self, summary: EpisodeSummary) -> Frame:
         async with self._turns:

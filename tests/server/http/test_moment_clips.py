@@ -14,7 +14,7 @@ from PIL import Image, ImageSequence
 
 from server.http import moment_clips, picture_programs
 from server.http.clip_drawing import takes_of
-from server.http.moment_clips import KEPT
+from server.recently_used import RecentlyUsed
 from spectator.environments.cricket import WORLD as CRICKET
 from spectator.events import decode
 from tests.serving import Serving, serve, test_settings
@@ -135,8 +135,6 @@ def test_it_is_drawn_once_and_comes_out_alike(
     first = cricket.client.get(path).content
     assert cricket.client.get(path).content == first
     assert drawn == ["clip_drawing.py"]
-    monkeypatch.setattr(moment_clips, "KEPT", 0)
-    cricket.client.get(f"/clip/{ended}.png?from=0")
-    monkeypatch.setattr(moment_clips, "KEPT", KEPT)
+    monkeypatch.setattr(RecentlyUsed, "get", lambda kept, key: None)
     assert cricket.client.get(path).content == first
-    assert len(drawn) == 3
+    assert len(drawn) == 2

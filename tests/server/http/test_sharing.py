@@ -12,9 +12,9 @@ import brotli
 import pytest
 
 from server.http import card
-from server.http.card import KEPT, Cards
+from server.http.card import Cards
 from server.http.glance import Glance
-from server.http.picture_programs import CannotDraw, NoFont
+from server.http.picture_programs import KEPT, CannotDraw, NoFont
 from tests.serving import Serving, serve, test_settings
 
 SMALLEST = {"Accept-Encoding": "br"}

@@ -108,10 +108,11 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     rooms = (
         health, control, seats, catalogue, archive, training, leaderboard, reliability, audio, live, publish,
-        operator, sharing, rollouts, notes, alternatives,
+        operator, sharing, rollouts, notes,
     )  # fmt: skip
     for module in rooms:
         app.include_router(module.router)
+    app.include_router(alternatives.alternatives_router())
     app.include_router(rollouts.live_router)
     templates = Templates(join=settings.join_assets)
     app.include_router(pages_router(templates))

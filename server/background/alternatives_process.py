@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from spectator.clock import Clock
-from spectator.episodes.replay.alternatives import CannotFollow, DecisionsMade, Wanted
+from spectator.episodes.replay.alternatives import CannotFollow, Wanted
 from spectator.errors import StepTimeout
 
 from ..recently_used import RecentlyUsed
@@ -28,10 +28,6 @@ IDLE_S: Final = 300.0
 
 KEPT: Final = 1024
 """Answers that are kept, of about 1 kB each."""
-
-EPISODES: Final = 8
-"""Episodes of which the decisions are kept, about 100 kB each."""
-
 
 Key = tuple[str, str, int]
 """An episode, the identity of its numbering, and the number of a decision's event."""
@@ -64,8 +60,6 @@ class AlternativesProcess:
         self._program = PipedProgram(PROGRAM)
         self._one = ThreadPoolExecutor(1, thread_name_prefix="alternatives-process")
         self._kept: RecentlyUsed[Key, dict[str, Any]] = RecentlyUsed(KEPT)
-        self.decisions: RecentlyUsed[tuple[str, str], DecisionsMade] = RecentlyUsed(EPISODES)
-        """What was decided in the episodes that were asked for last."""
         self._turn = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -16,13 +15,15 @@ from spectator.episodes.replay.alternatives import CannotFollow, DecisionsMade, 
 from spectator.errors import FieldError, InvalidRequest
 from spectator.journal.base import EpisodeSummary
 
+from ..background.alternatives_process import Key
 from ..identifiers import MAX_SEQ
 from ..security import faults
 from ..security.budget import Held
 from ..security.faults import Refused, documented
 from ..services import Services, ServicesDep
 from .archive import summary_of
-from .downloads import lines_of, reading
+from .decisions_made import DecisionReader
+from .downloads import reading
 from .masked_route import MaskedRoute
 
 NEAR: Final = 2
@@ -65,39 +66,48 @@ class AlternativesAnswer(BaseModel):
     how: str = Field(description="What is simulated; why nothing is, where ``best`` is empty")
 
 
-router = APIRouter(prefix="/api/episodes", tags=["history"], route_class=MaskedRoute)
+def alternatives_router() -> APIRouter:
+    """The route ``/api/episodes/{id}/alternatives``."""
+    router = APIRouter(prefix="/api/episodes", tags=["history"], route_class=MaskedRoute)
+    reader = DecisionReader()
+
+    @router.get("/{episode_id}/alternatives", responses=PROBLEMS)
+    async def get_alternatives(
+        episode_id: str,
+        request: Request,
+        services: ServicesDep,
+        seq: Annotated[int, Query(ge=1, le=MAX_SEQ, description="Number of a decision's event")],
+    ) -> AlternativesAnswer:
+        """What else could have been decided at a decision of an ended episode, best first.
+
+        The same for whoever asks, as the chances are drawn from the episode's seed.
+        """
+        async with reading(services, request):
+            summary = await summary_of(services, episode_id)
+            _need_analyst(services, summary)
+            if summary.ended_at is None:  # what is hidden until then may show in what would have been better
+                raise Refused(faults.UNENDED, "What else could have been decided is told once it has ended.")
+            made = await reader.of(services, summary)
+        place = _place_of(seq, made, summary)
+        key = summary.episode_id, summary.epoch, seq
+        told = await _weighed(services, request, Wanted.of(episode_id, made, place), key)
+        return AlternativesAnswer(episode_id=episode_id, seq=seq, actor=made.decisions[place].actor, **told)
+
+    return router
 
 
-@router.get("/{episode_id}/alternatives", responses=PROBLEMS)
-async def get_alternatives(
-    episode_id: str,
-    request: Request,
-    services: ServicesDep,
-    seq: Annotated[int, Query(ge=1, le=MAX_SEQ, description="Number of a decision's event")],
-) -> AlternativesAnswer:
-    """What else could have been decided at a decision of an ended episode, best first.
-
-    The same for whoever asks, as the chances are drawn from the episode's seed.
-    """
-    async with reading(services, request):
-        summary = await summary_of(services, episode_id)
-        _need_analyst(services, summary)
-        if summary.ended_at is None:  # what is hidden until the end may show in what would have been better
-            raise Refused(faults.UNENDED, "What else could have been decided is told once it has ended.")
-        made = await _decisions(services, summary)
-    place = _place_of(seq, made, summary)
-    key = summary.episode_id, summary.epoch, seq
-    told = services.alternatives.known(key)
-    if told is None:
-        services.budget.need_weighing(request)
-        async with services.budget.hold(Held.ALTERNATIVES, request):
-            try:
-                found = await services.alternatives.weigh(Wanted.of(episode_id, made, place), key)
-            except CannotFollow as error:
-                raise InvalidRequest([FieldError("seq", f"cannot be weighed: {error}")]) from error
-        services.budget.note_weighed(request, found.seconds)
-        told = found.told
-    return AlternativesAnswer(episode_id=episode_id, seq=seq, actor=made.decisions[place].actor, **told)
+async def _weighed(services: Services, request: Request, wanted: Wanted, key: Key) -> dict[str, Any]:
+    """What else there was at a decision: kept, or weighed now on the account of whoever asks."""
+    if (known := services.alternatives.known(key)) is not None:
+        return known
+    services.budget.need_weighing(request)
+    async with services.budget.hold(Held.ALTERNATIVES, request):
+        try:
+            found = await services.alternatives.weigh(wanted, key)
+        except CannotFollow as error:
+            raise InvalidRequest([FieldError("seq", f"cannot be weighed: {error}")]) from error
+    services.budget.note_weighed(request, found.seconds)
+    return found.told
 
 
 def _need_analyst(services: Services, summary: EpisodeSummary) -> None:
@@ -106,27 +116,6 @@ def _need_analyst(services: Services, summary: EpisodeSummary) -> None:
     world = services.cast.load(name) if name in world_names() else None
     if world is None or world.analyst is None:
         raise HTTPException(404, f"{summary.title} has nobody who weighs decisions")
-
-
-async def _decisions(services: Services, summary: EpisodeSummary) -> DecisionsMade:
-    """What was decided in an episode, read from its record once.
-
-    Raises:
-        InvalidRequest: It was played in another version of its world.
-    """
-    key = summary.episode_id, summary.epoch
-    if (kept := services.alternatives.decisions.get(key)) is not None:
-        return kept
-    made = DecisionsMade()
-    async for piece in lines_of(services.records, summary.episode_id, 0, services.budget.reading):
-        await run_in_threadpool(made.read, piece.splitlines())
-    world = services.cast.load(summary.environment)
-    if made.started["environment_version"] != world.version:
-        played = made.started["environment_version"]
-        rule = f"was played in version {played} of {world.name}; here is {world.version}"
-        raise InvalidRequest([FieldError("episode_id", rule)])
-    services.alternatives.decisions.keep(key, made)
-    return made
 
 
 def _place_of(seq: int, made: DecisionsMade, summary: EpisodeSummary) -> int:

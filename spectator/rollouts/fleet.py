@@ -69,6 +69,17 @@ OnBegin = Callable[[Underway], None]
 """Called once, when it is known what is owed."""
 
 
+def begin(
+    on_begin: OnBegin,
+    state: FleetState,
+    limit: AdaptiveLimit | None,
+    outage: ModelOutage,
+    interactor: Interactor[Attempt],
+) -> None:
+    """Tell ``on_begin`` of a run whose interactor is ready."""
+    on_begin(Underway(state, interactor, limit, outage))
+
+
 async def run_rollouts(
     request: RolloutRequest,
     folder: Path,
@@ -123,20 +134,10 @@ async def run_rollouts(
                 address=address, deadlines=deadlines, state=run.state,
             )  # fmt: skip
             fleet = _Fleet(run.planned, clock, player, run.state, deadlines)
-            begin = partial(_begin, on_begin, run.state, client.adaptive, outage)
-            return await fleet.run(run.owed, concurrency, rng, begin)
+            beginning = partial(begin, on_begin, run.state, client.adaptive, outage)
+            return await fleet.run(run.owed, concurrency, rng, beginning)
     finally:
         await client.aclose()
-
-
-def _begin(
-    on_begin: OnBegin,
-    state: FleetState,
-    limit: AdaptiveLimit | None,
-    outage: ModelOutage,
-    interactor: Interactor[Attempt],
-) -> None:
-    on_begin(Underway(state, interactor, limit, outage))
 
 
 class _Fleet:
@@ -162,7 +163,7 @@ class _Fleet:
         owed: Sequence[Attempt],
         concurrency: int,
         rng: random.Random,
-        begin: Callable[[Interactor[Attempt]], None],
+        beginning: Callable[[Interactor[Attempt]], None],
     ) -> FleetReport:
         """Play what is owed."""
         pool = RecyclingPool(
@@ -174,17 +175,13 @@ class _Fleet:
             startup_jitter_s=0.0,  # the client spreads its first requests
             again=partial(attempt_after, self._run, self._halt),
         )  # fmt: skip
-        begin(interactor)
-        halting = asyncio.get_running_loop().create_task(self._drain_when_halted(interactor))
+        beginning(interactor)
+        halting = asyncio.get_running_loop().create_task(interactor.drain_after(self._halt.wait))
         try:
             report = await interactor.run()
         finally:
             halting.cancel()
         return FleetReport(report, self._state.total, self._state.over, self._halt.reason)
-
-    async def _drain_when_halted(self, interactor: Interactor[Attempt]) -> None:
-        await self._halt.wait()
-        interactor.drain()
 
     def _no_environment(self, attempt: Attempt, error: SpectatorError) -> None:
         waited = f" for {self._deadlines.env_wait_s:g} s" if isinstance(error, EnvironmentUnavailable) else ""

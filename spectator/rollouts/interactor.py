@@ -163,6 +163,11 @@ class Interactor(Generic[JobT]):
         self._draining = True
         self._pool.drain()
 
+    async def drain_after(self, halted: Callable[[], Awaitable[object]]) -> None:
+        """Wait for ``halted``, and drain."""
+        await halted()
+        self.drain()
+
     async def run(self) -> RunReport[JobT]:
         """Play until nothing is left, or, after :meth:`drain`, until what is being played has ended."""
         try:

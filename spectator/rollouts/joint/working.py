@@ -15,11 +15,10 @@ from spectator.journal.stores.fleet_runs import FleetRow
 from spectator.journal.stores.ownership import Ownership
 from spectator.journal.stores.signs import INTERVAL_S
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.secret import ApiKey
 from spectator.policies.spending import Caps
 from spectator.rollouts.addresses import EnvironmentAddress
-from spectator.rollouts.fleet import FleetReport, OnBegin, Underway
+from spectator.rollouts.fleet import FleetReport, OnBegin, begin
 from spectator.rollouts.handlers.base import NullHandler
 from spectator.rollouts.interactor import Interactor, RunReport
 from spectator.rollouts.joint.held_log import PATIENCE_S, HeldLog
@@ -156,20 +155,10 @@ async def play_run(row: FleetRow, here: Here) -> FleetReport:
             outage.answers = int(state.over > 0)
             pool = OwedPool(here.concurrency, owed, player, here.clock, here.rng, state, limits.env_wait_s)
             part = _Share(planned, here, player, state, log, owed)
-            on_begin = partial(_begin, here.on_begin, state, client.adaptive, outage)
-            return await part.play(pool, ledger, on_begin)
+            beginning = partial(begin, here.on_begin, state, client.adaptive, outage)
+            return await part.play(pool, ledger, beginning)
     finally:
         await client.aclose()
-
-
-def _begin(
-    on_begin: OnBegin,
-    state: FleetState,
-    limit: AdaptiveLimit | None,
-    outage: ModelOutage,
-    interactor: Interactor[Attempt],
-) -> None:
-    on_begin(Underway(state, interactor, limit, outage))
 
 
 class _Share:
@@ -193,7 +182,7 @@ class _Share:
         self._results: list[Result] = []
 
     async def play(
-        self, pool: OwedPool, ledger: FleetLedger, begin: Callable[[Interactor[Attempt]], None]
+        self, pool: OwedPool, ledger: FleetLedger, beginning: Callable[[Interactor[Attempt]], None]
     ) -> FleetReport:
         """Play until nothing is owed, the run is halted here, or it is asked to stop."""
         interactor = Interactor(
@@ -201,9 +190,9 @@ class _Share:
             startup_jitter_s=0.0,  # the client spreads its first requests
             again=self._again,
         )  # fmt: skip
-        begin(interactor)
+        beginning(interactor)
         helping = [
-            asyncio.create_task(self._drain_when_halted(interactor)),
+            asyncio.create_task(interactor.drain_after(self._player.halt.wait)),
             asyncio.create_task(ledger.keep_up()),
         ]
         try:
@@ -229,7 +218,3 @@ class _Share:
         if result.episode_id not in self._log.lost:
             self._results.append(result)
             self._state.take(result)
-
-    async def _drain_when_halted(self, interactor: Interactor[Attempt]) -> None:
-        await self._player.halt.wait()
-        interactor.drain()

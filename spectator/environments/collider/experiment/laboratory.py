@@ -6,16 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spectator.environments.collider.experiment.nature import Nature, pileup_broadening
-from spectator.environments.collider.experiment.recording import Run
+from spectator.environments.collider.experiment.recording import Counts, Run
 from spectator.environments.collider.experiment.task import Beam, Task, six
 from spectator.environments.collider.physics.channels import Detector
 from spectator.environments.collider.rules import HardRule
 from spectator.events import Fact
-
-Counts = NDArray[np.int64]
 
 UNCALIBRATED_SCALE: Final = 0.008
 """Error of a scale that nobody has measured."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from spectator.environments.collider import actions
-from spectator.environments.collider.analysis import profile_significance
+from spectator.environments.collider.analysis import ProfileSignificance, profile_significance
 from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
 from spectator.environments.collider.experiment.laboratory import ChannelAnalysis, Laboratory
-from spectator.environments.collider.experiment.recording import angles
+from spectator.environments.collider.experiment.recording import Counts, angles
 from spectator.environments.collider.experiment.task import six
 from spectator.environments.collider.operations.exposure import run_yield
 from spectator.environments.collider.operations.inference import (
@@ -138,13 +138,7 @@ def _pull(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> float:
     low, high = analysis.window_gev
     if not counts.any() or not low <= mass <= high:
         return 0.0
-    found = profile_significance(
-        edges_of(lab, analysis.channel),
-        counts,
-        mass,
-        resolution_at(analysis, mass),
-        background=analysis.background,
-    )
+    found = _fit(lab, analysis, counts, mass)
     return found.signal / found.signal_error if found.signal_error else 0.0
 
 
@@ -155,14 +149,14 @@ def _strength(
     exposure = sum(run_yield(lab, analysis, run, mass) for run in runs)
     if not counts.any() or exposure < 1e-9:
         raise HardRule("missing_prerequisite", "One of the two samples is empty at that mass.")
-    found = profile_significance(
-        edges_of(lab, analysis.channel),
-        counts,
-        mass,
-        resolution_at(analysis, mass),
-        background=analysis.background,
-    )
+    found = _fit(lab, analysis, counts, mass)
     return found.signal / exposure, max(found.signal_error, 1.0) / exposure
+
+
+def _fit(lab: Laboratory, analysis: ChannelAnalysis, counts: Counts, mass: float) -> ProfileSignificance:
+    """The signal at a mass, with its significance."""
+    edges, sigma = edges_of(lab, analysis.channel), resolution_at(analysis, mass)
+    return profile_significance(edges, counts, mass, sigma, background=analysis.background)
 
 
 def _compared(first: str, one: tuple[float, float], second: str, two: tuple[float, float]) -> dict[str, Any]:

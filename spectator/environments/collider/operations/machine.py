@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spectator.environments.collider import actions
-from spectator.environments.collider.analysis import calibrate, fit_resonance
+from spectator.environments.collider.analysis import ResonanceFit, calibrate, fit_resonance
 from spectator.environments.collider.experiment.laboratory import DetectorScale, Laboratory
 from spectator.environments.collider.experiment.recording import (
     Plan,
@@ -193,17 +193,7 @@ def _fit(lab: Laboratory, candle: Candle, counts: Any) -> tuple[DetectorScale, d
         six(math.hypot(width_error, RESOLUTION_FLOOR)),
         (candle.name,),
     )
-    return scale, {
-        "candle": candle.name,
-        "detector": candle.detector,
-        "reference_gev": candle.mass_gev,
-        "scale": scale.scale,
-        "scale_error": scale.scale_error,
-        "resolution_factor": scale.resolution,
-        "resolution_factor_error": scale.resolution_error,
-        "chi2": six(fit.chi2),
-        "ndf": fit.ndf,
-    }
+    return scale, _told(candle, scale, fit)
 
 
 def _fit_real(candle: Candle) -> tuple[DetectorScale, dict[str, Any]]:
@@ -213,16 +203,21 @@ def _fit_real(candle: Candle) -> tuple[DetectorScale, dict[str, Any]]:
     scale = DetectorScale(
         six(found.scale), six(math.hypot(found.scale_error, REAL_SCALE_ERROR)), candles=(candle.name,)
     )
-    return scale, {
+    return scale, _told(candle, scale, found.fit)
+
+
+def _told(candle: Candle, scale: DetectorScale, fit: ResonanceFit) -> dict[str, Any]:
+    """What is told of a fitted candle."""
+    return {
         "candle": candle.name,
         "detector": candle.detector,
         "reference_gev": candle.mass_gev,
         "scale": scale.scale,
         "scale_error": scale.scale_error,
-        "resolution_factor": 1.0,
+        "resolution_factor": scale.resolution,
         "resolution_factor_error": scale.resolution_error,
-        "chi2": six(found.fit.chi2),
-        "ndf": found.fit.ndf,
+        "chi2": six(fit.chi2),
+        "ndf": fit.ndf,
     }
 
 

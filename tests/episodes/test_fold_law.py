@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +37,7 @@ from spectator.merge_patch import apply_patch
 from spectator.narration.base import Line
 from tests.episodes.harness import drive, plan_of, stream_of, types
 from tests.fakes import RecordingJournal, world_with
+from tests.hash_seeds import printed
 
 SHORT: Mapping[str, Mapping[str, Any]] = {"counting": {"turns": 40}, "cricket": {"max_overs": 2}}
 """Options that make an episode of a world short."""
@@ -307,20 +304,9 @@ def _is_measure(name: str, value: float | str) -> bool:
 
 @pytest.mark.parametrize("name", world_names())
 def test_the_same_seed_gives_the_same_events_in_every_process(name: str) -> None:
-    root = Path(__file__).resolve().parent.parent.parent
     outputs = []
-    for hash_seed in ("1", "4242"):
-        found = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(PLAY), name, json.dumps(SHORT.get(name, {}))],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=100,
-            cwd=root,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(root)},
-        )
-        outputs.append(
-            [encode_json(without_measures(json.loads(line))) for line in found.stdout.split("\n")[:-1]]
-        )
+    for hash_seed in (1, 4242):
+        told = printed(textwrap.dedent(PLAY), hash_seed, name, json.dumps(SHORT.get(name, {})))
+        outputs.append([encode_json(without_measures(json.loads(line))) for line in told.split("\n")[:-1]])
     assert len(outputs[0]) > 20
     assert outputs[0] == outputs[1]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +34,7 @@ from spectator.llm.exchange import (
     fingerprint,
 )
 from spectator.llm.wire import encode_request
+from tests.hash_seeds import printed
 
 MESSAGES = [{"role": "system", "content": "Décide."}, {"role": "user", "content": '{"next": 1}'}]
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {"maximum": 1e-7, "minimum": 2**70}}}]
@@ -53,15 +51,8 @@ def test_a_fingerprint_is_the_same_in_another_process_with_another_hash_seed() -
         "import json, sys; from spectator.llm.exchange import fingerprint; "
         "print(fingerprint(*json.loads(sys.stdin.read())))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        input=json.dumps([MESSAGES, TOOLS], sort_keys=True),
-        env={**os.environ, "PYTHONHASHSEED": "77"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.strip() == fingerprint(MESSAGES, TOOLS)
+    told = printed(script, 77, given=json.dumps([MESSAGES, TOOLS], sort_keys=True))
+    assert told.strip() == fingerprint(MESSAGES, TOOLS)
 
 
 def test_a_fingerprint_tells_questions_apart_and_not_the_order_of_members() -> None:

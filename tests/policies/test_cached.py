@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from spectator.policies.captains import load_captains
 from spectator.policies.decision_cache import CacheHead, CacheLine, DecisionCache, context_hash
 from spectator.policies.model_presets import ModelSeat
 from spectator.policies.prompting import Briefing
+from tests.hash_seeds import printed
 from tests.policies.seats import observed
 from tests.policies.test_model import LEGAL, Steady
 
@@ -110,15 +108,7 @@ def test_everything_that_is_asked_is_part_of_the_context() -> None:
 def test_a_context_is_the_same_in_another_process_with_another_hash_seed() -> None:
     shown = "context_hash(TASK, HEAD, observed(LEGAL, ball=1, rate=7.5))"
     script = f"from tests.policies.test_cached import *; print({shown})"
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONHASHSEED": "4711"},
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.strip() == context_hash(TASK, HEAD, SEEN)
+    assert printed(script, 4711).strip() == context_hash(TASK, HEAD, SEEN)
 
 
 def test_a_cache_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -15,6 +12,7 @@ from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.scenarios.sampler import SCENARIOS
 from spectator.environments.collider.world import WORLD
 from spectator.environments.conformance import check_world, play
+from tests.hash_seeds import printed
 
 TIERS = ("easy", "medium", "hard", "expert")
 
@@ -40,12 +38,8 @@ def test_it_conforms_in_every_scenario(scenario: str) -> None:
 def test_the_same_seed_and_actions_give_the_same_bytes_in_every_process() -> None:
     played = play(WORLD, {"scenario": "mixed", "difficulty": "medium"}, 11, "heuristic")
     here = hashlib.sha256("".join(played.trace).encode()).hexdigest()
-    for salt in ("0", "77"):
-        there = subprocess.run(
-            [sys.executable, "-c", PRINT_TRACE],
-            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": salt},
-        )  # fmt: skip
-        assert there.stdout.strip() == here
+    for hash_seed in (0, 77):
+        assert printed(PRINT_TRACE, hash_seed).strip() == here
 
 
 def test_the_truth_is_sealed_until_the_end_and_the_state_tells_none_of_it() -> None:

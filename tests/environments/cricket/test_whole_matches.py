@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -18,6 +15,7 @@ from spectator.environments.cricket.models import CricketObservation, CricketSta
 from spectator.environments.seeds import derive_seed
 from spectator.events import encode_json
 from tests.environments.cricket.playing import Told, begin, captain, options, play
+from tests.hash_seeds import printed
 
 
 def trace(told: Told) -> str:
@@ -91,16 +89,7 @@ def test_the_same_in_another_process_under_another_hash_seed() -> None:
         "lines = [line.text for _, line in told.lines]\n"
         "import hashlib; print(trace(told), hashlib.sha256(repr(lines).encode()).hexdigest())\n"
     )
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "1", "4242")
-    }
+    said = {printed(code, hash_seed) for hash_seed in (0, 1, 4242)}
     assert len(said) == 1
     assert len(said.pop().split()) == 2
 

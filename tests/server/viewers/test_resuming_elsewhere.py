@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import pytest
@@ -62,12 +63,20 @@ class Record:
         return self.events[after_seq : after_seq + limit]
 
 
+@asynccontextmanager
+async def following(record: Any) -> AsyncIterator[FollowedEpisodes]:
+    """Follows what another server records, as far as a viewer asks."""
+    async with asyncio.TaskGroup() as tasks:
+        followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+        yield followed
+        followed.stop()
+
+
 def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> None:
     record: Any = Record()
 
     async def resume() -> list[tuple[int, int]]:
-        async with asyncio.TaskGroup() as tasks:
-            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+        async with following(record) as followed:
             await followed.follow(EPISODE)
             view = followed.live(EPISODE)
             assert view is not None
@@ -78,7 +87,6 @@ def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> N
                 record.go_on(300 if seen_seq == 250 else 0)
                 await asyncio.gather(*(followed.reach(EPISODE, seen_seq) for _ in range(20)))
                 found.append((view.head_seq, record.reads))
-            followed.stop()
         return found
 
     (by_nobody, none), (as_far, no_more), (further, read), (again, reads) = asyncio.run(resume())
@@ -91,8 +99,7 @@ def test_a_look_reads_only_what_no_notice_told_of() -> None:
     record: Any = Record()
 
     async def follow() -> list[tuple[int, int]]:
-        async with asyncio.TaskGroup() as tasks:
-            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+        async with following(record) as followed:
             await followed.follow(EPISODE)
             view = followed.live(EPISODE)
             assert view is not None
@@ -106,7 +113,6 @@ def test_a_look_reads_only_what_no_notice_told_of() -> None:
                 record.reads = 0
                 await followed.look()
                 found.append((view.head_seq, record.reads))
-            followed.stop()
         return found
 
     assert asyncio.run(follow()) == [(4, 0), (7, 1)]
@@ -124,11 +130,10 @@ def test_an_episode_that_somebody_comes_to_during_a_look_is_followed_on() -> Non
 
     async def look() -> list[bool]:
         slow: Any = Slow()
-        async with asyncio.TaskGroup() as tasks:
-            slow.followed = followed = FollowedEpisodes(slow, slow, slow, ManualClock(), tasks)
+        async with following(slow) as followed:
+            slow.followed = followed
             await followed.follow(EPISODE)
             await followed.look()
-            followed.stop()
         return [followed.live(one) is not None for one in (EPISODE, "ep-2")]
 
     assert asyncio.run(look()) == [True, True]
@@ -147,8 +152,7 @@ def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> 
     partly: Any = Partly()
 
     async def look() -> list[tuple[int, int]]:
-        async with asyncio.TaskGroup() as tasks:
-            followed = FollowedEpisodes(partly, partly, partly, ManualClock(), tasks)
+        async with following(partly) as followed:
             await followed.follow(EPISODE)
             view = followed.live(EPISODE)
             assert view is not None
@@ -161,7 +165,6 @@ def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> 
                 found.append((view.head_seq, partly.reads))
                 if len(found) == 4:
                     partly.go_on(2)
-            followed.stop()
         return found
 
     assert asyncio.run(look()) == [(2, 2), (2, 1), (5, 1), (5, 0), (5, 1), (5, 1), (5, 1), (5, 0)]
@@ -191,8 +194,7 @@ def test_one_of_several_that_cannot_be_read_holds_up_no_other() -> None:
 
     async def follow() -> int:
         partly: Any = PartlyUnreadable()
-        async with asyncio.TaskGroup() as tasks:
-            followed = FollowedEpisodes(partly, partly, partly, ManualClock(), tasks)
+        async with following(partly) as followed:
             views = []
             for episode_id in ("ep-0", EPISODE):
                 await followed.follow(episode_id)
@@ -203,7 +205,6 @@ def test_one_of_several_that_cannot_be_read_holds_up_no_other() -> None:
             partly.go_on(2)
             with pytest.raises(JournalError):
                 await followed._go_on(["ep-0", EPISODE])
-            followed.stop()
         return views[-1].head_seq
 
     assert asyncio.run(follow()) == 3
@@ -224,8 +225,7 @@ def test_viewers_who_come_at_once_ask_for_an_episode_once_and_those_after_them_n
     here: Any = NothingHere()
 
     async def come() -> list[int]:
-        async with asyncio.TaskGroup() as tasks:
-            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+        async with following(record) as followed:
             shown = ShownEpisodes(here, here, record, here, followed)
             asked: list[int] = []
             for viewers in (1, 50, 50):
@@ -234,7 +234,6 @@ def test_viewers_who_come_at_once_ask_for_an_episode_once_and_those_after_them_n
                 await asyncio.gather(*(shown.settled(EPISODE) for _ in range(viewers)))
                 assert shown.live(EPISODE) is not None
                 asked.append(record.questions)
-            followed.stop()
         return asked
 
     alone, together, later = asyncio.run(come())
@@ -248,14 +247,12 @@ def test_who_stops_waiting_for_an_episode_does_not_stop_it_for_the_others() -> N
     here: Any = NothingHere()
 
     async def come() -> bool:
-        async with asyncio.TaskGroup() as tasks:
-            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+        async with following(record) as followed:
             shown = ShownEpisodes(here, here, record, here, followed)
             gone, stays = (asyncio.ensure_future(shown.settled(EPISODE)) for _ in range(2))
             await asyncio.sleep(0)
             gone.cancel()
             await stays
-            followed.stop()
         return gone.cancelled() and shown.live(EPISODE) is not None
 
     assert asyncio.run(come())

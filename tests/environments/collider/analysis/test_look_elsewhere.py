@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -16,6 +12,7 @@ from spectator.environments.collider.analysis import (
 )
 from spectator.environments.collider.analysis.backgrounds import design, poisson_regression
 from spectator.environments.collider.analysis.normal import z_of_p
+from tests.hash_seeds import printed
 
 EDGES = np.linspace(100.0, 160.0, 121)
 BACKGROUND = 1500.0 * np.exp(-(EDGES[:-1] - 99.75) / 33.0)
@@ -74,16 +71,7 @@ def test_the_stream_of_a_spectrum_is_the_same_in_every_process() -> None:
         "from spectator.environments.collider.analysis import dataset_generator;"
         "print(dataset_generator([1.0, 2.0, 3.0, 4.0], [5, 6, 7], 'toys').random())"
     )
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    said = {printed(code, hash_seed) for hash_seed in (1, 2)}
     assert said == {f"{dataset_generator([1.0, 2.0, 3.0, 4.0], [5, 6, 7], 'toys').random()}\n"}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 
 from spectator.environments.cricket.people.names import GIVEN, SURNAMES, TEAMS, name_fault
 from spectator.environments.cricket.people.squads import Squad, draw_fixture
+from tests.hash_seeds import printed
 
 
 @given(st.integers(-(2**63), 2**63))
@@ -29,10 +28,7 @@ def test_any_seed_draws_a_side_that_can_play(seed: int) -> None:
 
 def test_a_seed_draws_the_same_squad_in_another_process() -> None:
     code = "from spectator.environments.cricket.people.squads import draw_fixture; print(draw_fixture(7))"
-    other = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "4"}
-    )
-    assert other.stdout.strip() == str(draw_fixture(7))
+    assert printed(code, 4).strip() == str(draw_fixture(7))
 
 
 def test_two_sides_of_a_fixture_share_no_name() -> None:

@@ -10,10 +10,20 @@ from typing import Any, Final
 
 
 class PlainObject(dict[str, Any]):
-    """A JSON object that holds only texts, integers, booleans and null, at any depth, by its maker's word.
+    """A JSON object that both encoders write alike, by its maker's word: nobody looks through it again.
 
-    Both encoders write such a one alike, so that nobody looks through it again. It is changed no more.
+    It holds only texts, integers, booleans, null, and reals of :func:`is_plain_real`, at any depth. It is
+    changed no more.
     """
+
+
+def is_plain_real(real: float) -> bool:
+    """Whether both encoders write ``real`` alike: it needs no exponent.
+
+    >>> is_plain_real(0.7), is_plain_real(1e-7), is_plain_real(float("nan"))
+    (True, False, False)
+    """
+    return 1e-4 <= real < 1e15 or real == 0.0 or -1e15 < real <= -1e-4
 
 
 _PLAIN: Final = frozenset({str, int, bool, type(None), PlainObject})
@@ -46,31 +56,36 @@ def json_encoder(
 
     def encode(value: Any) -> str:
         dumps = _orjson_dumps(sorted_keys)
-        if dumps is None:
+        if dumps is None or (type(value) is not PlainObject and not _alike(value)):
             return "".join(standard(value, 0))
-        within: list[Iterable[Any]] = [(value,)]
-        for members in within:  # which grows
-            for one in members:
-                kind = type(one)
-                if kind in _PLAIN:
-                    continue
-                if kind is float and (1e-4 <= one < 1e15 or one == 0.0 or -1e15 < one <= -1e-4):
-                    continue
-                if len(within) < _MOST and isinstance(one, dict):
-                    within.append(one.values())
-                elif len(within) < _MOST and (kind is list or kind is tuple):
-                    within.append(one)
-                else:
-                    return "".join(standard(value, 0))
         try:
-            text = dumps(value)
+            text = dumps(value).decode()
         except TypeError:  # an integer beyond 64 bits, half a surrogate pair, nested too deeply
             return "".join(standard(value, 0))
-        if ascii_only and (not text.isascii() or b"\x7f" in text):
+        if ascii_only and (not text.isascii() or "\x7f" in text):
             return "".join(standard(value, 0))
-        return text.decode()
+        return text
 
     return encode
+
+
+def _alike(value: Any) -> bool:
+    """Whether both encoders write ``value`` alike, where they write it at all."""
+    within: list[Iterable[Any]] = [(value,)]
+    for members in within:  # which grows
+        for one in members:
+            kind = type(one)
+            if kind in _PLAIN:
+                continue
+            if kind is float and (1e-4 <= one < 1e15 or one == 0.0 or -1e15 < one <= -1e-4):
+                continue  # as is_plain_real, whose call would take as long as all else here
+            if len(within) < _MOST and isinstance(one, dict):
+                within.append(one.values())
+            elif len(within) < _MOST and (kind is list or kind is tuple):
+                within.append(one)
+            else:
+                return False
+    return True
 
 
 def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:

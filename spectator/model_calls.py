@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any, Final
 
-from spectator.json_encoders import json_encoder
+from spectator.checked_dataclass import checked_dataclass
+from spectator.json_encoders import PlainObject, json_encoder
 
 _canonical: Final = json_encoder(ascii_only=True, sorted_keys=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
     """One question to a model, as it was sent, and what came back. Nothing in it is ever re-tokenised.
 
@@ -63,12 +64,14 @@ class ModelCall:
         >>> ModelCall(messages=[]).digest("00")[:8] == ModelCall(messages=[]).digest("01")[:8]
         False
         """
-        beside = {
+        beside: dict[str, Any] = {
             "request": request,
             "reply": self.reply,
             "weight_versions": [list(run) for run in self.weight_versions],
             "about": self.about,
         }
+        if type(self.about) is PlainObject and (self.reply is None or type(self.reply) is PlainObject):
+            beside = PlainObject(beside)
         whole = sha256(_canonical(beside).encode())
         for values in (self.prompt_token_ids, self.token_ids, self.logprobs):
             whole.update(b"-" if values is None else len(values).to_bytes(8, "little") + _bytes(values))

@@ -17,6 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "spectator",
         "spectator.errors",
+        "spectator.checked_dataclass",
         "spectator.clock",
         "spectator.futures",
         "spectator.json_encoders",

@@ -14,7 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.json_encoders import PlainObject, _orjson_dumps, encode_ascii_texts, json_encoder
+from spectator.json_encoders import (
+    PlainObject,
+    _orjson_dumps,
+    encode_ascii_texts,
+    is_plain_real,
+    json_encoder,
+)
 
 NUMBERS = st.one_of(
     st.floats(),
@@ -80,7 +86,7 @@ def test_any_other_object_is_left_to_the_usual_encoder(value: dict[Any, Any]) ->
 
 
 PLAIN_VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), TEXTS),
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), TEXTS, NUMBERS.filter(is_plain_real)),
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
     max_leaves=12,
 )
@@ -90,7 +96,13 @@ PLAIN_VALUES = st.recursive(
 @given(value=st.dictionaries(TEXTS, PLAIN_VALUES, max_size=4))
 def test_a_plain_object_is_written_as_any_other(ascii_only: bool, value: dict[str, Any]) -> None:
     encode = json_encoder(ascii_only=ascii_only)
+    assert written(encode, PlainObject(value)) == written(encode, value)
     assert written(encode, {"in": [PlainObject(value)]}) == written(encode, {"in": [value]})
+
+
+@pytest.mark.parametrize("real", [1e-5, 1e16, -1e15, float("inf"), float("nan")])
+def test_a_real_that_the_encoders_may_write_differently_is_not_plain(real: float) -> None:
+    assert not is_plain_real(real)
 
 
 @pytest.mark.parametrize(

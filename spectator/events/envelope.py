@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from pydantic_core import from_json
 
+from spectator.checked_dataclass import checked_dataclass
 from spectator.json_encoders import json_encoder
 
 SCHEMA_VERSION: Final = 1
@@ -29,7 +30,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 _encode: Final = json_encoder()
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Fact:
     """Something that happened in a world or to its episode, before it is numbered.
 
@@ -42,7 +43,7 @@ class Fact:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Event:
     """A numbered fact.
 

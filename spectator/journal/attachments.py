@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from spectator.checked_dataclass import checked_dataclass
 from spectator.events import Event
 from spectator.model_calls import ModelCall
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Attachments:
     """What belongs to the events of one append.
 

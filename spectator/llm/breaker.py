@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
+from spectator.checked_dataclass import checked_dataclass
 from spectator.clock import Clock
 from spectator.errors import EndpointBusy, EndpointError, EndpointRefused, EndpointResting
 
@@ -99,7 +99,7 @@ class Breaker:
         self._rest_s = self._first_rest_s
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class BreakerRequest(AbstractContextManager[None]):
     """One request that a breaker has let through.
 

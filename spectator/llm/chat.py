@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spectator.checked_dataclass import checked_dataclass
+
 Message = Mapping[str, Any]
 """One message of a conversation as the endpoint takes it: ``role``, ``content``, ``tool_calls``, ..."""
 
@@ -105,7 +107,7 @@ OnWait = Callable[[Wait, float | None, str], None]
 """Hears what a request waits for from now on, until when by the clock where that is known, and why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@checked_dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
     """One question to a model. What is ``None`` or empty is not sent.
 
@@ -143,7 +145,7 @@ class ChatRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call as the model wrote it.
 
@@ -160,7 +162,7 @@ class ToolCall:
     verbatim: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that an answer took, as the endpoint counts them.
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from spectator.errors import EndpointError
 from spectator.events import StatedExchange
-from spectator.json_encoders import PlainObject
+from spectator.json_encoders import PlainObject, is_plain_real
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
 from spectator.llm.secret import encodable
 from spectator.model_calls import ModelCall
@@ -36,6 +36,12 @@ def _hasher() -> Callable[[Sequence[Message], Sequence[Mapping[str, Any]]], str]
 
 def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
     """The call that was answered, whole, with whatever tokens the endpoint gave."""
+    latency_s, first_token_s = round(answer.latency_s, 6), answer.first_token_s
+    measured = {
+        "latency_s": latency_s,
+        "first_token_s": None if first_token_s is None else round(first_token_s, 6),
+        "attempts": answer.attempts,
+    }
     return ModelCall(
         messages=request.messages,
         tools=request.tools,
@@ -45,11 +51,7 @@ def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
         logprobs=answer.logprobs,
         weight_versions=answer.weight_versions,
         about=_sampling(request),
-        measured={
-            "latency_s": round(answer.latency_s, 6),
-            "first_token_s": None if answer.first_token_s is None else round(answer.first_token_s, 6),
-            "attempts": answer.attempts,
-        },
+        measured=PlainObject(measured) if first_token_s is None and is_plain_real(latency_s) else measured,
     )
 
 
@@ -90,7 +92,8 @@ def _sampling(request: ChatRequest) -> dict[str, Any]:
         asked["stop"] = list(request.stop)
     if request.seed is not None:
         asked["seed"] = request.seed
-    return asked
+    plain = is_plain_real(request.temperature or 0.0) and is_plain_real(request.top_p or 0.0)
+    return PlainObject(asked) if plain else asked
 
 
 def _reply(answer: ChatAnswer) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from spectator.checked_dataclass import checked_dataclass
 from spectator.events import encode_json
 from spectator.failures import FailureClass
 from spectator.json_encoders import json_encoder
@@ -40,7 +41,7 @@ _PARAMETER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class WrittenCall:
     """A call as it was found, before it is judged.
 
@@ -59,7 +60,7 @@ class WrittenCall:
     verbatim: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class ParsedCall:
     """A call that breaks no rule of the legal tools.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from spectator.checked_dataclass import checked_dataclass
 from spectator.events import DecisionSource
 from spectator.failures import FailureClass
 from spectator.model_calls import ModelCall
@@ -18,7 +19,7 @@ Action = Mapping[str, Any]
 """Plain JSON in the shape of the world's action model; the world itself says whether it is legal."""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Decision:
     """An action and where it came from.
 

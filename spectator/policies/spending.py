@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from spectator.checked_dataclass import checked_dataclass
 from spectator.clock import Clock
 from spectator.errors import JournalError
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Spent:
     """What asking models took.
 

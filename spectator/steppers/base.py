@@ -7,15 +7,15 @@ thread), ``thread`` (on a thread of its own), ``http`` and ``openenv`` (on anoth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from spectator.checked_dataclass import checked_dataclass
 from spectator.events import Fact
 from spectator.observations import Observation
 from spectator.policies.base import Action
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Stepped:
     """What an environment answered to ``reset``, ``restore`` or one action.
 

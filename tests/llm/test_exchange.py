@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from spectator.errors import EndpointBusy
 from spectator.events import ModelExchange, encode_json
+from spectator.json_encoders import json_encoder
 from spectator.llm.chat import (
     ChatAnswer,
     ChatRequest,
@@ -39,6 +41,7 @@ from tests.hash_seeds import printed
 MESSAGES = [{"role": "system", "content": "Décide."}, {"role": "user", "content": '{"next": 1}'}]
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {"maximum": 1e-7, "minimum": 2**70}}}]
 TOOLS_OF_A_SEAT = [{"type": "function", "function": {"name": "say", "description": "Ü"}}]
+encode_ascii = json_encoder(ascii_only=True)
 ASKED = ChatRequest(model="m", messages=MESSAGES, tools=TOOLS)
 
 
@@ -106,6 +109,20 @@ def test_a_reply_that_is_too_long_is_not_kept_in_part(shape: Callable[[str], Cha
     fits, beyond = recorded(shape("x" * MAX_REPLY)), recorded(shape("x" * (MAX_REPLY + 1)))
     assert fits["reply"] is not None and beyond["reply"] is None
     assert beyond["request"] == fits["request"] == fingerprint(MESSAGES, TOOLS)
+
+
+@pytest.mark.parametrize("temperature", [None, 0, 0.7, 1e-7, 5e-324, 2**70])
+@pytest.mark.parametrize("top_p", [None, 1e-5, 0.9])
+@pytest.mark.parametrize("latency_s", [3e-6, 0.25])
+def test_how_it_was_asked_does_not_change_how_a_call_is_written(
+    temperature: float | None, top_p: float | None, latency_s: float
+) -> None:
+    asked = ChatRequest(model="m\ud800", messages=MESSAGES, temperature=temperature, top_p=top_p)
+    call = call_answered(asked, ChatAnswer(text="é\x7f", latency_s=latency_s))
+    plain = replace(call, about=dict(call.about), measured=dict(call.measured), reply=dict(call.reply or {}))
+    assert call.digest("00") == plain.digest("00")
+    for one, usual in ((call.about, plain.about), (call.measured, plain.measured)):
+        assert encode_ascii(one) == json.dumps(usual, separators=(",", ":"))
 
 
 def test_a_failure_is_recorded_without_the_endpoints_own_words() -> None:

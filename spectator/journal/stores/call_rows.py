@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from spectator.events import Event, encode_json
 from spectator.journal.packing import compressed, json_bytes, pack_integers, pack_reals
+from spectator.json_encoders import PlainObject
 from spectator.llm.chat import settled_alike
 from spectator.model_calls import ModelCall
 from spectator.prefix import common_length
@@ -98,6 +99,8 @@ class CallRows:
             "about": call.about,
             "measured": call.measured,
         }
+        if type(call.about) is PlainObject and type(call.measured) is PlainObject:
+            beside = PlainObject(beside)
         tokens = before.tokens if prompt is None else prompt + (call.token_ids or NO_TOKENS)
         row = (
             kept,
@@ -126,8 +129,10 @@ class CallRows:
                 break
             same += 1
         fresh = self._stored(episode_id, messages[same:])
-        rest = before.refs[same * DIGEST_BYTES :]
-        return before.refs[: same * DIGEST_BYTES] + fresh, same + common_length(rest, fresh) // DIGEST_BYTES
+        known = same * DIGEST_BYTES
+        if rest := before.refs[known:]:
+            same += common_length(rest, fresh) // DIGEST_BYTES
+        return before.refs[:known] + fresh, same
 
     def _stored(self, episode_id: str, items: Sequence[Mapping[str, Any]]) -> bytes:
         refs = []

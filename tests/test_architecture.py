@@ -93,6 +93,7 @@ SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("http", "openenv"),
     ("relay",),
     ("playing",),
+    ("viewing",),
     ("wiring", "process"),
     ("app",),
 )

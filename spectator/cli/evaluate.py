@@ -14,11 +14,10 @@ from click.core import ParameterSource
 
 from spectator.cli import publishing
 from spectator.cli.environment import read_caps, read_cast, read_worlds
-from spectator.cli.options import parse_options
+from spectator.cli.options import overs_option, rest_option, world_options
 from spectator.cli.spending import refuse_unpriced, spending_options
 
 if TYPE_CHECKING:
-    from spectator.catalog import LoadWorld
     from spectator.evaluation.result_types import Results
     from spectator.evaluation.schedule import EvaluationRequest, Schedule
     from spectator.events import FailedDecisions
@@ -42,8 +41,8 @@ TOLD_EVERY_S = 15.0
     "--matches", type=click.IntRange(min=2), default=40, show_default=True,
     help="Matches of each pair of captains; even, for each seed is played from both seats.",
 )  # fmt: skip
-@click.option("--overs", type=int, help="Shorthand for --option max_overs=N.")
-@click.option("--option", "options", multiple=True, callback=parse_options, help="NAME=VALUE, repeatable.")
+@overs_option
+@world_options
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Where the pack brings no seeds."
 )
@@ -64,10 +63,7 @@ TOLD_EVERY_S = 15.0
     help="What counts where a captain does not decide: a legal action drawn at random, the decision of the "
     "world's scripted captain, or the loss of the match.",
 )  # fmt: skip
-@click.option(
-    "--waits-for-rest", is_flag=True,
-    help="Let decisions wait, while they have time, for an endpoint that is left alone after failing.",
-)  # fmt: skip
+@rest_option
 @click.option(
     "--publish", type=click.Path(path_type=Path), metavar="DIR",
     help="Write a bundle that anybody can check with `spectator verify-bundle`; the world's anchors join.",
@@ -120,16 +116,12 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Values of decisions need forecasts: add --option forecast_futures=200
     """
-    from spectator.evaluation.schedule import plan_evaluation
-
     asked = {
         "environment": environment, "pack": pack, "matches": matches,
         "options": options if overs is None else {**options, "max_overs": overs},
         "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
     }  # fmt: skip
-    load = read_cast().load
-    request = _request(asked, captains, out, sealed, seed, publish, load)
-    schedule = plan_evaluation(request, load=load)
+    request, schedule = _plan(asked, captains, out, sealed, seed, publish)
     if estimate:
         return _estimate(schedule, jobs)
     if request.phrase is not None:
@@ -137,23 +129,19 @@ def evaluate(
     results = _play(schedule, out, jobs, max_tokens, max_cost)
     if publish is not None and results.cut_short is None:
         publishing.publish_bundle(schedule, request, out, publish)
-    if results.cut_short is not None:
-        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
-    if any(match.reason != "finished" and match.forfeited is None for match in results.matches):
-        raise click.ClickException("some matches did not finish; the report names them")
+    _need_all_played(results)
 
 
-def _request(
+def _plan(
     asked: dict[str, Any],
     captains: str | None,
     out: Path,
     sealed: Path | None,
     seed: int,
     publish: Path | None,
-    load: LoadWorld,
-) -> EvaluationRequest:
+) -> tuple[EvaluationRequest, Schedule]:
     """What is to be found out, by the options, or by the finished evaluation that is to be published."""
-    from spectator.evaluation.schedule import EvaluationRequest
+    from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 
     if captains is not None:
         asked["captains"] = tuple(name.strip() for name in captains.split(",") if name.strip())
@@ -166,8 +154,11 @@ def _request(
         phrase: str | None = sealed.read_text(encoding="utf-8").strip()
     else:
         phrase = publishing.sealed_phrase(out, draw=publish is not None and not chosen)
+    load = read_cast().load
     request = EvaluationRequest(**asked, seed=seed, phrase=phrase)
-    return request if publish is None else publishing.with_anchors_told(request, load)
+    if publish is not None:
+        request = publishing.with_anchors_told(request, load)
+    return request, plan_evaluation(request, load=load)
 
 
 def _play(
@@ -193,6 +184,14 @@ def _play(
         write_text(out / PLOTS / f"{name}.svg", svg)
     _conclude(results, out)
     return results
+
+
+def _need_all_played(results: Results) -> None:
+    """Raise where the evaluation, or a match of it, did not come to its end."""
+    if results.cut_short is not None:
+        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
+    if any(match.reason != "finished" and match.forfeited is None for match in results.matches):
+        raise click.ClickException("some matches did not finish; the report names them")
 
 
 def _estimate(schedule: Schedule, jobs: int) -> None:

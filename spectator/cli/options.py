@@ -37,6 +37,19 @@ def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
     return options
 
 
+world_options = click.option(
+    "--option", "options", multiple=True, callback=parse_options, help="NAME=VALUE, repeatable."
+)
+"""``--option``: values of options of the world, by name."""
+
+overs_option = click.option("--overs", type=int, help="Shorthand for --option max_overs=N.")
+
+rest_option = click.option(
+    "--waits-for-rest", is_flag=True,
+    help="Let decisions wait, while they have time, for an endpoint that is left alone after failing.",
+)  # fmt: skip
+
+
 def seconds_option(
     flag: str, name: str, default: float, says: str, *, zero: bool = False
 ) -> Callable[[Command], Command]:

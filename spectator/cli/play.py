@@ -14,7 +14,7 @@ import click
 
 from spectator.cli.cache import record
 from spectator.cli.environment import read_caps, read_cast
-from spectator.cli.options import environment_options, parse_options, world_at
+from spectator.cli.options import environment_options, rest_option, world_at, world_options
 from spectator.cli.recordings import JOURNAL_FILE
 from spectator.cli.spending import SpendingReport, refuse_unpriced, spending_options
 from spectator.errors import ConfigurationError, SpectatorError
@@ -45,7 +45,7 @@ NOT_ITS_OWN: Final = 3
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
 @click.option("--seed", type=click.IntRange(min=0), help="Drawn, and recorded, when left out.")
 @click.option("--pace", type=click.Choice(["broadcast", "fast", "max"]), default="max", show_default=True)
-@click.option("--option", "options", multiple=True, callback=parse_options, help="NAME=VALUE, repeatable.")
+@world_options
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -63,10 +63,7 @@ NOT_ITS_OWN: Final = 3
     show_default=True,
     help="What a decision that failed does: docs/failures.md.",
 )
-@click.option(
-    "--waits-for-rest", is_flag=True,
-    help="Let decisions wait, while they have time, for an endpoint that is left alone after failing.",
-)  # fmt: skip
+@rest_option
 @spending_options("the episode")
 def play(
     environment: str | None,

@@ -13,7 +13,7 @@ import click
 
 from spectator.cli.environment import read_caps, read_key, read_worlds
 from spectator.cli.event_loop import run_busily
-from spectator.cli.options import parse_options, seconds_option
+from spectator.cli.options import seconds_option, world_options
 from spectator.cli.rollouts_carrying import carry_out, conclude, exit_code
 from spectator.cli.rollouts_export import export_rollouts
 from spectator.cli.rollouts_joint import is_joint, journal_options, run_joint, worker
@@ -62,7 +62,7 @@ rollouts.add_command(worker)
     "--message-cut", type=click.IntRange(min=0), default=0, show_default=True,
     help="Newest exchanges that are sent, beside system message and task; 0 sends all.",
 )  # fmt: skip
-@click.option("--option", "options", multiple=True, callback=parse_options, help="NAME=VALUE, repeatable.")
+@world_options
 @click.option("--opponent", help="Preset in the other seats.")
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
 @click.option(

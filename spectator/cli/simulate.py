@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import click
 
-from spectator.cli.options import parse_options
+from spectator.cli.options import overs_option, world_options
 
 
 @click.command()
@@ -16,9 +16,9 @@ from spectator.cli.options import parse_options
 @click.option(
     "--matches", type=click.IntRange(min=1), default=1, show_default=True, help="How many episodes."
 )
-@click.option("--overs", type=int, help="Shorthand for --option max_overs=N.")
+@overs_option
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
-@click.option("--option", "options", multiple=True, callback=parse_options, help="NAME=VALUE, repeatable.")
+@world_options
 @click.option(
     "--out", type=click.File("w", encoding="utf-8", lazy=True), default="-", help="File; - is stdout."
 )

@@ -56,8 +56,22 @@ def json_encoder(
 
     def encode(value: Any) -> str:
         dumps = _orjson_dumps(sorted_keys)
-        if dumps is None or (type(value) is not PlainObject and not _alike(value)):
+        if dumps is None:
             return "".join(standard(value, 0))
+        within: list[Iterable[Any]] = [] if type(value) is PlainObject else [(value,)]
+        for members in within:  # which grows
+            for one in members:
+                kind = type(one)
+                if kind in _PLAIN:
+                    continue
+                if kind is float and (1e-4 <= one < 1e15 or one == 0.0 or -1e15 < one <= -1e-4):
+                    continue  # as is_plain_real, whose call would take as long as all else here
+                if len(within) < _MOST and isinstance(one, dict):
+                    within.append(one.values())
+                elif len(within) < _MOST and (kind is list or kind is tuple):
+                    within.append(one)
+                else:
+                    return "".join(standard(value, 0))
         try:
             text = dumps(value).decode()
         except TypeError:  # an integer beyond 64 bits, half a surrogate pair, nested too deeply
@@ -67,25 +81,6 @@ def json_encoder(
         return text
 
     return encode
-
-
-def _alike(value: Any) -> bool:
-    """Whether both encoders write ``value`` alike, where they write it at all."""
-    within: list[Iterable[Any]] = [(value,)]
-    for members in within:  # which grows
-        for one in members:
-            kind = type(one)
-            if kind in _PLAIN:
-                continue
-            if kind is float and (1e-4 <= one < 1e15 or one == 0.0 or -1e15 < one <= -1e-4):
-                continue  # as is_plain_real, whose call would take as long as all else here
-            if len(within) < _MOST and isinstance(one, dict):
-                within.append(one.values())
-            elif len(within) < _MOST and (kind is list or kind is tuple):
-                within.append(one)
-            else:
-                return False
-    return True
 
 
 def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:

@@ -93,7 +93,8 @@ rollouts.add_command(worker)
 )  # fmt: skip
 @seconds_option(
     "--model-wait", "model_wait_s", 300.0,
-    "Seconds that the model's endpoint may be gone, once it has answered, before the run is halted.",
+    "Seconds that the model's endpoint may be gone before the run is halted; one that was never there "
+    "halts it sooner.",
     zero=True,
 )  # fmt: skip
 @seconds_option(

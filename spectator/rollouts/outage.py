@@ -27,8 +27,9 @@ PASSING: Final = (EndpointUnavailable, EndpointMalformed, EndpointBusy, Endpoint
 class ModelOutage:
     """Whether the endpoint of a run is gone, since when, and how long it is waited for.
 
-    It is waited for only if it answered in this run before: one that was never there is a mistake in the
-    command. A request that fails while others are answered is not waited for either.
+    One that has not answered in this run yet may be a mistake in the command: it is waited for only until it
+    is left alone (:class:`~spectator.llm.breaker.Breaker`), so that the run halts soon, and no attempt is lost
+    to it. A request that fails while others are answered is not waited for either.
 
     Args:
         clock: Time.
@@ -66,9 +67,9 @@ class ModelOutage:
         """
         if isinstance(error, EndpointRefused) and error.status in HOPELESS:
             self._given_up.set()
-        if not isinstance(error, PASSING) or self._given_up.is_set() or not self.answers:
+        if not isinstance(error, PASSING) or self._given_up.is_set() or self.answers != answers:
             return None
-        if self.answers != answers:
+        if not self.answers and isinstance(error, EndpointResting):
             return None
         now = self._clock.monotonic()
         since = self.since_s = now if self.since_s is None else self.since_s

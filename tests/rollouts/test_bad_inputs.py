@@ -53,6 +53,19 @@ def test_garbage_from_the_endpoint_is_asked_again_and_a_lasting_one_halts_the_ru
         assert run(request(fake), tmp_path / "for ever", deadlines=QUICK).over == 12
 
 
+@pytest.mark.parametrize("mode", [Mode.BROKEN, Mode.GARBAGE])
+def test_an_endpoint_that_fails_from_the_start_costs_no_attempt(tmp_path: Path, mode: Mode) -> None:
+    """A few episodes at once do not fail often enough for it to be left alone; one used up its attempts."""
+    with endpoint(counter, [mode] * 10_000) as fake:
+        asked = request(fake, episodes=2, group_size=1)
+        report = run(asked, tmp_path, concurrency=1, deadlines=QUICK)
+    assert (report.over, report.halted is not None) == (0, True)
+    assert [one.reason for one in recorded(tmp_path)] == [None], "it stands where it is"
+    with endpoint(counter) as fake:
+        report = run(request(fake, episodes=2, group_size=1), tmp_path, deadlines=QUICK)
+    assert (report.over, report.halted, len(recorded(tmp_path))) == (2, None, 2)
+
+
 def test_an_endpoint_that_dies_midway_halts_the_run_and_the_same_command_finishes_it(tmp_path: Path) -> None:
     with endpoint(counter, [Mode.OK] * 20 + [Mode.CUT] * 10_000) as fake:
         report = run(request(fake), tmp_path, deadlines=QUICK)

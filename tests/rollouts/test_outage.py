@@ -46,8 +46,11 @@ def test_only_what_a_restart_shows_is_waited_for(error: EndpointError, waits: bo
         assert pause >= (error.retry_after_s or 0.5)
 
 
-def test_one_that_never_answered_is_not_waited_for() -> None:
-    assert an_outage(ManualClock(), answers=0).pause_after(GONE, 0, 0) is None
+def test_one_that_never_answered_is_waited_for_until_it_is_left_alone() -> None:
+    outage = an_outage(ManualClock(), answers=0)
+    assert outage.pause_after(GONE, 0, 0) is not None
+    assert outage.pause_after(EndpointBusy("it asks to wait"), 0, 1) is not None
+    assert outage.pause_after(EndpointResting("left alone", retry_after_s=5), 0, 2) is None
 
 
 def test_a_request_that_alone_fails_is_not_waited_for() -> None:

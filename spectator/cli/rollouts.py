@@ -168,8 +168,7 @@ def run(**given: Any) -> None:
     ledger = read_caps().ledger(SystemClock(), whole=whole)
     report, interrupted = run_busily(_carry_out(request, given, key, ledger))
     conclude(report, str(out))
-    succeeded = report.report.succeeded and report.over == report.total
-    sys.exit(exit_code(report, interrupted, succeeded))
+    sys.exit(exit_code(report, interrupted, report.succeeded))
 
 
 def _request(given: Mapping[str, Any]) -> RolloutRequest:

@@ -79,13 +79,22 @@ def conclude(report: FleetReport, where: str) -> None:
         report: What was played.
         where: Where its record is.
     """
-    failed = Counter(one.failure_class for one in report.report.last if one.failure_class is not None)
-    rewards = [one.total_reward for one in report.report.last if one.total_reward is not None]
+    played = report.report.last
+    over = [one for one in played if one.end_reason is not None]
+    failed = Counter(report.failed_before)
+    failed += Counter(one.failure_class or "unknown" for one in over if one.total_reward is None)
+    left = Counter(one.failure_class or "unknown" for one in played if one.end_reason is None)
+    rewards = [one.total_reward for one in over if one.total_reward is not None]
     now = "" if len(rewards) == report.over else f" of {len(rewards)} played now"
     mean = f", mean reward {sum(rewards) / len(rewards):.4f}{now}" if rewards else ""
     click.echo(f"{report.over} of {report.total} episodes are over{mean}; the record is in {where}")
     for name, count in failed.most_common():
         click.echo(f"  {count} without a verdict: {name}")
+    for name, count in left.most_common():
+        click.echo(f"  {count} left to be played on: {name}")
+    decisions, own = sum(one.decisions for one in over), sum(one.own for one in over)
+    if own < decisions:
+        click.echo(f"  {100 * own / decisions:.4g} % of decisions the model's own; the others a fallback's")
 
 
 def exit_code(report: FleetReport, interrupted: bool, succeeded: bool) -> int:

@@ -20,8 +20,7 @@ class Deadlines:
         env_start_s: For its beginning, which may load data.
         env_wait_s: How long a server of environments may be gone, or have no room, while none of them is
             being played in; then the run is halted.
-        model_wait_s: How long the model's endpoint may be gone; then the
-            run is halted.
+        model_wait_s: How long the model's endpoint may be gone; then the run is halted.
         startup_jitter_s: The first requests to the model are spread over this time.
 
     Raises:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
 from spectator.errors import EnvironmentUnavailable, SpectatorError
+from spectator.failures import FailureClass
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.secret import ApiKey
 from spectator.policies.spending import SpendLedger
@@ -40,12 +41,19 @@ class FleetReport:
         total: Episodes of the run.
         over: Those that need not be played any more.
         halted: Why the rest is not played; ``None`` when nothing is left or it was asked to stop.
+        failed_before: Why episodes that were over before came to no verdict.
     """
 
     report: RunReport[Attempt]
     total: int
     over: int
     halted: str | None = None
+    failed_before: Sequence[FailureClass] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every episode of the run came to a verdict."""
+        return self.report.succeeded and self.over == self.total and not self.failed_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +143,8 @@ async def run_rollouts(
             )  # fmt: skip
             fleet = _Fleet(run.planned, clock, player, run.state, deadlines)
             beginning = partial(begin, on_begin, run.state, client.adaptive, outage)
-            return await fleet.run(run.owed, concurrency, rng, beginning)
+            report = await fleet.run(run.owed, concurrency, rng, beginning)
+            return replace(report, failed_before=run.failed_before)
     finally:
         await client.aclose()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.episodes.record.usage import spent_on
+from spectator.failures import FailureClass
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from spectator.rollouts.folder import JOURNAL, keep_request
@@ -30,6 +31,7 @@ class OpenRun:
         ledger: What asking the model may take, with all that it took before.
         owed: What is due.
         state: How far it is.
+        failed_before: Why episodes that were over before came to no verdict.
     """
 
     planned: RolloutRun
@@ -37,6 +39,7 @@ class OpenRun:
     ledger: SpendLedger
     owed: Sequence[Attempt]
     state: FleetState
+    failed_before: Sequence[FailureClass] = ()
 
 
 @asynccontextmanager
@@ -76,6 +79,6 @@ async def open_run(
         state = FleetState(
             len(planned.run.jobs), len(due.over), clock.monotonic(), deadline_s=request.model.timeout_s
         )
-        yield OpenRun(planned, journal, ledger, due.owed, state)
+        yield OpenRun(planned, journal, ledger, due.owed, state, tuple(due.failed.values()))
     finally:
         await journal.aclose()

@@ -64,7 +64,7 @@ class FleetState:
         self.ended += 1
         self.again += result.again
         self.ended_turns += result.decisions
-        if result.failure_class is not None:
+        if result.failure_class is not None and result.total_reward is None:
             self.failures[result.failure_class] = self.failures.get(result.failure_class, 0) + 1
         if result.total_reward is not None:
             self.rewards += 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from spectator.failures import FailureClass, failure_of_end
+from spectator.failures import FailureClass, failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 from spectator.runs.jobs import RunPlan
 
@@ -38,10 +38,12 @@ class Progress:
     Args:
         owed: Attempts that are due, in the order of the jobs.
         over: By position of the job, the episode that counts for it.
+        failed: By position of those of them that came to no verdict, why.
     """
 
     owed: Sequence[Attempt]
     over: Mapping[int, str]
+    failed: Mapping[int, FailureClass] = field(default_factory=dict)
 
 
 async def progress(journal: Journal, run: RunPlan, *, run_id: str | None = None) -> Progress:
@@ -61,13 +63,16 @@ async def progress(journal: Journal, run: RunPlan, *, run_id: str | None = None)
     index = {summary.episode_id: summary async for summary in newest_first(journal, run_id)}
     owed: list[Attempt] = []
     over: dict[int, str] = {}
+    failed: dict[int, FailureClass] = {}
     for number in range(len(run.jobs)):
         last = await _last(journal, run, number, index)
         if isinstance(last, Attempt):
             owed.append(last)
-        else:
-            over[number] = last
-    return Progress(owed, over)
+            continue
+        over[number] = last.episode_id
+        if not last.verdict:
+            failed[number] = last.failure_class or "unknown"
+    return Progress(owed, over, failed)
 
 
 def next_attempt(run: RunPlan, attempt: Attempt) -> Attempt:
@@ -90,24 +95,35 @@ async def newest_first(journal: Journal, run_id: str | None = None) -> AsyncIter
         before = page[-1].episode_id
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How a recorded episode ended."""
+
+    episode_id: str
+    failure_class: FailureClass | None
+    verdict: bool
+
+
 async def _last(
     journal: Journal, run: RunPlan, number: int, index: Mapping[str, EpisodeSummary]
-) -> Attempt | str:
-    """The attempt that is due at a job, or the id of the one that counts."""
+) -> Attempt | _Ended:
+    """The attempt that is due at a job, or the one that counts."""
     job = run.jobs[number]
     for attempt in itertools.count(1):
         episode_id = run.episode_id(job, attempt)
         summary = index.get(episode_id)
         if summary is None or summary.reason is None:
             return Attempt(number, attempt, episode_id, begun=summary is not None)
-        if run.policy.after(await _failure(journal, summary), attempt) == "keep":
-            return episode_id
+        ended = await _ended(journal, summary)
+        if run.policy.after(ended.failure_class, attempt) == "keep":
+            return ended
     raise AssertionError("there is always another attempt")
 
 
-async def _failure(journal: Journal, summary: EpisodeSummary) -> FailureClass | None:
-    """How a recorded episode failed; reads its last event where it did not finish."""
+async def _ended(journal: Journal, summary: EpisodeSummary) -> _Ended:
+    """How it ended; reads its last event where it did not finish."""
     if summary.reason == "finished":
-        return None
+        return _Ended(summary.episode_id, None, summary.score is not None)
     (last,) = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)
-    return failure_of_end(last.event.data)
+    data = last.event.data
+    return _Ended(summary.episode_id, failure_of_end(data), reward_of_end(data) is not None)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.interactor import EpisodeResult
 from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.progress import FleetState
-from tests.llm.brains import counter
+from tests.llm.brains import Said, counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode
 from tests.rollouts.pooled_server import PooledServer
@@ -202,11 +203,36 @@ def test_a_run_with_failures_says_which_by_exit_code_and_list(tmp_path: Path) ->
     assert other == "no attempt failed as timeout\n"
 
 
+def silent(body: Mapping[str, Any]) -> Said:
+    return Said(text="I would rather not say.")
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_the_same_command_on_a_run_that_failed_fails_again(tmp_path: Path, workers: str) -> None:
+    """Nothing was left to play, and it said that all was well."""
+    more = ("--env", "counting", "--episodes", "2", "--on-failure", "end")
+    with endpoint(silent) as fake:
+        same = command(fake.base_url, tmp_path, *more)
+        ran = [spectator(*same), spectator(*same, "--workers", workers)]
+    for one in ran:
+        assert one.exit_code == 1, one.output
+        assert "2 of 2 episodes are over" in one.output
+        assert "2 without a verdict: unparsable" in one.output
+
+
+def test_what_a_fallback_played_is_said(tmp_path: Path) -> None:
+    with endpoint(silent) as fake:
+        ran = spectator(*command(fake.base_url, tmp_path, "--env", "counting", "--episodes", "2"))
+    assert ran.exit_code == 0, ran.output
+    assert "0 % of decisions the model's own" in ran.output
+
+
 def test_a_halted_run_says_why_and_that_it_can_go_on(tmp_path: Path) -> None:
     with endpoint(counter, [Mode.UNAUTHORIZED]) as fake:
         ran = spectator(*command(fake.base_url, tmp_path, "--env", "counting", "--episodes", "3"))
     assert ran.exit_code == 3
     assert "halted:" in ran.output and "the same command plays on" in ran.output
+    assert "3 left to be played on: model_infra" in ran.output and "without a verdict" not in ran.output
     assert spectator("rollouts", "status", str(tmp_path)).exit_code == 3
 
 

@@ -117,4 +117,4 @@ async def _opened(
 
 def _report(run: OpenRun, desk: Desk) -> FleetReport:
     report = RunReport(tuple(desk.results), drained=run.state.over < run.state.total)
-    return FleetReport(report, run.state.total, run.state.over, desk.halted)
+    return FleetReport(report, run.state.total, run.state.over, desk.halted, run.failed_before)

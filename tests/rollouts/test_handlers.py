@@ -52,6 +52,29 @@ def test_an_episode_keeps_the_experience_of_its_first_step(tmp_path: Path) -> No
     assert handler.handle(PROMPT, EpisodeContext("cricket", "ep-1", step=2)) == first
 
 
+def test_an_episode_that_is_played_on_after_a_death_keeps_its_experience(tmp_path: Path) -> None:
+    """What the dead process had chosen was chosen again, by what others had learned meanwhile."""
+    context, path = EpisodeContext("cricket", "ep-1"), tmp_path / "t.json"
+    first = UcbHandler([GOOD, BAD], TallyFile(path)).handle(PROMPT, context)
+    other = UcbHandler([GOOD, BAD], TallyFile(path))
+    play(other, 2, {GOOD.text: 1.0, BAD.text: 0.0})
+    assert other.handle(PROMPT, context) == first
+    other.on_episode_end(context, EpisodeOutcome(0.5))
+    assert TallyFile(path).chosen("ep-1") is None, "what has ended is not kept for ever"
+    assert TallyFile(path).read()["good"].total == 1.5
+
+
+def test_what_was_learned_of_prompts_stays_while_another_handler_learns(tmp_path: Path) -> None:
+    """UCB after contextual UCB failed at each end, and learned nothing."""
+    tallies = TallyFile(tmp_path / "t.json")
+    tallies.update("good", 1.0, [1.0, 0.0])
+    before = tallies.read()["good"]
+    assert play(UcbHandler([GOOD], tallies), 1, {GOOD.text: 0.5}) == GOOD.text
+    after = tallies.read()["good"]
+    assert (after.used, after.total) == (2, 1.5)
+    assert (after.weights, after.precision) == (before.weights, before.precision)
+
+
 def test_ucb_tries_each_and_then_mostly_the_better(tmp_path: Path) -> None:
     handler = UcbHandler([BAD, GOOD], TallyFile(tmp_path / "t.json"))
     told = [play(handler, number, {GOOD.text: 1.0, BAD.text: 0.0}) for number in range(60)]
@@ -129,6 +152,7 @@ def test_damaged_statistics_are_refused_and_left_alone(tmp_path: Path, damage: s
     ("entries", "named"),
     [
         ({}, "a list"),
+        ([], "at least one"),
         ([{"id": "a"}], "entry 1: text"),
         ([{"id": "a", "text": "x"}, {"id": "a", "text": "y"}], "entry 2: id"),
         ([{"id": "a", "text": "x", "more": 1}], "entry 1: more"),

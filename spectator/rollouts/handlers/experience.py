@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -64,6 +65,7 @@ class _File(BaseModel):
 
     version: int = FORMAT
     tallies: dict[str, Tally] = Field(default_factory=dict)
+    chosen: dict[str, str] = Field(default_factory=dict)
 
 
 def load_experiences(path: Path) -> list[Experience]:
@@ -78,6 +80,8 @@ def load_experiences(path: Path) -> list[Experience]:
         raise ConfigurationError(f"{path}: not readable as JSON: {error}") from error
     if not isinstance(entries, list):
         raise ConfigurationError(f"{path}: a list of experiences is wanted, not {type(entries).__name__}")
+    if not entries:
+        raise ConfigurationError(f"{path}: at least one experience is wanted")
     found: dict[str, Experience] = {}
     for number, entry in enumerate(entries, 1):
         try:
@@ -93,7 +97,9 @@ def load_experiences(path: Path) -> list[Experience]:
 
 
 class TallyFile:
-    """The statistics of a set of experiences, kept in one file that several processes may update.
+    """The statistics of a set of experiences, and what episodes under way were given, in one file.
+
+    Several processes may update it.
 
     An update reads the file, changes it and replaces it whole under a lock, so that a death at any moment
     leaves the old statistics or the new, and no process overwrites what another learned.
@@ -112,23 +118,62 @@ class TallyFile:
         Raises:
             ConfigurationError: The file is damaged or of another version.
         """
+        return self._read().tallies
+
+    def chosen(self, env_id: str) -> str | None:
+        """The experience that an episode under way was given, by :meth:`choose`; ``None`` for none.
+
+        Raises:
+            ConfigurationError: As for :meth:`read`.
+        """
+        return self._read().chosen.get(env_id)
+
+    def choose(self, env_id: str, experience_id: str) -> None:
+        """Note which experience an episode was given, for whoever plays it on after a death."""
+        with self._changing() as file:
+            file.chosen[env_id] = experience_id
+
+    def forget(self, env_id: str) -> None:
+        """Note that an episode has ended from which nothing is learned."""
+        with self._changing() as file:
+            file.chosen.pop(env_id, None)
+
+    def update(
+        self, experience_id: str, reward: float, features: Sequence[float] = (), *, env_id: str | None = None
+    ) -> None:
+        """Add one verdict: ``reward`` came of using the experience where the prompt had ``features``.
+
+        Args:
+            experience_id: The experience.
+            reward: What came of it.
+            features: Those of the prompt; empty where the choice depended on none.
+            env_id: The episode that has ended with it.
+        """
+        with self._changing() as file:
+            tally = file.tallies.get(experience_id, Tally())
+            file.tallies[experience_id] = _updated(tally, reward, features)
+            if env_id is not None:
+                file.chosen.pop(env_id, None)
+
+    def _read(self) -> _File:
         if not self._path.exists():
-            return {}
+            return _File()
         try:
             file = _File.model_validate_json(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"{self._path}: damaged statistics: {error}") from error
         if file.version != FORMAT:
             raise ConfigurationError(f"{self._path}: version {file.version}; this one reads {FORMAT}")
-        return file.tallies
+        return file
 
-    def update(self, experience_id: str, reward: float, features: Sequence[float] = ()) -> None:
-        """Add one verdict: ``reward`` came of using the experience where the prompt had ``features``."""
+    @contextmanager
+    def _changing(self) -> Iterator[_File]:
+        """The file's content, which is written once it was changed."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:
-            tallies = dict(self.read())
-            tallies[experience_id] = _updated(tallies.get(experience_id, Tally()), reward, features)
-            self._replace(_File(tallies=tallies).model_dump_json())
+            file = self._read()
+            yield file
+            self._replace(file.model_dump_json())
 
     def _replace(self, text: str) -> None:
         beside = self._path.with_name(f"{self._path.name}.new")
@@ -140,7 +185,12 @@ class TallyFile:
 
 
 def _updated(tally: Tally, reward: float, features: Sequence[float]) -> Tally:
-    """One step of ridge regression with a diagonal precision, beside the plain mean."""
+    """One step of ridge regression with a diagonal precision, beside the plain mean.
+
+    Without ``features`` what was learned of them stays as it is.
+    """
+    if not features:
+        return tally.model_copy(update={"used": tally.used + 1, "total": tally.total + reward})
     weights = tally.weights or [0.0] * len(features)
     precision = tally.precision or [1.0] * len(features)
     sums = [w * p + reward * x for w, p, x in zip(weights, precision, features, strict=True)]

@@ -17,6 +17,9 @@ EXPLORATION: Final = math.sqrt(2.0)
 class ExperienceHandler(ABC):
     """Adds one experience to every prompt of an episode, the one chosen at its first step.
 
+    The choice is kept in the file of the statistics until the episode has ended, so that whoever plays it on
+    after a death goes on with the same.
+
     An episode without a verdict (the endpoint or the environment failed) teaches nothing: the experience is
     not to blame for it.
 
@@ -41,9 +44,12 @@ class ExperienceHandler(ABC):
         """Add the episode's reward to the statistics of its experience."""
         chosen = self._chosen.pop(context.env_id, None)
         reward = outcome.total_reward
-        if chosen is None or reward is None or not math.isfinite(reward):
+        if chosen is None:
             return
-        self._tallies.update(chosen[0].id, reward, chosen[1])
+        if reward is None or not math.isfinite(reward):
+            self._tallies.forget(context.env_id)
+        else:
+            self._tallies.update(chosen[0].id, reward, chosen[1], env_id=context.env_id)
 
     def _select(
         self, messages: Sequence[Message], context: EpisodeContext
@@ -52,9 +58,15 @@ class ExperienceHandler(ABC):
         if not fitting:
             return None
         features = self.features(messages)
+        before = self._tallies.chosen(context.env_id)
+        for one in fitting:
+            if one.id == before:
+                return one, features
         tallies = self._tallies.read()
         known = {one.id: tallies.get(one.id, Tally()) for one in fitting}
-        return max(fitting, key=lambda one: self.value(one, known, features)), features
+        best = max(fitting, key=lambda one: self.value(one, known, features))
+        self._tallies.choose(context.env_id, best.id)
+        return best, features
 
     def features(self, messages: Sequence[Message]) -> Sequence[float]:
         """What of a prompt the choice depends on; nothing unless a handler says so."""

@@ -205,6 +205,8 @@ def _handler(given: Mapping[str, Any]) -> EpisodeHandler | None:
 
     name = given["handler"]
     if name == "none":
+        if given["experiences"] is not None:
+            raise click.UsageError("--experiences needs --handler, which says how one of them is chosen")
         return None
     if given["experiences"] is None:
         raise click.UsageError(f"--handler {name} needs --experiences FILE")
@@ -213,9 +215,9 @@ def _handler(given: Mapping[str, Any]) -> EpisodeHandler | None:
         "ucb": UcbHandler,
         "contextual-ucb": ContextualUcbHandler,
     }
-    return kinds[name](
-        load_experiences(given["experiences"]), TallyFile(given["out"] / "experiences.tallies.json")
-    )
+    tallies = TallyFile(given["out"] / "experiences.tallies.json")
+    tallies.read()  # damaged ones would cost every episode
+    return kinds[name](load_experiences(given["experiences"]), tallies)
 
 
 async def _carry_out(

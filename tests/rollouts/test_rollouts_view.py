@@ -227,6 +227,17 @@ def test_what_a_fallback_played_is_said(tmp_path: Path) -> None:
     assert "0 % of decisions the model's own" in ran.output
 
 
+def test_damaged_statistics_of_a_handler_are_refused_before_anything_is_played(tmp_path: Path) -> None:
+    """Each episode failed on them, and was over without a verdict."""
+    (tmp_path / "e.json").write_text('[{"id": "a", "text": "b"}]')
+    (tmp_path / "experiences.tallies.json").write_text("{")
+    more = ("--env", "counting", "--episodes", "2", "--handler", "ucb", "--experiences")
+    ran = spectator(*command("http://127.0.0.1:9/v1", tmp_path, *more, str(tmp_path / "e.json")))
+    assert ran.exit_code == 1
+    assert "damaged statistics" in ran.output + str(ran.exception)
+    assert not (tmp_path / "rollouts.json").exists()
+
+
 def test_a_halted_run_says_why_and_that_it_can_go_on(tmp_path: Path) -> None:
     with endpoint(counter, [Mode.UNAUTHORIZED]) as fake:
         ran = spectator(*command(fake.base_url, tmp_path, "--env", "counting", "--episodes", "3"))
@@ -251,6 +262,7 @@ def test_a_halted_run_says_why_and_that_it_can_go_on(tmp_path: Path) -> None:
         ),
         (("run", "--episodes", "3", "--group-size", "8"), "such as 8"),
         (("run", "--handler", "ucb"), "needs --experiences"),
+        (("run", "--experiences", __file__), "--experiences needs --handler"),
     ],
 )
 def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spectator.events import encode_json
+from spectator.journal.json_lines import json_text
 
 ChatMessage = dict[str, Any]
 
@@ -82,4 +82,4 @@ def _object(arguments: Any) -> Any:
 
 
 def _text(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else encode_json(arguments)
+    return arguments if isinstance(arguments, str) else json_text(arguments)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from spectator.events import encode_json
 from spectator.journal.packing import json_bytes
 from spectator.ordinary_files import need_ordinary
 
@@ -30,6 +31,9 @@ class BadLine:
 def json_line(row: Mapping[str, Any]) -> str:
     """``row`` as one line of strict JSON, without its end.
 
+    A question mark stands for every half of a surrogate pair, which has no UTF-8: readers such as that of
+    ``datasets`` refuse the whole file for one.
+
     Raises:
         TypeError: Something in it is not JSON.
         ValueError: A number in it is not finite.
@@ -37,7 +41,20 @@ def json_line(row: Mapping[str, Any]) -> str:
     >>> json_line({"reward": 0.5, "text": "café"})
     '{"reward":0.5,"text":"café"}'
     """
-    return json_bytes(row).decode()
+    line = json_bytes(row)
+    return json_text(row) if b"\\ud" in line else line.decode()  # escaped, as text in UTF-8 never is
+
+
+def json_text(value: Any) -> str:
+    """Any value as :func:`json_line` writes rows.
+
+    >>> json_text(["é", "\\ud800"])
+    '["é","?"]'
+    """
+    try:
+        return encode_json(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
 
 
 @contextlib.contextmanager
@@ -75,7 +92,7 @@ def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> int:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any] | BadLine]:
-    """The rows of a file, one at a time, exactly as they were written; blank lines are passed over.
+    """The rows of a file, one at a time, as :func:`json_line` wrote them; blank lines are passed over.
 
     A line that is no JSON object, a torn last one included, comes as a :class:`BadLine` in its place.
 

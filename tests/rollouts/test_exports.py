@@ -293,7 +293,7 @@ def test_the_page_lists_the_columns(form: str) -> None:
 def test_what_was_written_is_read_back_and_bad_lines_are_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     written: list[dict[str, Any]] = [
-        {"text": "é\u2028\ud800", "n": [1, 2.5, None, True]},
+        {"text": "é\u2028", "n": [1, 2.5, None, True]},
         {"deep": {"x": [{}]}},
     ]
     assert write_jsonl(written, path) == 2
@@ -309,6 +309,30 @@ def test_what_was_written_is_read_back_and_bad_lines_are_named(tmp_path: Path) -
     assert path.read_bytes() == before, "what cannot be written leaves the file as it was"
     assert [one.name for one in tmp_path.iterdir()] == ["rows.jsonl"]
     assert json_line({"a": "\n"}) == '{"a":"\\n"}'
+    assert json_line({"a": "é\ud800", "b": "\\ud800"}) == '{"a":"é?","b":"\\\\ud800"}'
+
+
+def half_a_pair(body: Mapping[str, Any]) -> Said:
+    """Counts, and gives half of a surrogate pair as its reason, as models cut in an emoji do."""
+    said = counter(body)
+    arguments = {**json.loads(json.dumps(said.calls[0][1])), "reason": "so \ud83d"}
+    return replace(said, calls=[(said.calls[0][0], arguments)])
+
+
+@pytest.fixture(scope="module")
+def halved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("halved")
+    play_run(folder, brain=half_a_pair, load=load_world, episodes=1, group_size=1)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["messages", "groups", "episode-record", "traces", "inspect"])
+def test_half_a_surrogate_pair_of_one_answer_spoils_no_file(halved: Path, form: str) -> None:
+    """Traces and records failed on it, and no reader of Arrow took the others."""
+    result = export(halved, form)
+    assert result.exit_code == 0, result.output
+    assert "so ?" in result.stdout
+    assert not re.search(r"(?<!\\)\\ud83d", result.stdout)
 
 
 def test_wrong_forms_and_places_are_refused_and_leave_nothing(run: Path, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator import __version__
-from spectator.events import encode_json
 from spectator.journal.base import Journal
 from spectator.journal.chat_form import ChatMessage
+from spectator.journal.json_lines import json_text
 from spectator.journal.outline import EpisodeOutline
 from spectator.rollouts.exports.transcript import Transcript, calls_by_decision
 
@@ -212,7 +212,7 @@ def _messages(transcript: Transcript, outline: EpisodeOutline, model: str) -> Se
 
 def _message(message: ChatMessage, called: dict[str, str]) -> dict[str, Any]:
     content = message.get("content") or ""
-    text = content if isinstance(content, str) else encode_json(content)
+    text = content if isinstance(content, str) else json_text(content)
     line: dict[str, Any] = {"role": message["role"], "content": text}
     if thought := message.get("reasoning_content"):
         line["content"] = [{"type": "reasoning", "reasoning": thought}, {"type": "text", "text": text}]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from spectator.events import encode_json
 from spectator.journal.chat_form import ChatMessage, wire_message
+from spectator.journal.json_lines import json_text
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision
 from spectator.rollouts.exports.transcript import Transcript
 
@@ -152,7 +152,7 @@ def _traced(message: ChatMessage, model: str | None) -> dict[str, Any]:
     content = message.get("content") or ""
     traced: dict[str, Any] = {
         "role": message["role"],
-        "content": content if isinstance(content, str) else encode_json(content),
+        "content": content if isinstance(content, str) else json_text(content),
     }
     if message["role"] == "assistant" and model is not None:
         traced["model"] = model

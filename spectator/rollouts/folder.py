@@ -21,7 +21,7 @@ JOURNAL: Final = "journal.db"
 
 
 def keep_request(folder: Path, request: RolloutRequest, now_ms: int) -> int:
-    """Write down what runs in ``folder``, or check that it is still the same.
+    """Write down what runs in a new ``folder``, or check that it is still the same.
 
     Args:
         folder: Made when it is not there.
@@ -53,10 +53,26 @@ def _kept(folder: Path, path: Path, request: RolloutRequest, now_ms: int) -> int
     kept, began_ms = read_request(folder)
     if shown := kept.differences(request):
         raise _wrong(f"{folder} holds another run ({shown}); choose another folder")
+    return began_ms
+
+
+def keep_changes(folder: Path, request: RolloutRequest) -> None:
+    """Write down what of the run in ``folder`` is otherwise now, such as that it is longer.
+
+    Args:
+        folder: Where :func:`keep_request` found the same run; nobody else may play it meanwhile.
+        request: What is to be played.
+
+    Raises:
+        InvalidRequest: It cannot be written.
+    """
+    kept, began_ms = read_request(folder)
     longer = request.model_copy(update={"episodes": max(request.episodes, kept.episodes)})
     if longer != kept:
-        _write(path, longer, began_ms)
-    return began_ms
+        try:
+            _write(folder / MANIFEST, longer, began_ms)
+        except OSError as error:
+            raise _wrong(f"{folder} cannot be written: {error}") from error
 
 
 @asynccontextmanager

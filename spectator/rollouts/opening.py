@@ -14,7 +14,7 @@ from spectator.episodes.record.usage import spent_on
 from spectator.failures import FailureClass
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger, Spent
-from spectator.rollouts.folder import JOURNAL, keep_request
+from spectator.rollouts.folder import JOURNAL, keep_changes, keep_request
 from spectator.rollouts.model_seat import FleetSeat
 from spectator.rollouts.progress import FleetState
 from spectator.rollouts.request import RolloutRequest, RolloutRun, plan_rollouts
@@ -72,6 +72,7 @@ async def open_run(
     planned = plan_rollouts(request, world, seat.preset(world), began_ms)
     journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}")
     try:
+        await asyncio.to_thread(keep_changes, folder, request)  # the folder is this process's now
         ledger = ledger or SpendLedger(Caps(), Caps(), clock)
         before = await spent_on(journal, None) if ledger.limits_whole else Spent()
         ledger.begin(await spent_on(journal, ledger.today), before)

@@ -107,10 +107,16 @@ class RolloutRequest(BaseModel):
 
     def differences(self, other: RolloutRequest) -> str:
         """Why ``other`` is another run, in words; empty where it is the same."""
-        then, now = self.identity(), other.identity()
+        then, now = _by_field(self.identity()), _by_field(other.identity())
         return "; ".join(
             f"{name} {then.get(name)!r}, now {now[name]!r}" for name in now if then.get(name) != now[name]
         )
+
+
+def _by_field(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """With the fields of the model beside the others."""
+    told = {name: value for name, value in identity.items() if name != "model"}
+    return told | {f"model.{name}": value for name, value in identity["model"].items()}
 
 
 @dataclass(frozen=True, slots=True)

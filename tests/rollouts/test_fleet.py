@@ -302,8 +302,10 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
             limit = time.monotonic() + 60
             while not fake.received and time.monotonic() < limit:
                 time.sleep(0.01)
-            with pytest.raises(ConfigurationError):
-                run(asked, tmp_path)
+            before = (tmp_path / "rollouts.json").read_bytes()
+            with pytest.raises(ConfigurationError, match="another process"):
+                run(request(fake, episodes=60, group_size=1), tmp_path)
+            assert (tmp_path / "rollouts.json").read_bytes() == before, "who is refused changes nothing"
         finally:
             first.kill()
             first.wait(20)
@@ -315,7 +317,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         ({"seed": 2}, "seed"),
         ({"group_size": 4}, "group_size"),
         ({"options": {"turns": 5}}, "options"),
-        ({"model": {"model": "m-2"}}, "model"),
+        ({"model": {"model": "m-2"}}, r"run \(model\.model 'm-1', now 'm-2'\);"),
         ({"message_cut": 3}, "message_cut"),
     ],
 )

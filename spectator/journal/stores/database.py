@@ -223,7 +223,7 @@ def _lock(path: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise ConfigurationError(
-            f"another process writes the journal {path}; stop it or choose another SPECTATOR_DATA_DIR"
+            f"another process writes the journal {path}; stop it or choose another folder"
         ) from error
     except OSError as error:
         raise JournalError(f"the journal {path} cannot be written here: {error}") from error

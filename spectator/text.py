@@ -24,3 +24,8 @@ def clean_text(text: str, limit: int) -> str:
     """
     cleaned = text if text.isascii() and text.isprintable() else _UNWANTED.sub("", text)
     return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"
+
+
+def encodable(text: str) -> str:
+    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -10,7 +10,7 @@ from spectator.events import encode_json
 from spectator.importing.foreign import ForeignTurn, NotReadable
 from spectator.importing.values import kind_of, text
 from spectator.journal.chat_form import ChatMessage, tool_call
-from spectator.llm.secret import encodable
+from spectator.text import encodable
 
 ROLES: Final = {"developer": "system", "model": "assistant", "ai": "assistant", "human": "user"}
 """Roles under other names."""

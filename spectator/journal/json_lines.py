@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from spectator.events import encode_json
 from spectator.journal.packing import json_bytes
 from spectator.ordinary_files import need_ordinary
+from spectator.text import encodable
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def json_text(value: Any) -> str:
     try:
         return encode_json(value)
     except UnicodeEncodeError:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+        return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 from spectator.errors import ConfigurationError
 from spectator.ordinary_files import need_ordinary
+from spectator.text import encodable
 
 ROW_GROUP: Final = 4096
 """Rows that are kept before they are written together."""
@@ -105,15 +106,10 @@ class RowFile(ParquetFile):
             name: None if row[name] is None else json.dumps(row[name], ensure_ascii=False)
             for name in self._as_json
         }
-        texts = {name: _encodable(text) for name, text in told.items()}
+        texts = {name: None if text is None else encodable(text) for name, text in told.items()}
         numbers = sum(len(value) for value in row.values() if isinstance(value, list))
         size = sum(len(text or "") for text in texts.values()) + BYTES_A_NUMBER * numbers
         self.extend([{**row, **texts}], size)
-
-
-def _encodable(text: str | None) -> str | None:
-    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
-    return text if text is None else text.encode("utf-8", "replace").decode()
 
 
 def _type_of(arrow: Any, kind: str) -> Any:

@@ -10,8 +10,8 @@ from spectator.errors import EndpointError
 from spectator.events import StatedExchange
 from spectator.json_encoders import PlainObject, is_plain_real
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
-from spectator.llm.secret import encodable
 from spectator.model_calls import ModelCall
+from spectator.text import encodable
 
 MAX_REPLY: Final = 32_768
 """Characters of a reply beyond which an event does not hold it: a part of it would be another reply."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spectator.errors import ConfigurationError
+from spectator.text import encodable
 
 MASK: Final = "[key]"
 
@@ -73,11 +74,6 @@ def cleaner(key: ApiKey | None) -> Callable[[str], str]:
     'refused: [key] ?'
     """
     return encodable if key is None else lambda text: encodable(key.mask(text))
-
-
-def encodable(text: str) -> str:
-    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def mask(text: str, key: ApiKey | None) -> str:

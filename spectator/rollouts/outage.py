@@ -28,8 +28,8 @@ class ModelOutage:
     """Whether the endpoint of a run is gone, since when, and how long it is waited for.
 
     One that has not answered in this run yet may be a mistake in the command: it is waited for only until it
-    is left alone (:class:`~spectator.llm.breaker.Breaker`), so that the run halts soon, and no attempt is lost
-    to it. A request that fails while others are answered is not waited for either.
+    is left alone (:class:`~spectator.llm.breaker.Breaker`), so that the run halts soon and costs no attempt.
+    A request that fails while others are answered is not waited for either.
 
     Args:
         clock: Time.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.collider.events import PREFIX
+from spectator.environments.collider.headlines import with_capital
 from spectator.environments.seeds import derive_seed
 from spectator.events import Event
 from spectator.narration.base import Line
@@ -235,8 +236,7 @@ def _broken(data: Data, state: Data) -> Sequence[Line]:
 
 
 def _graded(data: Data, state: Data) -> Sequence[Line]:
-    verdict = data["verdict"][:1].upper() + data["verdict"][1:]
-    return _line(f"{verdict}. Score {data['score']:.2f}.", priority=0, label="end")
+    return _line(f"{with_capital(data['verdict'])}. Score {data['score']:.2f}.", priority=0, label="end")
 
 
 _LINES: Final[Mapping[str, Callable[[Data, Data], Sequence[Line]]]] = {

@@ -28,7 +28,6 @@ _LINES: Final[Mapping[str, str]] = {
     "theory_reviewed": "Theory is asked about {mass_gev:.5g} GeV",
     "limit_set": "{channel}: fewer than {signal_limit:.3g} events at {mass_gev:.5g} GeV",
     "rule_broken": "{message}",
-    "campaign_graded": "{verdict}, score {score:.2f}",
 }
 
 
@@ -41,8 +40,15 @@ def headline(name: str, data: Mapping[str, Any]) -> str:
     """
     if name == "claim_made":
         return _claimed(data)
+    if name == "campaign_graded":
+        return f"{with_capital(data['verdict'])}, score {data['score']:.2f}"
     counted = data.get("counts") if name == "unblinded" else data.get("events", {}).values()
     return _LINES[name].format_map({**data, "total": sum(counted or ())})
+
+
+def with_capital(words: str) -> str:
+    """``words`` as the beginning of a sentence; names within keep their case."""
+    return words[:1].upper() + words[1:]
 
 
 def _claimed(data: Mapping[str, Any]) -> str:

@@ -130,6 +130,15 @@ def test_the_commentary_says_what_the_figures_say(seed: int) -> None:
             assert ("decline" in text) == (event.data["kind"] == "null")
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_last_headline_begins_with_a_capital_and_says_the_verdict(seed: int) -> None:
+    graded, state = campaign(seed)[-1]
+    assert graded.type == "collider.campaign_graded"
+    verdict, headline = graded.data["verdict"], state["world"]["headline"]
+    assert headline[0].isupper() and headline[0].lower() == verdict[0]
+    assert headline[1:] == f"{verdict[1:]}, score {graded.data['score']:.2f}"
+
+
 def test_events_of_others_say_nothing_here() -> None:
     other = Event("ep", "e", 1, "2026-11-22T00:00:00.000Z", 0, "episode.paused", {"by": "x"})
     assert project({}, other) == {}

@@ -30,6 +30,7 @@ from .http import (
     control,
     health,
     leaderboard,
+    leaderboard_page,
     live,
     notes,
     operator,
@@ -46,10 +47,11 @@ from .http.compression import Compression
 from .http.control import ChooseEpisode, ChoosePace
 from .http.notes import GiveNote
 from .http.operator import ChooseName
-from .http.pages import Templates, install_error_pages, pages_router
+from .http.pages import install_error_pages, pages_router
 from .http.reference import reference_router
 from .http.seats import Act
 from .http.starting import ForkEpisode, StartEpisode
+from .http.templates import Templates
 from .openenv import register_openenv
 from .playing import read_cast
 from .process.logs import configure_logging
@@ -117,7 +119,7 @@ def create_app(settings: Settings) -> FastAPI:
     templates = Templates(join=settings.join_assets)
     app.include_router(pages_router(templates))
     install_error_pages(app, templates)
-    app.include_router(leaderboard.leaderboard_page(templates))
+    app.include_router(leaderboard_page.leaderboard_page(templates))
     app.include_router(sharing.sharing_pages(templates))
     app.include_router(reliability.reliability_page(templates))
     app.include_router(voice_page.voice_page(templates))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Mapping
@@ -12,11 +11,10 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from spectator import __version__
 from spectator.catalog import load_world, world_names
@@ -29,26 +27,12 @@ from spectator.text import clean_text
 from ..identifiers import EPISODE_ID
 from ..security.faults import http_problem
 from ..services import services_of
-from .assets import Panels, folder, sheet_paths
+from .assets import Panels
 from .glance import headline_now
 from .public_address import public_root
+from .templates import Page, Templates, static_path
 
 SEQ: Final = re.compile(r"\d{1,16}")
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What every template is given.
-
-    Args:
-        root: Relative path from the page to the lobby, right under any prefix.
-        static: Relative path to the pages' files.
-        title: The page's title.
-    """
-
-    root: str
-    static: str
-    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +129,6 @@ class ErrorPage(Page):
 
     status: int
     message: str
-
-
-class Templates:
-    """The pages' templates; a context that lacks a field is an error, and everything is escaped.
-
-    Args:
-        join: Whether the style sheets that a template names together are sent as one.
-    """
-
-    def __init__(self, *, join: bool) -> None:
-        self._environment = Environment(
-            loader=FileSystemLoader(folder("templates")), autoescape=True, undefined=StrictUndefined
-        )
-        self._environment.filters["sheet_paths"] = functools.partial(sheet_paths, join=join)
-
-    def render(self, template: str, page: Page, *, status: int = 200) -> HTMLResponse:
-        """The page, never kept: it names the digests of the files it needs."""
-        html = self._environment.get_template(template).render(page=page)
-        return HTMLResponse(html, status_code=status, headers={"Cache-Control": "no-cache"})
 
 
 def pages_router(templates: Templates) -> APIRouter:
@@ -355,12 +320,6 @@ def _deep_link(query: Mapping[str, str]) -> str | None:
         return None
     place = f"?{urlencode({'seq': seq})}" if SEQ.fullmatch(seq) else ""
     return f"./watch/{quote(episode_id)}{place}"
-
-
-def static_path(request: Request) -> str:
-    """Path of the pages' files under their digest, from the root."""
-    path: str = request.app.state.static_path
-    return path
 
 
 def _panel(request: Request, world: World | None) -> str | None:

@@ -20,7 +20,7 @@ from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep, services_of
 from .masked_route import MaskedRoute
-from .pages import Page, Templates, static_path
+from .templates import Page, Templates, static_path
 
 
 class TenthTold(BaseModel):

@@ -27,9 +27,9 @@ from ..viewers.tile import tile_of
 from .card import HEIGHT, WIDTH, Cards
 from .glance import Glance, glance_of, state_of
 from .moment_clips import LONGEST_S, SHORTEST_S, USUAL_S, DrawsNothing, MomentClips, WantedClip
-from .pages import Page, Templates, static_path
 from .picture_programs import CannotDraw, NoFont, NothingDrawn
 from .public_address import public_root
+from .templates import Page, Templates, static_path
 
 STRIP: Final = (560, 132)
 """Width and height of the strip in pixels, as oEmbed proposes them."""

@@ -17,7 +17,7 @@ from spectator.narration.speech import Speaker, Unspoken
 from ..security.budget import Held
 from ..services import ServicesDep
 from .audio import AGAIN_S
-from .pages import Page, Templates, static_path
+from .templates import Page, Templates, static_path
 
 SAMPLES: Final[dict[Speaker, tuple[str, ...]]] = {
     "lead": (

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from spectator.environments.cricket.captaincy.arguments import TOOLS
 from spectator.environments.cricket.captaincy.card import CaptainsCard
+from spectator.environments.cricket.captaincy.legal_tools import legal_actions, legal_tools
 from spectator.environments.cricket.captaincy.observation import observation_content
-from spectator.environments.cricket.captaincy.tools import legal_actions, legal_tools, use
+from spectator.environments.cricket.captaincy.tools import use
 from spectator.environments.cricket.grading.decision_account import DecisionAccount
 from spectator.environments.cricket.grading.reward import account_rubric, rubric
 from spectator.environments.cricket.laws.deliveries import Side

@@ -16,7 +16,7 @@ from spectator.environments.cricket.analysis.choices import weigh_choice
 from spectator.environments.cricket.analysis.orders import weigh_orders
 from spectator.environments.cricket.analysis.weighing import Call, Weighed, best_of
 from spectator.environments.cricket.captaincy.arguments import TOOLS
-from spectator.environments.cricket.captaincy.tools import ADVANCING
+from spectator.environments.cricket.captaincy.legal_tools import ADVANCING
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.match.captain_state import CaptainState

@@ -39,6 +39,7 @@ from .http import (
     rollouts,
     seats,
     sharing,
+    start_routes,
     training,
     voice_page,
 )
@@ -109,8 +110,8 @@ def create_app(settings: Settings) -> FastAPI:
     if settings.trusted_hops:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     rooms = (
-        health, control, seats, catalogue, archive, training, leaderboard, reliability, audio, live, publish,
-        operator, sharing, rollouts, notes,
+        health, start_routes, control, seats, catalogue, archive, training, leaderboard, reliability, audio,
+        live, publish, operator, sharing, rollouts, notes,
     )  # fmt: skip
     for module in rooms:
         app.include_router(module.router)

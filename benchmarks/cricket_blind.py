@@ -18,13 +18,13 @@ from spectator.environments.cricket.laws.scorer import may_bat
 from spectator.environments.cricket.match.advice import usual_bowler
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
 from spectator.environments.cricket.match.field import (
-    PRESETS,
     Field,
     check_field,
     custom_field,
     preset_field,
     standard_field,
 )
+from spectator.environments.cricket.match.positions import PRESETS
 from spectator.environments.cricket.match.segments import segment_of
 from spectator.environments.cricket.people.players import Player
 from spectator.environments.cricket.people.team import bowling_worth

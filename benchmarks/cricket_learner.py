@@ -24,7 +24,7 @@ from spectator.environments.cricket.captaincy.reading import faced_now
 from spectator.environments.cricket.captaincy.worth import fields, placed
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.match.circumstances import VARIED
-from spectator.environments.cricket.match.field import PRESET_NAMES
+from spectator.environments.cricket.match.positions import PRESET_NAMES
 from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
 from tools.collider_validation.drawing import Chart, Layer, draw

@@ -19,7 +19,8 @@ from spectator.environments.cricket.grading.reward import (
     VALIDITY_SHARE,
 )
 from spectator.environments.cricket.match.captain_state import CALLS_A_TURN, FREE_CALLS
-from spectator.environments.cricket.match.field import BOUNDARY_M, PITCH_M, PRESETS, RING_M
+from spectator.environments.cricket.match.field import BOUNDARY_M, PITCH_M, RING_M
+from spectator.environments.cricket.match.positions import PRESETS
 from spectator.environments.cricket.match.segments import DEATH_SHARE
 from spectator.observations import LegalAction, Observation
 from spectator.policies.prompting import Rendering

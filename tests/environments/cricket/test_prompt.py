@@ -12,7 +12,7 @@ import pytest
 from spectator.catalog import load_world
 from spectator.environments.cricket.captaincy.arguments import TOOLS
 from spectator.environments.cricket.grading import reward
-from spectator.environments.cricket.match.field import PRESETS
+from spectator.environments.cricket.match.positions import PRESETS
 from spectator.environments.cricket.prompt import GUIDE, actions, lines, opening, render_prompt
 from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, Rehearsal, rehearse
 from spectator.observations import Observation

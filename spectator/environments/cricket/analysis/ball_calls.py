@@ -23,9 +23,10 @@ from spectator.environments.cricket.ball.vocabulary import LINES, PACES, PLANNED
 from spectator.environments.cricket.captaincy.worth import INTENTS, fields, placed, told_plan
 from spectator.environments.cricket.forecast.common_numbers import next_ball_wins, wins
 from spectator.environments.cricket.match.engine import NEUTRAL, BattingIntent, BowlingIntent
-from spectator.environments.cricket.match.field import STANDARD, standard_field
+from spectator.environments.cricket.match.field import standard_field
 from spectator.environments.cricket.match.forecasting import read_state
 from spectator.environments.cricket.match.game import Game
+from spectator.environments.cricket.match.positions import STANDARD
 
 ROWS: Final = 3_000
 """Rows of futures, one after each outcome of the ball."""

@@ -8,14 +8,8 @@ from typing import Final
 from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.captaincy.arguments import PlacedFielder
 from spectator.environments.cricket.laws.innings import LawBroken
-from spectator.environments.cricket.match.field import (
-    PRESET_NAMES,
-    STANDARD,
-    Field,
-    check_field,
-    custom_field,
-    preset_field,
-)
+from spectator.environments.cricket.match.field import Field, check_field, custom_field, preset_field
+from spectator.environments.cricket.match.positions import PRESET_NAMES, STANDARD
 from spectator.text import clean_text
 
 NAME_LIMIT: Final = 40

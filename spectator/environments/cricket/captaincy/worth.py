@@ -11,13 +11,13 @@ from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.usual_play import Values
 from spectator.environments.cricket.ball.vocabulary import LINES, PLANNED_LENGTHS, DeliveryPlan
 from spectator.environments.cricket.match.field import (
-    POSITIONS,
     Field,
     custom_field,
     inside_the_rope,
     legal_presets,
     preset_field,
 )
+from spectator.environments.cricket.match.positions import POSITIONS
 
 INTENTS: Final = (0.3, 0.4, 0.5, 0.6, 0.7)
 WORTH_A_CALL: Final = 0.002

@@ -18,10 +18,11 @@ from spectator.environments.cricket.match.account import Account
 from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.circumstances import ORDINARY, Circumstances
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, PlayedBall
-from spectator.environments.cricket.match.field import STANDARD, Field, standard_field
+from spectator.environments.cricket.match.field import Field, standard_field
 from spectator.environments.cricket.match.forecasting import decision_values, forecast_data
 from spectator.environments.cricket.match.milestones import milestones
 from spectator.environments.cricket.match.orders import Decisions, planned_turn
+from spectator.environments.cricket.match.positions import STANDARD
 from spectator.environments.cricket.match.segments import segment_of
 from spectator.environments.cricket.people.team import Team
 from spectator.events import Fact

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.cricket.match.descriptions import number_word, plural, surname
-from spectator.environments.cricket.match.field import CLOSE_M, POSITIONS, is_outside
+from spectator.environments.cricket.match.field import CLOSE_M, is_outside
+from spectator.environments.cricket.match.positions import POSITIONS
 from spectator.environments.cricket.show import phrases
 from spectator.environments.cricket.show.asides import aside
 from spectator.environments.cricket.show.phrase_choice import PhrasePicker

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from spectator import __version__
 from spectator.collector.generation import Exchange
 from spectator.collector.records import EpisodeRecord, StepRecord
 from spectator.events import Event
-from spectator.failures import failure_of_decision, failure_of_end
+from spectator.failures import failure_of_decision, failure_of_end, reward_of_end
 from spectator.observations import Observation
 from spectator.steppers.base import Stepped
 
@@ -56,10 +57,10 @@ def steps_of(
     decided = [event.data for event in events if event.type == "decision.made"]
     following = iter(exchanges)
     steps: list[StepRecord] = []
-    for place, data in enumerate(decided):
-        if data["actor"] != agent or place + 1 >= len(seen.shown):
-            continue
-        before, after = seen.shown[place], seen.shown[place + 1]
+    last = len(seen.shown) - 1
+    places = [place for place, data in enumerate(decided) if data["actor"] == agent and place < last]
+    for place, until in pairwise([*places, last]):
+        data, before, after = decided[place], seen.shown[place], seen.shown[place + 1 : until + 1]
         asked = [next(following) for _ in data.get("exchanges") or ()]
         steps.append(_step(len(steps) + 1, data, before, after, asked[-1] if asked else Exchange("", None)))
     return steps
@@ -69,11 +70,13 @@ def _step(
     number: int,
     data: Mapping[str, Any],
     before: Observation,
-    after: Observation,
+    after: Sequence[Observation],
     asked: Exchange,
 ) -> StepRecord:
+    """The record of a decision; ``after`` is what was shown until the agent's next one, or the end."""
     own, written = data["source"] == "model", asked.written
-    refused = [] if after.refused is None else [after.refused.rule]
+    first, last = after[0], after[-1]
+    refused = [] if first.refused is None else [first.refused.rule]
     return StepRecord(
         step=number,
         prompt=asked.prompt,
@@ -82,12 +85,12 @@ def _step(
         parsed_ok=own,
         source="model" if own else "fallback",
         failure_class=failure_of_decision(data),
-        reward=after.reward,
-        done=after.done,
-        terminated=after.done,
-        rule_violations=(*after.content.get("rule_violations", ()), *refused),
+        reward=math.fsum(one.reward for one in after),
+        done=last.done,
+        terminated=last.done,
+        rule_violations=(*first.content.get("rule_violations", ()), *refused),
         observation_summary=_summary(before),
-        outcome_summary=_summary(after),
+        outcome_summary=_summary(last),
         tokens_in=data.get("tokens_in"),
         tokens_out=data.get("tokens_out"),
         token_ids=None if written is None or written.token_ids is None else tuple(written.token_ids),
@@ -121,11 +124,13 @@ def record_of(
     """
     started, ended = events[0], events[-1].data
     options = started.data["options"]
-    failure, state = failure_of_end(ended), seen.state
+    failure, verdict = failure_of_end(ended), reward_of_end(ended) is not None
+    state = seen.state if verdict else {}
     truncated = bool(ended["truncated"])
     if steps and truncated and not steps[-1].done:
         steps = [*steps[:-1], steps[-1].model_copy(update={"truncated": True})]
-    verdict = failure is None or failure == "truncated"
+    if not verdict:
+        steps = [one.model_copy(update={"reward": None}) for one in steps]
 
     def earned(source: str) -> float | None:
         return sum(one.reward or 0.0 for one in steps if one.source == source) if verdict else None

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
@@ -200,10 +201,14 @@ async def collect_episodes(
 
 
 def _check_figures(max_steps: int | None, concurrency: int, answer_s: float) -> None:
-    if max_steps is not None and max_steps < 1:
-        raise ConfigurationError(f"max_steps must be at least 1, not {max_steps}")
+    if max_steps is not None and not (_is_whole(max_steps) and max_steps >= 1):
+        raise ConfigurationError(f"max_steps must be a whole number of at least 1, not {max_steps!r}")
     if concurrency < 1 or not answer_s > 0:
         raise ConfigurationError("concurrency must be at least 1, answer_s more than 0")
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,14 @@ class StepRecord(BaseModel):
         parsed_ok: Whether the action is the model's; otherwise a safe default stood in for it.
         source: ``model``, or ``fallback`` where the default stood in.
         failure_class: Why the default stood in.
-        reward: What the step earned; ``None`` where there is no verdict. It belongs to ``source``: what a
-            fallback earned is never the completion's.
-        done: Whether the episode was over after the step.
+        reward: What was earned until the agent's next step, whoever acted in between; ``None`` where there
+            is no verdict. It belongs to ``source``: what a fallback earned is never the completion's.
+        done: Whether the episode was over before the agent's next step.
         terminated: Whether the world came to its end with it.
         truncated: Whether it was cut short after it.
         rule_violations: Codes of the rules that the action broke.
         observation_summary: What was seen before the action.
-        outcome_summary: What was seen after it.
+        outcome_summary: What was seen next, or last.
         tokens_in: Tokens of the prompt, where counted.
         tokens_out: Tokens of the completion, where counted.
         token_ids: Ids of the completion's tokens as the engine gave them.

@@ -18,6 +18,7 @@ from spectator.environments.counting.environment import CountingEnvironment
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
 from tests.llm.brains import counter
+from tests.profiled_worlds import TRADING
 
 
 def prompt_fn(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -60,6 +61,42 @@ def test_a_cap_is_a_truncation_and_no_end_of_the_world() -> None:
     record = counting(turns=9, max_steps=3).record
     assert (record.end_reason, record.terminated, record.truncated) == ("step_cap", False, True)
     assert [step.truncated for step in record.steps] == [False, False, True]
+    assert record.total_reward is None, "its world rewards the end alone, which did not come"
+    assert (record.model_reward, record.fallback_reward) == (None, None)
+    assert [step.reward for step in record.steps] == [None, None, None]
+
+
+def buys(prompt: str, config: Any) -> str:
+    return json.dumps({"reason": "cheap", "tool": "buy", "arguments": {}})
+
+
+def trading(**changes: Any) -> CollectedEpisode:
+    """Trade with a market, which moves after each of the agent's orders and takes 0.05 of it."""
+    return collect_episode("trading", 7, None, None, prompt_fn, buys, load=lambda name: TRADING, **changes)
+
+
+def test_a_cap_in_a_world_that_rewards_its_steps_counts_for_what_was_earned() -> None:
+    record = trading(max_steps=6, options={"rounds": 50}).record
+    assert (record.end_reason, record.truncated) == ("step_cap", True)
+    assert record.total_reward == record.model_reward == pytest.approx(3 * (0.1 - 0.05))
+
+
+def test_what_others_move_brings_belongs_to_the_decision_before_it() -> None:
+    """What the last move of another seat earned was nobody's, and no step was the last."""
+    collected = trading(options={"rounds": 4})
+    record = collected.record
+    assert [step.reward for step in record.steps] == [pytest.approx(0.1 - 0.05)] * 2
+    assert record.total_reward == pytest.approx(collected.events[-1].data["score"])
+    assert [(step.done, step.terminated) for step in record.steps] == [(False, False), (True, True)]
+
+
+def test_a_match_that_ends_with_an_opponents_move_is_worth_its_score() -> None:
+    collected = collect_episode(
+        "cricket", 0, None, None, prompt_fn, lambda prompt, config: "", options={"max_overs": 1}
+    )
+    record, score = collected.record, collected.events[-1].data["score"]
+    assert record.total_reward == record.fallback_reward == pytest.approx(score) and score > 0.0
+    assert record.steps[-1].done
 
 
 class BrokenEnvironment(CountingEnvironment):
@@ -111,7 +148,7 @@ def test_the_same_seed_and_model_collect_the_same() -> None:
     assert steps(counting()) == steps(counting())
 
 
-@pytest.mark.parametrize("wrong", [0, -3])
+@pytest.mark.parametrize("wrong", [0, -3, 2.5, "3", True])
 def test_a_cap_of_nothing_is_refused(wrong: int) -> None:
     with pytest.raises(ConfigurationError, match="max_steps"):
         counting(max_steps=wrong)

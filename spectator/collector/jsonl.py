@@ -15,6 +15,7 @@ from spectator.collector.records import EpisodeRecord
 from spectator.errors import ConfigurationError
 from spectator.journal.json_lines import BadLine, whole_file
 from spectator.prefix import common_length
+from spectator.text import encodable
 
 FORMAT: Final = "spectator.collector"
 VERSION: Final = 1
@@ -39,7 +40,7 @@ class LoadedEpisodes:
         return len(self.episodes)
 
 
-def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path, *, append: bool = False) -> int:
+def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path | str, *, append: bool = False) -> int:
     """Write episodes, one line each.
 
     Without ``append`` the file is replaced at once when all are written: until then, and if anything fails,
@@ -58,17 +59,17 @@ def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path, *, append
         ConfigurationError: ``path`` is there and no ordinary file.
         OSError: It cannot be written; the file is as it was, or ends with a whole line.
     """
-    return _save((_line(episode) for episode in episodes), path, append=append)
+    return _save((_line(episode) for episode in episodes), Path(path), append=append)
 
 
-def load_episodes_jsonl(path: Path) -> LoadedEpisodes:
+def load_episodes_jsonl(path: Path | str) -> LoadedEpisodes:
     """Read what :func:`save_episodes_jsonl` wrote; blank lines are passed over, bad ones reported.
 
     Raises:
         OSError: The file cannot be read.
     """
     loaded = LoadedEpisodes()
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -79,10 +80,10 @@ def load_episodes_jsonl(path: Path) -> LoadedEpisodes:
     return loaded
 
 
-def save_truths_jsonl(truths: Mapping[str, Mapping[str, Any]], path: Path) -> int:
+def save_truths_jsonl(truths: Mapping[str, Mapping[str, Any]], path: Path | str) -> int:
     """Write the hidden truth of episodes, by episode id, to a file of its own."""
     lines = (_dumps({"episode_id": key, "truth": dict(truth)}) for key, truth in truths.items())
-    return _save(lines, path, append=False)
+    return _save(lines, Path(path), append=False)
 
 
 def _line(episode: EpisodeRecord) -> str:
@@ -106,6 +107,8 @@ def _episode(line: bytes) -> EpisodeRecord:
         raise ValueError(f"version: {version!r}; this one reads {VERSION}")
     before = ""
     for step in found["steps"]:
+        if not isinstance(step, dict):
+            raise ValueError("steps: each must be an object")
         kept = step.pop("prompt_kept")
         if type(kept) is not int or not 0 <= kept <= len(before):
             raise ValueError("prompt_kept: more than the prompt before has")
@@ -123,7 +126,11 @@ def _reason(error: Exception) -> str:
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    """``value`` on one line; half a surrogate pair, which has no UTF-8, is escaped with all beyond ASCII."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if encodable(line) == line:
+        return line
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def _save(lines: Iterable[str], path: Path, *, append: bool) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -60,12 +60,15 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     assert (loaded.episodes, loaded.bad_lines) == (saved, [])
 
 
-texts = st.text(max_size=40)
+texts = st.text(st.characters(exclude_categories=()), max_size=40)
 
 
+@example(prompts=["é \ud83d"], completion="\ud83d", action={"a": "\ude00"})
 @settings(max_examples=60)
 @given(
-    prompts=st.lists(texts, max_size=6), completion=texts, action=st.dictionaries(texts, texts, max_size=3)
+    prompts=st.lists(texts, max_size=6),
+    completion=texts,
+    action=st.dictionaries(st.text(max_size=40), texts, max_size=3),
 )
 def test_any_text_survives(
     tmp_path_factory: pytest.TempPathFactory, prompts: list[str], completion: str, action: dict[str, str]
@@ -96,11 +99,12 @@ def test_bad_lines_are_reported_and_the_rest_is_loaded(tmp_path: Path) -> None:
         good[0], "", "{", '"text"', good[0].replace('"version":1', '"version":2'),
         good[0].replace('"seed":7', '"seed":"x"'), good[0].replace('"prompt_kept":0', '"prompt_kept":-1'),
         good[0].replace('"reward":0.0', '"reward":NaN'), good[1], good[1][:50],
+        good[0].replace('"steps":[{', '"steps":[5,{'), good[0].replace('"steps":[', '"steps":7,"x":['),
     ]  # fmt: skip
     path.write_text("\n".join(lines))
-    loaded = load_episodes_jsonl(path)
+    loaded = load_episodes_jsonl(str(path))
     assert len(loaded) == 2
-    assert [bad.number for bad in loaded.bad_lines] == [3, 4, 5, 6, 7, 8, 10]
+    assert [bad.number for bad in loaded.bad_lines] == [3, 4, 5, 6, 7, 8, 10, 11, 12]
     assert "version" in loaded.bad_lines[2].reason
     assert loaded.bad_lines[3].reason.startswith("seed")
 

@@ -101,11 +101,16 @@ class Curriculum:
 
         Returns:
             ``promoted`` or ``demoted`` when the tier changed; the new one begins with an empty window.
+
+        Raises:
+            ValueError: ``success`` is a share or a word, and says neither; nothing changes.
         """
         if success is None:
             return None
+        if success not in (True, False):
+            raise ValueError(f"success must be True, False or None, not {success!r}")
         self._episodes += 1
-        self._recent.append(success)
+        self._recent.append(bool(success))
         if len(self._recent) < self._rules.least:
             return None
         share = sum(self._recent) / len(self._recent)
@@ -138,14 +143,14 @@ class Curriculum:
             ConfigurationError: The state is damaged or of another version; the message names the field.
         """
         try:
-            kept = _State.model_validate(dict(state))
+            kept = _State.model_validate(state)
             if kept.version != FORMAT:
                 raise ConfigurationError(f"version: {kept.version}; this one reads {FORMAT}")
             curriculum = cls(kept.tiers, rules)
             curriculum._place = curriculum._tiers.index(kept.tier)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
+            where = ".".join(str(part) for part in first["loc"]) or "state"
             raise ConfigurationError(f"{where}: {first['msg']}") from error
         except ValueError as error:
             raise ConfigurationError(f"tiers: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,22 @@ def test_an_episode_without_a_verdict_changes_nothing() -> None:
     before = curriculum.to_json()
     assert curriculum.record(None) is None
     assert curriculum.to_json() == before
+
+
+@pytest.mark.parametrize("success", [0.7, "no", 2])
+def test_what_is_neither_success_nor_failure_changes_nothing(success: Any) -> None:
+    """A reward by mistake counted as a part of a success, and the state could not be saved any more."""
+    curriculum = Curriculum(["easy", "hard"])
+    before = curriculum.to_json()
+    with pytest.raises(ValueError, match="success"):
+        curriculum.record(success)
+    assert curriculum.to_json() == before
+
+
+@pytest.mark.parametrize("state", [None, [1], "x"])
+def test_what_is_no_state_is_refused(state: Any) -> None:
+    with pytest.raises(ConfigurationError, match="state"):
+        Curriculum.from_json(state)
 
 
 def test_the_last_tier_is_the_end() -> None:

@@ -1,4 +1,4 @@
-"""The rows of the table "What becomes of what fails" in docs/rollouts.md that test_fleet.py does not have."""
+"""Rows of the table "What happens when something fails" in docs/rollouts.md that test_fleet.py has not."""
 
 from __future__ import annotations
 

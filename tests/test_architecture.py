@@ -21,6 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator.clock",
         "spectator.futures",
         "spectator.json_encoders",
+        "spectator.light_event",
         "spectator.merge_patch",
         "spectator.prefix",
         "spectator.text",

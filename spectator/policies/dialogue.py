@@ -7,7 +7,6 @@ own reasons, and the whole situation.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -52,7 +51,7 @@ class Dialogue:
         self._asked_size = 0
         self._lines: Mapping[str, str] = {}
         self._told: dict[str, str] = {}
-        self._decided: deque[ParsedCall | str] = deque(maxlen=DECISIONS_KEPT)  # a call, or its words
+        self._decided: list[ParsedCall | str] = []  # the last ones: a call, or its words
         self._decisions = 0
         self.characters = 0
 
@@ -94,7 +93,7 @@ class Dialogue:
         """Keep the last question and its answer; nothing of them changes any more."""
         self._decisions += 1
         if turn.made:
-            self._decided.append(turn.made[0])
+            self._decided = [*self._decided[-DECISIONS_KEPT + 1 :], turn.made[0]]
         if not self._asked:
             return
         answer = SettledMessage(self._answer(turn))
@@ -132,7 +131,7 @@ class Dialogue:
         self._asked_size = sum(map(_size, self._asked))
         self._last = None if kept["last"] is None else Turn.of_snapshot(kept["last"])
         self._lines, self._told = dict(kept["lines"]), dict(kept["told"])
-        self._decided = deque(kept["decided"], maxlen=DECISIONS_KEPT)
+        self._decided = list(kept["decided"])[-DECISIONS_KEPT:]
         self._decisions, self.characters = kept["decisions"], kept["characters"]
 
     def _begin_anew(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -103,7 +102,7 @@ class ModelPolicy(EndsWhenCancelled):
         self._closes_client = closes_client
         self._edit = edit
         self._prompts = self._builder(settings.prompt)
-        self._planned: deque[WrittenCall] = deque()
+        self._planned: list[WrittenCall] = []
         self._turn: Turn | None = None
         self._refused = 0
         self._decisions = 0
@@ -213,7 +212,7 @@ class ModelPolicy(EndsWhenCancelled):
 
     def _next_planned(self, observation: Observation) -> Decision | None:
         try:
-            call = check_call(self._planned.popleft(), self._briefing.legal(observation))
+            call = check_call(self._planned.pop(0), self._briefing.legal(observation))
         except (CallRefused, UnsupportedSchema):
             self._planned.clear()
             return None

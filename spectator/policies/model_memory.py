@@ -6,7 +6,6 @@ remembers: much less than the record, which has every prompt of every decision.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -30,7 +29,7 @@ class ModelMemory:
         decisions: How many it made.
     """
 
-    planned: deque[WrittenCall]
+    planned: list[WrittenCall]
     turn: Turn | None
     refused: int
     decisions: int
@@ -76,7 +75,7 @@ def restored_memory(
     scripted.restore(kept["fallback"])
     own = None if kept["turn"] is None else Turn.of_snapshot(kept["turn"])
     turn = lines.last if kept["is_last"] else own  # the one whose outcomes the conversation tells
-    planned = deque(WrittenCall(**call) for call in kept["planned"])
+    planned = [WrittenCall(**call) for call in kept["planned"]]
     return ModelMemory(planned, turn, kept["refused"], kept["decisions"])
 
 

@@ -163,6 +163,7 @@ async def _play(
     except BaseException:
         await ready.driver.let_go()
         raise
+    del opening  # a fleet has many episodes under way, and it is 3 kB of each
     try:
         return await _drive(ready)
     finally:

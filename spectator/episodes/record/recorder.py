@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from spectator.errors import EpisodeError, JournalError, JournalUnavailable, typ
 from spectator.events import RecordedEvent
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeLog
+from spectator.light_event import LightEvent
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +55,8 @@ class Recorder:
         """What keeps the record from being written now; ``None`` when nothing does."""
         self.characters = 0
         """Characters recorded by this process."""
-        self._changed = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self._changed = LightEvent()
+        self._hurried = LightEvent()
         self._closed = False
 
     async def news(self) -> Trouble | None:
@@ -125,7 +125,7 @@ class Recorder:
 
     def _set(self, trouble: Trouble | None) -> None:
         self.trouble = trouble
-        changed, self._changed = self._changed, asyncio.Event()
+        changed, self._changed = self._changed, LightEvent()
         changed.set()
 
 

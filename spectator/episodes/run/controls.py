@@ -9,6 +9,7 @@ from typing import Literal
 
 from spectator.clock import Clock, first_of
 from spectator.episodes.run.pacing import Pace, step_duration
+from spectator.light_event import LightEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,9 @@ class Control:
         """Ends what the episode waits for now; set by :class:`ControlledWait`, as is :attr:`left`."""
         self.left: float | None = None
         """Seconds of the limit of that wait that are left, while play stands still."""
-        self._playing = asyncio.Event()
+        self._playing = LightEvent()
         self._playing.set()
-        self._pace_changed = asyncio.Event()
+        self._pace_changed = LightEvent()
         self._breath_until = float("-inf")
 
     @property

@@ -16,7 +16,6 @@ mean it, and on uvloop, which is ours.
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import statistics
 from collections.abc import Awaitable, Callable, Iterator
@@ -32,6 +31,7 @@ from benchmarks.endpoint import TOKENS, endpoint
 from benchmarks.figures import HEADER, Figure, spread
 from benchmarks.fleets import CallCost, Stopwatch, bare, bare_on_asyncio, one_core
 from benchmarks.llm import chat_client
+from spectator.cli.event_loop import collect_rarely
 from spectator.events import Event, EventEncoder, encode_json
 from spectator.journal.attachments import Attachments
 from spectator.journal.stores.sqlite import SqlJournal
@@ -162,7 +162,7 @@ async def figures(asking: Asking, name: str, target: str) -> list[Figure]:
 
 async def measure() -> list[Figure]:
     """All figures."""
-    gc.freeze()  # as the command does
+    collect_rarely()  # as the command does
     return [
         *await figures(Asking(64, 512), "64 in flight", "<= 1.3 x"),
         *await figures(

@@ -43,6 +43,7 @@ from benchmarks.fleets import (
     summaries,
 )
 from spectator.catalog import load_world
+from spectator.cli.event_loop import collect_rarely
 from spectator.cli.rollouts_view import FleetView
 
 ROUNDS = 3
@@ -219,7 +220,7 @@ def own_share_of_a_turn() -> Figure:
 
 def measure() -> list[Figure]:
     """All figures."""
-    gc.freeze()
+    collect_rarely()  # as the command does
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         found = runner.run(_measure())
     return [*found, memory(), watching(), own_share_of_a_turn()]
@@ -321,7 +322,7 @@ def _drain(terminal: int) -> None:
 
 def main() -> None:
     """Be one pass in a process of its own."""
-    gc.freeze()
+    collect_rarely()  # as the command does
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         sys.stdout.write(json.dumps(runner.run(PASSES[sys.argv[1]]())))
 

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
-from spectator.cli.event_loop import run_busily
+import pytest
+
+from spectator.cli.event_loop import YOUNG_OBJECTS, run_busily
 
 
-def test_what_was_imported_is_not_looked_at_again_by_full_collections() -> None:
+@pytest.fixture
+def usual_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("usual_collections")
+def test_what_was_imported_is_not_looked_at_again_and_new_objects_rarely() -> None:
     before = gc.get_freeze_count()
 
-    async def frozen() -> int:
-        return gc.get_freeze_count()
+    async def now() -> tuple[int, int]:
+        return gc.get_freeze_count(), gc.get_threshold()[0]
 
-    try:
-        assert run_busily(frozen()) > before
-    finally:
-        gc.unfreeze()
+    frozen, threshold = run_busily(now())
+    assert frozen > before and threshold == YOUNG_OBJECTS

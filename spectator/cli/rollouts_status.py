@@ -91,7 +91,7 @@ def _told(found: RunStatus) -> list[str]:
 
     request = found.request
     told = [f"{request.environment} · {request.model.model}"]
-    rate = "" if not found.a_second else f" · {a_second(found.a_second)} episodes/s of late"
+    rate = "" if not found.a_second else f" · {a_second(found.a_second)} episodes/s"
     quiet = found.idle_s is not None and found.idle_s > QUIET_S
     eta = "" if found.left_s is None or quiet else f" · about {in_words(found.left_s)} left"
     told.append(f"{found.over} of {request.episodes} over{rate}{eta}")

@@ -15,6 +15,7 @@ from typing import Any, Final
 from spectator.following.run_folder import RunFolder
 from spectator.following.run_tail import FollowedEpisode
 from spectator.runs.advantages import normalised
+from spectator.runs.rates import ended_a_second
 
 BINS: Final = 20
 """Columns of a distribution."""
@@ -74,7 +75,7 @@ def picture_of(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[str,
         "ends": dict(Counter(one.reason for one in played if one.reason is not None)),
         "failures": dict(Counter(one.failure for one in failed)),
         "again": sum(one.again for one in failed),
-        "a_second": _rate([one.ended_at for one in ended if one.ended_at is not None][-RECENT:]),
+        "a_second": _rate(ended[-RECENT:], len(unended)),
         "moved_at": max((one.moved_at for one in played), default=None),
         "usual_turn_s": _usual_turn_s(ended[-RECENT:]),
         "rewards": histogram(rewards),
@@ -227,13 +228,10 @@ def _curve(rewards: Sequence[float]) -> list[float]:
     return [_figure(statistics.fmean(rewards[first:last])) for first, last in pairwise(cuts)]
 
 
-def _rate(ended_at: Sequence[str]) -> float | None:
-    """Ends a second over those given; ``None`` where that is not known."""
-    if len(ended_at) < 2:
-        return None
-    times = [datetime.fromisoformat(one) for one in ended_at]
-    took = (max(times) - min(times)).total_seconds()
-    return _figure((len(times) - 1) / took) if took > 0 else None
+def _rate(ended: Sequence[FollowedEpisode], under_way: int) -> float | None:
+    spans = [(one.started_at, one.ended_at) for one in ended if one.ended_at is not None]
+    rate = ended_a_second(spans, under_way)
+    return None if rate is None else _figure(rate)
 
 
 def _usual_turn_s(ended: Sequence[FollowedEpisode]) -> float | None:

@@ -18,9 +18,10 @@ from spectator.rollouts.folder import open_record
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.owed import newest_first
+from spectator.runs.rates import ended_a_second
 
-RECENT_S: Final = 600.0
-"""Seconds before the newest event over which the rate is taken."""
+RECENT: Final = 256
+"""Newest episodes whose usual time tells the rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class RunStatus:
         failed: Attempts without a verdict, oldest first.
         unended: Episodes without an end, longest idle first.
         groups: The groups that were begun, by name.
-        a_second: Episodes that came to be over a second, of late; ``None`` where there were none.
+        a_second: Episodes that come to be over a second; ``None`` where none is under way, or none ended.
         idle_s: Seconds since the newest event; ``None`` where there is none.
     """
 
@@ -111,7 +112,7 @@ class RunStatus:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until the rest is over at the rate of late; ``None`` where nobody knows."""
+        """Seconds until the rest is over at that rate; ``None`` where nobody knows."""
         left = self.request.episodes - self.over
         return left / self.a_second if self.a_second and left else None
 
@@ -152,8 +153,10 @@ async def status_of(
     unended = [await _unended(journal, one, now, owners) for one in found if one.reason is None]
     again = {one.summary.episode_id for one in failed if one.again}
     over = [one for one in found if one.reason is not None and one.episode_id not in again]
-    ended = [datetime.fromisoformat(one.ended_at) for one in over if one.ended_at is not None]
-    times = [(now - max(ended)).total_seconds()] if ended else []
+    spans = sorted(
+        ((one.started_at, one.ended_at) for one in over if one.ended_at is not None), key=lambda one: one[1]
+    )
+    times = [(now - datetime.fromisoformat(spans[-1][1])).total_seconds()] if spans else []
     times += [one.idle_s for one in unended]
     return RunStatus(
         request,
@@ -164,7 +167,7 @@ async def status_of(
         failed,
         sorted(unended, key=lambda one: -one.idle_s),
         _groups(request, over, rewards),
-        _rate(ended),
+        ended_a_second(spans[-RECENT:], len(unended)),
         min(times) if times else None,
     )
 
@@ -210,13 +213,3 @@ def _groups(
     return {
         name: GroupStatus(name, request.group_size, counts[name], usable[name]) for name in sorted(counts)
     }
-
-
-def _rate(ended: Sequence[datetime]) -> float | None:
-    """Episodes a second over the last :data:`RECENT_S` before the newest end."""
-    if len(ended) < 2:
-        return None
-    newest = max(ended)
-    recent = [one for one in ended if (newest - one).total_seconds() <= RECENT_S]
-    took = (newest - min(recent)).total_seconds()
-    return (len(recent) - 1) / took if took > 0 else None

@@ -127,7 +127,8 @@ class AttemptPlayer:
             ended = await play_here(plan, attempt.episode_id, venue)
         result = replace(result_of(attempt, handle.group_id, ended), decisions=own.decisions, own=own.own)
         if ended is not None:
-            self._tell_handler(context, EpisodeOutcome(result.total_reward, result.failure_class))
+            outcome = EpisodeOutcome(result.total_reward, result.failure_class, _told_of(ended))
+            self._tell_handler(context, outcome)
         return result
 
     def _tell_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
@@ -154,6 +155,12 @@ class AttemptPlayer:
             )
             await self._journal.append([end])
             return EpisodeEnded.model_validate(end.event.data)
+
+
+def _told_of(ended: EpisodeEnded) -> Mapping[str, object]:
+    """What a handler is told of an end beside its reward."""
+    told = {"end_reason": ended.reason, "turns": ended.turns, "result": ended.result, "detail": ended.detail}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 class OwnDecisions:

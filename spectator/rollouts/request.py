@@ -12,6 +12,7 @@ from spectator.environments.seeds import SEALED_BIT, derive_seed
 from spectator.environments.world import World
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.errors import FieldError, InvalidRequest
 from spectator.policies.base import Preset
 from spectator.policies.captain_table import ModelCaptain
 from spectator.rollouts.addresses import EnvironmentAddress
@@ -23,6 +24,9 @@ FORMAT: Final = 1
 
 ACTOR: Final = "rollout"
 """Name of the preset that takes the agent's seat."""
+
+_NAMES: Final = {"opponent_choice": "opponent", "eval_pack_id": "pack"}
+"""Fields of an episode's request as that of a run calls them."""
 
 _JOINED_LATER: Final = {"form": "openai", "send_back": True}
 """Fields of a captain that runs of earlier versions do not know, with what those did."""
@@ -166,7 +170,11 @@ def plan_rollouts(
         on_failure=request.on_failure,
         view="derived",
     )
-    first = plan_episode(asked, draw_seed=lambda: 0, load=lambda _: world)
+    try:
+        first = plan_episode(asked, draw_seed=lambda: 0, load=lambda _: world)
+    except InvalidRequest as error:
+        wrong = (FieldError(_NAMES.get(one.field, one.field), one.rule) for one in error.fields)
+        raise InvalidRequest(wrong) from error
     one = Job.of(first)
     seeds = first.pack.seeds
     jobs = []

@@ -282,6 +282,8 @@ def test_what_a_handler_adds_is_sent_and_recorded(tmp_path: Path) -> None:
         one.episode_id for one in report.report.results
     }
     assert [outcome.total_reward for _, outcome in adviser.ends] == [1.0] * 3
+    info = {"end_reason": "finished", "turns": TURNS}
+    assert all(info.items() <= outcome.info.items() for _, outcome in adviser.ends)
 
     async def told() -> list[str]:
         journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}", writable=False)
@@ -360,8 +362,8 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     [
         ({"environment": "chess"}, "environment"),
         ({"options": {"turns": 0}}, "options.turns"),
-        ({"opponent": "nobody"}, "opponent"),
-        ({"pack": "none"}, "pack"),
+        ({"opponent": "nobody"}, "^opponent:"),
+        ({"pack": "none"}, "^pack:"),
     ],
 )
 def test_a_wrong_request_writes_nothing(tmp_path: Path, changes: dict[str, Any], named: str) -> None:

@@ -38,7 +38,8 @@ class EpisodeOutcome:
         total_reward: Sum of its rewards; ``None`` when the environment or the model's endpoint failed, so
             that there is no verdict on what the model did.
         failure_class: Why there is no verdict; ``None`` for an episode that was played to its end.
-        info: What the environment said on its last step.
+        info: How it ended: ``end_reason`` and ``turns``, the environment's ``result`` in words where it
+            finished, and the ``detail`` of what went wrong where something did.
     """
 
     total_reward: float | None
@@ -54,7 +55,7 @@ class EpisodeHandler(Protocol):
         ...
 
     def on_episode_end(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
-        """Take in how the episode ended; called once for each that was begun."""
+        """Take in how the episode ended; called once for each that ended, unless a death comes between."""
         ...
 
 

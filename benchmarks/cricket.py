@@ -17,7 +17,8 @@ import numpy as np
 from benchmarks.figures import HEADER, Figure
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState, forecast
+from spectator.environments.cricket.forecast.monte_carlo import forecast
+from spectator.environments.cricket.forecast.state import ForecastState
 from spectator.environments.cricket.match.forecasting import forecast_state
 from spectator.environments.cricket.simulate import (
     open_match,

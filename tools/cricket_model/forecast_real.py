@@ -14,9 +14,10 @@ import numpy as np
 
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState, forecast
+from spectator.environments.cricket.forecast.monte_carlo import forecast
 from spectator.environments.cricket.forecast.pitch_reading import Expected
 from spectator.environments.cricket.forecast.resources import chase_chance
+from spectator.environments.cricket.forecast.state import ForecastState
 from spectator.environments.cricket.people.squads import Squad, draw_fixture
 from spectator.environments.cricket.simulate import open_match, play_out
 from tools.cricket_model.fitting.counts import read_rows

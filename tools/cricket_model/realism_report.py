@@ -17,7 +17,8 @@ import numpy as np
 
 from spectator.environments.cricket.ball.model_file import MODEL_FILE
 from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState, forecast
+from spectator.environments.cricket.forecast.monte_carlo import forecast
+from spectator.environments.cricket.forecast.state import ForecastState
 from spectator.environments.cricket.people.players import Player
 from spectator.environments.cricket.people.squads import Squad, draw_fixture
 from spectator.environments.cricket.simulate import simulate_matches

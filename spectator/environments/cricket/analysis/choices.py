@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from spectator.environments.cricket.analysis.weighing import Call, Outcomes, Weighed
 from spectator.environments.cricket.forecast.common_numbers import wins
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState
+from spectator.environments.cricket.forecast.state import ForecastState
 from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.laws.result import other
 from spectator.environments.cricket.laws.scorer import may_bat

@@ -22,7 +22,7 @@ from spectator.environments.cricket.captaincy.fields import chosen_field
 from spectator.environments.cricket.captaincy.worth import INTENTS, PLANS, fields, placed, told_plan, value
 from spectator.environments.cricket.forecast.arrays import Floats
 from spectator.environments.cricket.forecast.common_numbers import wins
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState, plan_overs
+from spectator.environments.cricket.forecast.state import ForecastState, plan_overs
 from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.match.advice import usual_bowler
 from spectator.environments.cricket.match.engine import NEUTRAL, BattingIntent, BowlingIntent

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.tables import CATEGORIES
 from spectator.environments.cricket.forecast.arrays import Floats
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState, Futures
+from spectator.environments.cricket.forecast.monte_carlo import Futures
+from spectator.environments.cricket.forecast.state import ForecastState
 
 Wins = NDArray[np.float64]
 """1, 0.5 or 0 for every future, shape ``(n,)``: whether the side batting now wins."""

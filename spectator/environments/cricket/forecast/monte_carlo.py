@@ -10,12 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.grounds import Boundaries
-from spectator.environments.cricket.ball.matchups import EVEN, Conditions, condition_runs
+from spectator.environments.cricket.ball.matchups import Conditions, condition_runs
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.tables import CATEGORIES
-from spectator.environments.cricket.ball.tiredness import load_by_over, tired_extras, tired_runs
 from spectator.environments.cricket.forecast.arrays import (
     Floats,
     InningsArrays,
@@ -26,70 +24,13 @@ from spectator.environments.cricket.forecast.arrays import (
 )
 from spectator.environments.cricket.forecast.batch_innings import play
 from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
-from spectator.environments.cricket.people.players import Player
-
-
-class ForecastState(NamedTuple):
-    """Where a match stands, as the forecast needs it; players are indices into their side's eleven.
-
-    Args:
-        innings_balls: Valid balls of an innings.
-        powerplay_balls: Valid balls of its powerplay.
-        balls: Valid balls bowled in the innings.
-        runs: Runs scored in it.
-        wickets: Wickets lost in it.
-        target: Runs that win; ``None`` in a first innings.
-        striker: Who faces.
-        striker_balls: Balls he has faced.
-        partner: The other batter in.
-        partner_balls: Balls he has faced.
-        to_come: Who has still to bat, in the order expected.
-        batting: The batting side's eleven.
-        bowling: The other side's eleven; somebody who does not bowl counts as an off-spinner.
-        bowler: Who bowls the over in progress; ``None`` between overs.
-        overs_left: Overs that each of the bowling side may still begin.
-        last_bowler: Who bowled the over before, and may not bowl the next.
-        bowler_overs: Overs that a bowler may bowl in a whole innings, for the innings to come.
-        free_hit: Whether the next ball is one.
-        wickets_limit: Dismissals that end an innings.
-        effect_mean: What is expected of the match and innings effect beside the model's level: 0 when nothing
-            is known.
-        effect_sd: How uncertain that is; ``None`` takes the model's own spread.
-        attack: The bowling side's bowling so far; made from ``bowling`` and ``overs_left`` when left out.
-        conditions: Pitch and evening.
-        second: Whether it is a second innings.
-        reply: The batting side's bowling in the innings to come; made from ``batting`` when left out.
-        boundaries: Boundaries of the ground; empty for the neutral one.
-        fatigue: Whether bowlers tire.
-    """
-
-    innings_balls: int
-    powerplay_balls: int
-    balls: int
-    runs: int
-    wickets: int
-    target: int | None
-    striker: int
-    striker_balls: int
-    partner: int
-    partner_balls: int
-    to_come: tuple[int, ...]
-    batting: tuple[Player, ...]
-    bowling: tuple[Player, ...]
-    bowler: int | None
-    overs_left: tuple[int, ...]
-    last_bowler: int | None = None
-    bowler_overs: int = 4
-    free_hit: bool = False
-    wickets_limit: int = 10
-    effect_mean: float = 0.0
-    effect_sd: float | None = None
-    attack: BowlingAttack | None = None
-    reply: BowlingAttack | None = None
-    conditions: Conditions = EVEN
-    second: bool = False
-    boundaries: Boundaries = ()
-    fatigue: bool = False
+from spectator.environments.cricket.forecast.state import (
+    ForecastState,
+    check_state,
+    overs_of,
+    plan_overs,
+    tired_overs,
+)
 
 
 class Forecast(NamedTuple):
@@ -215,7 +156,7 @@ class Futures:
         called: Floats | None = None,
         sharing: int = 1,
     ) -> None:
-        _check(state)
+        check_state(state)
         model = _usual_model() if model is None else model
         tables = model.tables
         self.styles: Floats = np.array(model.prices(state.innings_balls).styles, dtype=np.float32)
@@ -306,7 +247,7 @@ class Futures:
         """The other side's whole innings."""
         at, n = self.state, self.n
         nought = np.zeros(n, dtype=np.int64)
-        attack = at.reply or BowlingAttack.of(at.batting, _overs(at), at.bowler_overs)
+        attack = at.reply or BowlingAttack.of(at.batting, overs_of(at), at.bowler_overs)
         overs = bowl_out(attack.copy(), None)
         innings = InningsArrays(
             innings_balls=at.innings_balls,
@@ -335,60 +276,6 @@ class Futures:
         return play(self.model, self.skills, innings, self.rng)
 
 
-def plan_overs(state: ForecastState) -> list[int]:
-    """Who bowls each over of the innings: past ones filled with anybody, the rest as `choose_bowler` has it.
-
-    Nobody bowls twice in a row, nor more than he may.
-    """
-    now = state.balls // 6
-    attack = state.attack.copy() if state.attack is not None else _attack(state, now)
-    plan = attack.starters[:now] if state.fatigue else [0] * now
-    last = state.last_bowler
-    if state.bowler is not None:
-        plan.append(state.bowler)
-        last = state.bowler
-        if len(attack.starters) == now:
-            attack.starters.append(state.bowler)
-    return plan + bowl_out(attack, last)
-
-
-def _attack(state: ForecastState, now: int) -> BowlingAttack:
-    """The bowling of a state that does not tell who bowled so far: those who usually would."""
-    attack = BowlingAttack.of(state.bowling, _overs(state), state.bowler_overs)
-    attack.starters = bowl_out(attack.copy(), None)[:now]
-    attack.left = list(state.overs_left)
-    return attack
-
-
-def tired_overs(plan: Sequence[int], bowling: Sequence[Player]) -> Floats:
-    """What the load of each over's bowler makes of it: log ratio of runs, and ratio of wides and no-balls.
-
-    Args:
-        plan: Who bowls each over, those bowled included.
-        bowling: The bowling side's eleven.
-    """
-    told = list(zip(plan, load_by_over(plan), strict=True))
-    runs = [tired_runs(bowling[bowler].bowls != "pace", load) for bowler, load in told]
-    return np.array([runs, [tired_extras(load) for _, load in told]], dtype=np.float32)
-
-
 def _today(conditions: Conditions, second: bool) -> tuple[float, float]:
     pace, spin = (condition_runs(conditions, spin, second) for spin in (False, True))
     return pace, spin
-
-
-def _overs(state: ForecastState) -> int:
-    return (state.innings_balls + 5) // 6
-
-
-def _check(state: ForecastState) -> None:
-    if len(state.batting) != 11 or len(state.bowling) != 11 or len(state.overs_left) != 11:
-        raise ValueError("batting, bowling and overs_left must have eleven entries")
-    if not 0 <= state.balls < state.innings_balls:
-        raise ValueError(
-            f"balls must be 0 to {state.innings_balls - 1} in an innings in progress, not {state.balls}"
-        )
-    if not 0 <= state.wickets < state.wickets_limit:
-        raise ValueError(f"wickets must be 0 to {state.wickets_limit - 1}, not {state.wickets}")
-    if state.target is not None and state.runs >= state.target:
-        raise ValueError("the target is reached; the innings is over")

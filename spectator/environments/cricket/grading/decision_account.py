@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState, plan_overs
+from spectator.environments.cricket.forecast.state import ForecastState, plan_overs
 from spectator.environments.cricket.grading.win_table import Table, WinTable, reply_state, reply_to
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.laws.result import other

@@ -38,7 +38,7 @@ from spectator.environments.cricket.forecast.arrays import (
     rate_places,
     situation_weights,
 )
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState, plan_overs, tired_overs
+from spectator.environments.cricket.forecast.state import ForecastState, plan_overs, tired_overs
 from spectator.environments.cricket.people.players import Player
 
 Table = NDArray[np.float32]

@@ -10,13 +10,9 @@ import numpy as np
 
 from spectator.environments.cricket.ball.tables import CATEGORIES
 from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, spin_habit
-from spectator.environments.cricket.forecast.monte_carlo import (
-    ForecastState,
-    decision_value,
-    forecast,
-    next_ball_values,
-)
+from spectator.environments.cricket.forecast.monte_carlo import decision_value, forecast, next_ball_values
 from spectator.environments.cricket.forecast.pitch_reading import PitchReading
+from spectator.environments.cricket.forecast.state import ForecastState
 from spectator.environments.cricket.laws import scorer as laws
 from spectator.environments.cricket.match.advice import bowling_attack
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match

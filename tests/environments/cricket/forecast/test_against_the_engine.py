@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
-from spectator.environments.cricket.forecast.monte_carlo import forecast, plan_overs
+from spectator.environments.cricket.forecast.monte_carlo import forecast
+from spectator.environments.cricket.forecast.state import plan_overs
 from spectator.environments.cricket.laws.formats import format_of
 from spectator.environments.cricket.match.engine import Match, load_model
 from spectator.environments.cricket.match.forecasting import forecast_state

@@ -14,13 +14,8 @@ import pytest
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
-from spectator.environments.cricket.forecast.monte_carlo import (
-    ForecastState,
-    decision_value,
-    forecast,
-    next_ball_values,
-    plan_overs,
-)
+from spectator.environments.cricket.forecast.monte_carlo import decision_value, forecast, next_ball_values
+from spectator.environments.cricket.forecast.state import ForecastState, plan_overs
 from spectator.environments.cricket.people.players import Player
 from spectator.environments.cricket.people.squads import draw_fixture
 from tools.cricket_model.fitting.counts import read_json, read_rows

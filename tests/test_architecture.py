@@ -21,7 +21,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator.clock",
         "spectator.futures",
         "spectator.json_encoders",
-        "spectator.light_event",
         "spectator.merge_patch",
         "spectator.prefix",
         "spectator.text",

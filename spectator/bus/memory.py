@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from spectator.bus.base import Overflow
 from spectator.events import RecordedEvent
-from spectator.light_event import LightEvent
 
 
 class MemorySubscription:
@@ -30,7 +30,7 @@ class MemorySubscription:
         self._capacity = capacity
         self._forget = forget
         self._waiting: deque[RecordedEvent] = deque()
-        self._wake = LightEvent()
+        self._wake = asyncio.Event()
         self._closed = False
 
     @property

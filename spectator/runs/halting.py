@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Final
 
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.events import OnFailure
 from spectator.failures import FailureClass
-from spectator.light_event import LightEvent
 from spectator.llm.breaker import HOPELESS
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
@@ -32,7 +32,7 @@ class Halt:
     def __init__(self, ledger: SpendLedger) -> None:
         self.ledger = ledger
         self.reason: str | None = None
-        self._raised = LightEvent()
+        self._raised = asyncio.Event()
         self.wait = self._raised.wait
         """Waits until it is halted."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Sequence
@@ -14,7 +15,6 @@ from spectator.errors import EpisodeError, JournalError, JournalUnavailable, typ
 from spectator.events import RecordedEvent
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeLog
-from spectator.light_event import LightEvent
 
 logger = logging.getLogger(__name__)
 
@@ -55,19 +55,23 @@ class Recorder:
         """What keeps the record from being written now; ``None`` when nothing does."""
         self.characters = 0
         """Characters recorded by this process."""
-        self._changed = LightEvent()
-        self._hurried = LightEvent()
+        self._changed: asyncio.Event | None = None  # both only while needed: an event is 0.8 kB
+        self._pause_over: asyncio.Event | None = None
+        self._hurried = False
         self._closed = False
 
     async def news(self) -> Trouble | None:
         """Wait until another attempt has failed, or the first has succeeded again."""
+        self._changed = self._changed or asyncio.Event()
         await self._changed.wait()
         return self.trouble
 
     def give_up_waiting(self, *, for_good: bool) -> None:
         """Give up what waits now; with ``for_good``, wait for nothing from here on."""
         self._closed = self._closed or for_good
-        self._hurried.set()
+        self._hurried = True
+        if self._pause_over is not None:
+            self._pause_over.set()
 
     async def record(
         self,
@@ -92,7 +96,7 @@ class Recorder:
             JournalError: They could not be recorded.
         """
         limit_s = math.inf if last and self._patience_s > 0 else self._patience_s
-        self._hurried.clear()
+        self._hurried = False
         pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
         while True:
             try:
@@ -101,12 +105,13 @@ class Recorder:
                 break
             except JournalUnavailable as error:
                 stood_s = self._clock.monotonic() - began
-                hurried = self._hurried.is_set() and not last  # who asks for the end twice gives no end up
+                hurried = self._hurried and not last  # who asks for the end twice gives no end up
                 if not patient or self._closed or hurried or stood_s >= limit_s:
                     raise _given_up(error, stood_s) from error
-                self._hurried.clear()
+                self._hurried = False
                 self._stand_still(error)
-            await first_of(self._clock.sleep(pause_s), self._hurried.wait())
+            over = self._pause_over = asyncio.Event()
+            await first_of(self._clock.sleep(pause_s), over.wait())
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         self.characters += sum([len(event.text) for event in events])
         return 0.0 if self.trouble is None else self._recovered(began)
@@ -125,8 +130,9 @@ class Recorder:
 
     def _set(self, trouble: Trouble | None) -> None:
         self.trouble = trouble
-        changed, self._changed = self._changed, LightEvent()
-        changed.set()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
 
 
 def _given_up(error: JournalUnavailable, stood_s: float) -> JournalUnavailable:

@@ -9,7 +9,6 @@ from typing import Literal
 
 from spectator.clock import Clock, first_of
 from spectator.episodes.run.pacing import Pace, step_duration
-from spectator.light_event import LightEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +50,14 @@ class Control:
         """Ends what the episode waits for now; set by :class:`ControlledWait`, as is :attr:`left`."""
         self.left: float | None = None
         """Seconds of the limit of that wait that are left, while play stands still."""
-        self._playing = LightEvent()
-        self._playing.set()
-        self._pace_changed = LightEvent()
+        self._resumed: asyncio.Event | None = None  # both only while needed: an event is 0.8 kB
+        self._pace_changed: asyncio.Event | None = None
         self._breath_until = float("-inf")
 
     @property
     def paused(self) -> bool:
         """Whether play stands still."""
-        return not self._playing.is_set()
+        return self._resumed is not None
 
     def request_end(self, request: EndRequest) -> None:
         """Ask for the end: whatever the episode waits for is given up at once."""
@@ -70,7 +68,7 @@ class Control:
 
     def pause(self) -> None:
         """Let play stand still before its next step is told; the limit of its wait stands still too."""
-        self._playing.clear()
+        self._resumed = self._resumed or asyncio.Event()
         self.held = True
         until = self._limited.when() if self._limited is not None else None
         if self._limited is not None and until is not None:
@@ -79,7 +77,9 @@ class Control:
 
     def resume(self) -> None:
         """Let play go on."""
-        self._playing.set()
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            resumed.set()
         self.held = self.end is not None
         if self._limited is not None and self.left is not None:
             self._limited.reschedule(asyncio.get_running_loop().time() + self.left)
@@ -94,7 +94,8 @@ class Control:
     def set_pace(self, pace: Pace) -> None:
         """Play at another pace, from the current wait on."""
         self.pace = pace
-        self._pace_changed.set()
+        if self._pace_changed is not None:
+            self._pace_changed.set()
 
     def breathe(self, seconds: float) -> None:
         """Let the next step wait ``seconds`` from now, at the broadcast pace, if it has not begun."""
@@ -107,7 +108,8 @@ class Control:
             EndRequested: The end was asked for meanwhile.
         """
         async with ControlledWait(self):
-            await self._playing.wait()
+            if self._resumed is not None:
+                await self._resumed.wait()
 
     async def keep_pace(self, step_began: float, beats: float) -> None:
         """Wait until the next step is due, by whatever pace holds by then.
@@ -120,15 +122,15 @@ class Control:
             EndRequested: The end was asked for meanwhile.
         """
         while True:
-            self._pace_changed.clear()
             due = step_began + step_duration(self.pace, beats)
             if self.pace is Pace.BROADCAST:
                 due = max(due, self._breath_until)
             left = due - self._clock.monotonic()
             if left <= 0:
                 return
+            changed = self._pace_changed = asyncio.Event()
             async with ControlledWait(self):
-                await first_of(self._clock.sleep(left), self._pace_changed.wait())
+                await first_of(self._clock.sleep(left), changed.wait())
 
 
 @dataclass(slots=True)

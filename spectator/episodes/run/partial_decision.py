@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, cast
 
 from spectator.clock import Clock
-from spectator.light_event import LightEvent
 from spectator.policies.base import Policy, offers
 from spectator.policies.thoughts import ThinksAloud, Thought
 
@@ -93,7 +93,7 @@ class Thinking:
         """Counts up with every change."""
         self._heard: Policy | None = None
         self._clock = clock
-        self._changed: LightEvent | None = None
+        self._changed: asyncio.Event | None = None
 
     def deciding(self, actor: str, turn: int, policy: Policy) -> Forming:
         """Around one decision of ``policy``; it is heard if it thinks aloud."""
@@ -124,7 +124,7 @@ class Thinking:
         """Wait until there are more changes than ``known``; returns how many there are."""
         while self.changes <= known:
             if self._changed is None:
-                self._changed = LightEvent()
+                self._changed = asyncio.Event()
             await self._changed.wait()
         return self.changes
 

@@ -50,6 +50,7 @@ async def carry_out(
         nonlocal interrupted
         if interrupted:
             task.cancel()
+            return
         interrupted = True
         view.drain()
 

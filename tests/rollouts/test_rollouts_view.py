@@ -296,6 +296,7 @@ def test_the_first_interrupt_finishes_what_is_played_the_second_leaves_it(
         output, _ = process.communicate(timeout=60)
         assert process.returncode == code, output.decode()
         assert b"interrupted; " in output or code == 143, output.decode()
+        assert output.count(b"finishing what is being played") == ("SIGINT" in signals)
         asked = len(fake.received)
         found = recorded(tmp_path)
         unended = [one for one in found if one.reason is None]

@@ -60,7 +60,12 @@ rollouts.add_command(worker)
 @click.option("--max-turns", type=click.IntRange(min=1), help="Actions after which an episode is truncated.")
 @click.option(
     "--message-cut", type=click.IntRange(min=0), default=0, show_default=True,
-    help="Newest exchanges that are sent, beside system message and task; 0 sends all.",
+    help="Newest exchanges that are sent, beside system message and task; 0 sends all since the "
+    "conversation began.",
+)  # fmt: skip
+@click.option(
+    "--history-tokens", type=click.IntRange(min=256), default=2000, show_default=True,
+    help="Tokens of past turns at which a conversation begins anew, with the last decisions told again.",
 )  # fmt: skip
 @world_options
 @click.option("--opponent", help="Preset in the other seats.")
@@ -181,7 +186,7 @@ def _request(given: Mapping[str, Any]) -> RolloutRequest:
         "label": given["model"], "base_url": given["base_url"], "model": given["model"],
         "api_key_env": given["api_key_env"], "style": given["style"], "temperature": given["temperature"],
         "max_tokens": given["max_answer_tokens"], "timeout_s": given["timeout_s"], "stream": False,
-        "context_tokens": 1_000_000, "tokens": given["tokens"],
+        "context_tokens": 1_000_000, "tokens": given["tokens"], "history_tokens": given["history_tokens"],
     }  # fmt: skip
     fields = (
         "environment", "options", "opponent", "pack", "seed", "episodes", "group_size", "max_turns",

@@ -55,7 +55,10 @@ class RolloutRequest(BaseModel):
         default=None, ge=1, description="Actions after which an episode is truncated"
     )
     message_cut: int = Field(
-        default=0, ge=0, le=10_000, description="Newest exchanges sent; 0 sends them all"
+        default=0,
+        ge=0,
+        le=10_000,
+        description="Newest exchanges sent; 0 sends all since the conversation began",
     )
     attempts: int = Field(default=3, ge=1, le=100, description="Most attempts at an episode")
     on_failure: Literal["fallback", "end"] = Field(

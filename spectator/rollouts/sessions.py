@@ -63,7 +63,8 @@ class SessionStep:
         is_truncated: Whether the session was cut short after it; never true together with ``is_terminal``.
         is_session_completed: Whether the session has a verdict.
         is_trainable: Whether it is a sample to train on: with a ``message_cut`` each answer of the model
-            itself is one, without only the last, which carries the whole conversation.
+            itself is one, without only the last before the conversation begins anew, as it does at
+            ``history_tokens`` of the model, or ends: it carries all the others.
         created_at: When it was recorded, RFC 3339.
     """
 
@@ -124,8 +125,7 @@ class DataManager:
         """The steps of a session, in order; one call to the model is held at a time."""
         outline = session.outline
         decisions = outline.of_agent
-        answered = [one.seq for one in decisions if outline.trainable(one)]
-        samples = set(answered if self._request.message_cut else answered[-1:])
+        samples = await self._samples(outline)
         calls = calls_by_decision(self._journal, outline)
         behind = await anext(calls, None)
         total = 0.0
@@ -136,6 +136,24 @@ class DataManager:
                 asked, behind = behind[1], await anext(calls, None)
             last = decision is decisions[-1]
             yield _step(session, number, decision, asked, total, last, decision.seq in samples)
+
+    async def _samples(self, outline: EpisodeOutline) -> set[int]:
+        """The decisions to train on; without a cut, the last of each conversation that only grows."""
+        answered = {one.seq for one in outline.of_agent if outline.trainable(one)}
+        if self._request.message_cut:
+            return answered
+        samples: set[int] = set()
+        last: int | None = None
+        before: Sequence[Mapping[str, Any]] = ()
+        async for decision, asked in calls_by_decision(self._journal, outline):
+            messages = asked[0].call.messages
+            if last is not None and messages[: len(before)] != before:
+                samples.add(last)
+                last = None
+            if decision.seq in answered:
+                last = decision.seq
+            before = messages
+        return samples if last is None else samples | {last}
 
 
 def _step(

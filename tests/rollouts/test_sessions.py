@@ -103,6 +103,18 @@ def test_what_is_a_sample_depends_on_the_trimming(tmp_path: Path, cut: int, samp
     assert [step.is_terminal for step in steps] == [False, False, True]
 
 
+def test_every_answer_is_in_a_sample_where_conversations_begin_anew(tmp_path: Path) -> None:
+    """The last of 60 turns held ten of them; the answers before were in no sample."""
+    with endpoint(counter) as fake:
+        model = {"history_tokens": 256}
+        run(request(fake, episodes=1, group_size=1, options={"turns": 60}, model=model), tmp_path)
+    (steps,) = steps_of(tmp_path)
+    samples = [step for step in steps if step.is_trainable]
+    assert 2 < len(samples) < 30 and samples[-1] is steps[-1]
+    said = [message for one in samples for message in one.messages if message["role"] == "assistant"]
+    assert len(said) + len(samples) == len(steps)
+
+
 def test_a_capped_session_has_a_last_sample_where_its_rewards_count(tmp_path: Path) -> None:
     with endpoint(counter) as fake:
         run(request(fake, episodes=1, group_size=1, max_turns=2), tmp_path)

@@ -201,10 +201,11 @@ async def collect_episodes(
 
 
 def _check_figures(max_steps: int | None, concurrency: int, answer_s: float) -> None:
-    if max_steps is not None and not (_is_whole(max_steps) and max_steps >= 1):
-        raise ConfigurationError(f"max_steps must be a whole number of at least 1, not {max_steps!r}")
-    if concurrency < 1 or not answer_s > 0:
-        raise ConfigurationError("concurrency must be at least 1, answer_s more than 0")
+    for name, number in (("max_steps", 1 if max_steps is None else max_steps), ("concurrency", concurrency)):
+        if not _is_whole(number) or number < 1:
+            raise ConfigurationError(f"{name} must be a whole number of at least 1, not {number!r}")
+    if not answer_s > 0:
+        raise ConfigurationError(f"answer_s must be more than 0, not {answer_s!r}")
 
 
 def _is_whole(number: Any) -> bool:

@@ -171,6 +171,7 @@ def test_a_wrong_task_is_refused_before_anything_is_played() -> None:
 
     with pytest.raises(InvalidRequest, match="seed"):
         collect_several(generate, [CollectTask(1), CollectTask(-1)])
-    with pytest.raises(ConfigurationError, match="concurrency"):
-        collect_several(generate, [CollectTask(1)], concurrency=0)
+    for wrong in (0, 1.5, "2"):
+        with pytest.raises(ConfigurationError, match="concurrency"):
+            collect_several(generate, [CollectTask(1)], concurrency=wrong)
     assert asked == []

@@ -32,6 +32,7 @@ from spectator.rollouts.workers.wire import (
     Paid,
     Read,
     Want,
+    Warned,
 )
 from spectator.runs.halting import Halt
 from spectator.runs.owed import Attempt
@@ -147,6 +148,8 @@ class Desk:
                 self._begin(member, self._played(member, message))
             case Paid(spent):
                 self._paid(member, spent)
+            case Warned(level, name, text):
+                logging.getLogger(name).log(level, "worker %s: %s", member.name, text)
             case HaltRun(reason):
                 self._halt.because(reason)
                 self._stirred.set()

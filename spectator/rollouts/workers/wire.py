@@ -142,6 +142,21 @@ class HaltRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Warned:
+    """Worker: something is to be written down where the run writes its warnings.
+
+    Args:
+        level: How grave, as :mod:`logging` has it.
+        name: Name of the logger.
+        text: What is written, with the trace where there is one.
+    """
+
+    level: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     """Worker: it lives.
 

@@ -7,10 +7,13 @@ its episodes to somebody else, it stops at once, wherever it is.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import signal
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from spectator.clock import Clock, SystemClock
@@ -31,6 +34,7 @@ from spectator.rollouts.workers.wire import (
     HaltRun,
     NoMore,
     Paid,
+    Warned,
     WorkerSetup,
 )
 from spectator.runs.halting import Halt
@@ -59,11 +63,40 @@ async def _work(connection: socket.socket) -> None:
     assert isinstance(setup, WorkerSetup)
     line.start()
     try:
-        await _play(setup, line)
+        with _warnings_told(line):
+            await _play(setup, line)
     except SpectatorError as error:
         line.send(HaltRun(f"a worker cannot play: {error}"))
     finally:
         line.finish()
+
+
+class _ToDesk(logging.Handler):
+    """Tells the desk what this library warns of."""
+
+    def __init__(self, line: DeskLine) -> None:
+        super().__init__(logging.WARNING)
+        self._line = line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell of one."""
+        self._line.send(Warned(record.levelno, record.name, self.format(record)))
+
+
+@contextmanager
+def _warnings_told(line: DeskLine) -> Iterator[None]:
+    """Warnings go to the desk, and not across its screen; in a process of others they go where theirs go."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    logger, handler = logging.getLogger("spectator"), _ToDesk(line)
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = True
 
 
 async def _play(setup: WorkerSetup, line: DeskLine) -> None:

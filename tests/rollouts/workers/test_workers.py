@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from spectator.clock import SystemClock
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, Underway
@@ -153,6 +155,18 @@ async def kill_newest(launcher: Watched, desk: Desk) -> None:
     deaths = desk.deaths
     os.kill(launcher.started[-1].process.pid or 0, signal.SIGKILL)
     await until(lambda: desk.deaths > deaths)
+
+
+def test_what_workers_warn_of_is_told_by_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Their warnings went across the screen of the run, past its log."""
+    with endpoint(counter, [Mode.BROKEN, *[Mode.OK] * 1000]) as fake:
+        report, _ = run_workers(request(fake, episodes=2, group_size=1), tmp_path)
+    assert report.succeeded
+    (told,) = [one for one in caplog.records if "a request to a model failed" in one.getMessage()]
+    assert told.getMessage().startswith("worker ") and told.levelname == "WARNING"
+    assert "a request to a model failed" not in capfd.readouterr().err
 
 
 def test_a_killed_worker_is_noticed_without_its_lease_and_its_episodes_go_on_elsewhere(

@@ -28,11 +28,11 @@ from spectator.rollouts.workers.wire import (
     FlightsWaiting,
     Granted,
     HaltRun,
+    LogLine,
     NoMore,
     Paid,
     Read,
     Want,
-    Warned,
 )
 from spectator.runs.halting import Halt
 from spectator.runs.owed import Attempt
@@ -148,7 +148,7 @@ class Desk:
                 self._begin(member, self._played(member, message))
             case Paid(spent):
                 self._paid(member, spent)
-            case Warned(level, name, text):
+            case LogLine(level, name, text):
                 logging.getLogger(name).log(level, "worker %s: %s", member.name, text)
             case HaltRun(reason):
                 self._halt.because(reason)

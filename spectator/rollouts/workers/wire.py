@@ -142,7 +142,7 @@ class HaltRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class LogLine:
     """Worker: something is to be written down where the run writes its warnings.
 
     Args:

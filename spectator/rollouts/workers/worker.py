@@ -32,9 +32,9 @@ from spectator.rollouts.workers.wire import (
     FlightsWaiting,
     Granted,
     HaltRun,
+    LogLine,
     NoMore,
     Paid,
-    Warned,
     WorkerSetup,
 )
 from spectator.runs.halting import Halt
@@ -80,7 +80,7 @@ class _ToDesk(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tell of one."""
-        self._line.send(Warned(record.levelno, record.name, self.format(record)))
+        self._line.send(LogLine(record.levelno, record.name, self.format(record)))
 
 
 @contextmanager

@@ -35,8 +35,8 @@ _JOINED_LATER: Final = {"form": "openai", "send_back": True}
 class RolloutRequest(BaseModel):
     """What a run of rollouts plays, and with which model.
 
-    Requests that differ in ``episodes``, ``attempts``, or in where and how fast the model is asked are the
-    same run, so that it can be made longer, or go on at another endpoint.
+    Requests that differ in ``episodes``, in more ``attempts``, or in where and how fast the model is asked
+    are the same run, so that it can be made longer, or go on at another endpoint.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -115,9 +115,12 @@ class RolloutRequest(BaseModel):
     def differences(self, other: RolloutRequest) -> str:
         """Why ``other`` is another run, in words; empty where it is the same."""
         then, now = _by_field(self.identity()), _by_field(other.identity())
-        return "; ".join(
+        shown = [
             f"{name} {then.get(name)!r}, now {now[name]!r}" for name in now if then.get(name) != now[name]
-        )
+        ]
+        if other.attempts < self.attempts:  # those that were made would count beside the one that is kept
+            shown.append(f"attempts {self.attempts}, now {other.attempts}, which may be more but not fewer")
+        return "; ".join(shown)
 
 
 def _by_field(identity: Mapping[str, Any]) -> dict[str, Any]:

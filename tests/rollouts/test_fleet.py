@@ -321,6 +321,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         ({"options": {"turns": 5}}, "options"),
         ({"model": {"model": "m-2"}}, r"run \(model\.model 'm-1', now 'm-2'\);"),
         ({"message_cut": 3}, "message_cut"),
+        ({"attempts": 2}, "attempts 3, now 2, which may be more but not fewer"),
     ],
 )
 def test_another_run_in_the_folder_is_refused_by_what_differs(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import sys
+from math import isfinite
 from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -69,7 +70,9 @@ class Profile(BaseModel):
 
     def broken_by(self, reward: object, *, done: bool) -> str | None:
         """The rule that the reward of one step breaks, in words; ``None`` when it breaks none."""
-        if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
+        if isinstance(reward, int) and abs(reward) > sys.float_info.max:
+            return "the reward is not a finite number: no float is as large"
+        if isinstance(reward, bool) or not isinstance(reward, int | float) or not isfinite(reward):
             return f"the reward {reward!r} is not a finite number"
         low, high = self.reward_min, self.reward_max
         if (low is not None and reward < low) or (high is not None and reward > high):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
+import sys
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -24,6 +24,9 @@ MAX_TEXT: Final = 8_192
 
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 """Longest answer that is read."""
+
+LARGEST: Final = sys.float_info.max
+"""Largest reward: a whole number may be larger than any float."""
 
 CLOSE_S: Final = 2.0
 """Seconds that another server has to take note of the end."""
@@ -178,7 +181,7 @@ def read_reward(value: object) -> float:
     """
     if value is None:
         return 0.0
-    if not isinstance(value, bool | int | float) or not math.isfinite(value):
+    if not isinstance(value, bool | int | float) or not abs(value) <= LARGEST:
         raise EnvironmentMalformed(f"gave the reward {str(value)[:80]!r}, which is not a finite number")
     return float(value)
 

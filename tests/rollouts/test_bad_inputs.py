@@ -169,6 +169,7 @@ def hang(operation: str) -> Callable[[PooledServer], None]:
         (answering("get_task_prompt", ["Say 1"]), "environment_error", "no object with a role"),
         (raw("step", '{"reward": NaN, "terminated": true}'), "environment_error", "NaN is not JSON"),
         (raw("step", '{"reward": 1e999, "terminated": true}'), "environment_error", "not a finite number"),
+        (raw("step", f'{{"reward": 1{"0" * 400}}}'), "environment_error", "not a finite number"),
         (answering("step", {"reward": "much"}), "environment_error", "not a finite number"),
         (answering("step", {"terminated": True}), "environment_error", "without a reward"),
         (answering("step", [1]), "environment_error", "not a JSON object"),
@@ -235,6 +236,13 @@ class NotANumber(Odd):
         return dataclasses.replace(observation, reward=float("nan"))
 
 
+class PastAllFloats(Odd):
+    """Rewards with a whole number that no float can hold."""
+
+    def odd(self, observation: Observation) -> Observation:
+        return dataclasses.replace(observation, reward=10**400)
+
+
 class Exits(Odd):
     """Calls ``sys.exit``."""
 
@@ -262,6 +270,7 @@ class Late(Odd):
     ("environment", "reason", "said"),
     [
         (NotANumber, "environment_error", "reward"),
+        (PastAllFloats, "environment_error", "reward"),
         (Exits, "environment_error", "SystemExit"),
         (AnswersText, "environment_error", "not an observation"),
         (Late, "timeout", "did not answer within 0.1 s"),

@@ -157,6 +157,7 @@ class OpenEnvStepper:
             raise EnvironmentFault("nothing was begun; reset first")
         message = {"type": kind} if data is None else {"type": kind, "data": data}
         try:
+            await _need_silence(self._socket)
             await self._socket.send(encode_json(message))
             text = await self._socket.recv()
         except (OSError, WebSocketException) as error:
@@ -190,6 +191,19 @@ def socket_url(url: str) -> str:
         raise ConfigurationError(f"{url[:200]!r} is not an address such as http://localhost:8000")
     path = rest.rstrip("/")
     return f"{schemes[scheme]}://{path}" + ("" if path.endswith("/ws") else "/ws")
+
+
+async def _need_silence(socket: ClientConnection) -> None:
+    """Refuse what came unasked: messages have no numbers, so it would be taken for the next answer.
+
+    Raises:
+        EnvironmentMalformed: Something came.
+        WebSocketException: The connection is lost.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0):
+            await socket.recv()
+        raise EnvironmentMalformed("sent a message that nobody asked for, such as a second answer")
 
 
 class _Invalid(EnvironmentFault):

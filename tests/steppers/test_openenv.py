@@ -238,6 +238,30 @@ def test_an_environment_that_raises_there_is_a_fault() -> None:
         run(lambda: scenario(url))
 
 
+def test_a_second_answer_to_a_step_is_never_taken_for_that_of_the_next() -> None:
+    steps: list[int] = []
+
+    async def twice(connection: ServerConnection) -> None:
+        steps.append(1)
+        for _ in range(2):
+            await connection.send(json.dumps(BEGUN))
+
+    async def scenario(url: str) -> None:
+        stepper = OpenEnvStepper(url)
+        await begun(stepper)
+        await stepper.step({"x": 1}, limit_s=20)
+        socket = stepper._socket
+        assert socket is not None
+        await until(lambda: bool(socket.recv_messages.frames))
+        with pytest.raises(EnvironmentMalformed, match="nobody asked for"):
+            await stepper.step({"x": 2}, limit_s=20)
+        await stepper.aclose()
+        assert steps == [1]
+
+    with socket_server(after_the_beginning(twice)) as url:
+        run(lambda: scenario(url))
+
+
 def test_a_socket_that_dies_in_a_step_is_unavailable_and_the_step_is_not_sent_again() -> None:
     steps: list[int] = []
 

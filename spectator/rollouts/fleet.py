@@ -16,7 +16,7 @@ from spectator.failures import FailureClass
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.secret import ApiKey
 from spectator.policies.spending import SpendLedger
-from spectator.rollouts.actors import RecyclingPool
+from spectator.rollouts.actors import RecyclingPool, unplayable
 from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.handlers.base import EpisodeHandler, NullHandler
@@ -193,5 +193,5 @@ class _Fleet:
         return FleetReport(report, self._state.total, self._state.over, self._halt.reason)
 
     def _no_environment(self, attempt: Attempt, error: SpectatorError) -> None:
-        waited = f" for {self._deadlines.env_wait_s:g} s" if isinstance(error, EnvironmentUnavailable) else ""
-        self._halt.because(f"no environment could be had{waited} (env_infra): {error}")
+        waited_s = self._deadlines.env_wait_s if isinstance(error, EnvironmentUnavailable) else None
+        self._halt.because(unplayable(str(error), waited_s))

@@ -7,7 +7,7 @@ import random
 
 from spectator.clock import Clock, first_of
 from spectator.errors import EnvironmentUnavailable, JournalError, SpectatorError, typed_as
-from spectator.rollouts.actors import RecyclingPool
+from spectator.rollouts.actors import RecyclingPool, unplayable
 from spectator.rollouts.joint.owed import Owed
 from spectator.rollouts.playing import AttemptPlayer, Handle
 from spectator.rollouts.progress import FleetState
@@ -93,8 +93,8 @@ class OwedPool(RecyclingPool[Attempt]):
             self._feeding.cancel()
 
     def _failed(self, attempt: Attempt, error: SpectatorError) -> None:
-        waited = f" for {self._waits_s:g} s" if isinstance(error, EnvironmentUnavailable) else ""
-        self._halt.because(f"no environment could be had{waited} (env_infra): {error}")
+        waited_s = self._waits_s if isinstance(error, EnvironmentUnavailable) else None
+        self._halt.because(unplayable(str(error), waited_s))
 
 
 def _unforeseen(error: Exception) -> JournalError:

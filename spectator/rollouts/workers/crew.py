@@ -116,6 +116,7 @@ class Crew:
             if late_s < self._lease_s / 2:  # else we stood still ourselves, and what they said still waits
                 self._find_silent(now)
             self._desk.tell_spending()
+            self._desk.note_shortage()
             if looks % RENEWED == 0:
                 await self._desk.renew()
 

@@ -15,6 +15,7 @@ from spectator.errors import JournalError
 from spectator.events import EpisodeEnded, RecordedEvent
 from spectator.journal.stores.leases import Leases
 from spectator.policies.spending import Spent
+from spectator.rollouts.actors import Shortage, unplayable
 from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.interactor import EpisodeResult
 from spectator.rollouts.opening import OpenRun
@@ -29,6 +30,7 @@ from spectator.rollouts.workers.wire import (
     Granted,
     HaltRun,
     LogLine,
+    NoEnvironment,
     NoMore,
     Paid,
     Read,
@@ -53,6 +55,7 @@ class Desk:
         size: Workers that there are to be.
         concurrency: Episodes at once in all of them.
         lease_s: Seconds without a word of a worker after which it is to be deposed.
+        env_wait_s: Seconds that a server of environments may be gone while none of them is being played in.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Desk:
         size: int,
         concurrency: int,
         lease_s: float,
+        env_wait_s: float,
     ) -> None:
         self._run = run.planned.run
         self._agent = run.planned.world.actors[0]
@@ -75,6 +79,7 @@ class Desk:
         self._clock = clock
         self._size = size
         self._lease_s = lease_s
+        self._env_wait_s = env_wait_s
         self._barren = 0
         self._draining = False
         self._stirred = asyncio.Event()
@@ -90,8 +95,8 @@ class Desk:
     @property
     def in_flight(self) -> list[InFlight]:
         """Episodes that are being played, oldest first."""
-        flights = [held.flight for member in self.members.values() for held in member.held.values()]
-        return sorted(flights, key=lambda flight: flight.began_s)
+        held = (one for member in self.members.values() for one in member.held.values())
+        return sorted((one.flight for one in held if one.playing), key=lambda flight: flight.began_s)
 
     @property
     def refused(self) -> int:
@@ -153,6 +158,9 @@ class Desk:
             case HaltRun(reason):
                 self._halt.because(reason)
                 self._stirred.set()
+            case NoEnvironment(reason):
+                member.no_environment = reason
+                self.note_shortage(tried=reason is not None)
             case Beat(stood_still_s):
                 member.note_beat(stood_still_s)
             case FlightsWaiting(flights):
@@ -202,6 +210,22 @@ class Desk:
             if member.elsewhere != Spent():
                 member.send(Paid(member.elsewhere))
                 member.elsewhere = Spent()
+
+    def note_shortage(self, *, tried: bool = False) -> None:
+        """Note whether workers have no environments; a try in vain halts the run where none had one for long.
+
+        Args:
+            tried: Whether a worker has just tried in vain.
+        """
+        missing = [one.no_environment for one in self.members.values() if one.no_environment is not None]
+        if not missing:
+            return self.state.note_shortage(None)
+        now, known = self._clock.monotonic(), self.state.shortage
+        since_s = now if known is None or self.in_flight else known.since_s
+        self.state.note_shortage(Shortage(missing[0], since_s))
+        if tried and now - since_s >= self._env_wait_s:
+            self._halt.because(unplayable(missing[0], self._env_wait_s))
+            self._stirred.set()
 
     async def _grant(self) -> None:
         for member in list(self.members.values()):

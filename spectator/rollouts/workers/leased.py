@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
@@ -14,7 +15,7 @@ from spectator.events import RecordedEvent, decode
 from spectator.failures import FailureClass
 from spectator.journal.attachments import Attachments, RecordedCall
 from spectator.policies.spending import SpendLedger, Spent
-from spectator.rollouts.actors import RecyclingPool
+from spectator.rollouts.actors import RecyclingPool, unplayable
 from spectator.rollouts.playing import AttemptPlayer, Handle, Result
 from spectator.rollouts.workers.calls import CallsUnderLease
 from spectator.rollouts.workers.desk_line import DeskLine
@@ -24,6 +25,7 @@ from spectator.rollouts.workers.wire import (
     DeskAnswer,
     Granted,
     HaltRun,
+    NoEnvironment,
     Paid,
     Read,
     Want,
@@ -50,6 +52,11 @@ class LeasedLog:
     def hold(self, granted: Granted) -> None:
         """Record the episode of ``granted`` under its lease from now on."""
         self._fences[granted.attempt.episode_id] = (granted.fence, CallsUnderLease())
+
+    @property
+    def held(self) -> set[str]:
+        """Episodes that are recorded under a lease."""
+        return set(self._fences)
 
     def let_go(self, episode_id: str) -> int | None:
         """Forget the lease of an episode; its number."""
@@ -118,21 +125,16 @@ class LeasedPool(RecyclingPool[Attempt]):
         log: Records under the leases.
         player: Makes the actors.
         clock: Waits between attempts to make one.
-        patience_s: Seconds that a server of environments may be gone while no actor is leased.
     """
 
     def __init__(
-        self,
-        size: int,
-        line: DeskLine,
-        log: LeasedLog,
-        player: AttemptPlayer,
-        clock: Clock,
-        patience_s: float,
+        self, size: int, line: DeskLine, log: LeasedLog, player: AttemptPlayer, clock: Clock
     ) -> None:
         super().__init__(
-            (), player.open, size,
-            clock=clock, on_failed=self._failed, spare_factor=1.0, patience_s=patience_s, fed=True,
+            (), player.open, size, clock=clock, on_failed=self._failed, spare_factor=1.0,
+            patience_s=math.inf,  # the desk knows whether another worker plays there, and halts the run
+            on_shortage=lambda short: line.send(NoEnvironment(None if short is None else short.reason)),
+            fed=True,
         )  # fmt: skip
         self._line = line
         self._log = log
@@ -160,9 +162,21 @@ class LeasedPool(RecyclingPool[Attempt]):
         self._let_go(handle.env_id, None, None)
         self._line.send(Want())
 
+    def drain(self) -> None:
+        """Make no more actors, and take no more leases."""
+        super().drain()
+        self.no_more()
+
+    async def aclose(self) -> None:
+        """Let go of every actor, and of the leases for which none was made or played in."""
+        unplayed = self._log.held.difference(self._leased)
+        await super().aclose()
+        for episode_id in unplayed:
+            self._let_go(episode_id, None, None)
+
     def _failed(self, attempt: Attempt, error: SpectatorError) -> None:
         self._let_go(attempt.episode_id, getattr(error, "failure_class", "env_infra"), str(error))
-        self._line.send(HaltRun(f"no environment could be had (env_infra): {error}"))
+        self._line.send(HaltRun(unplayable(str(error))))
 
     def _let_go(self, episode_id: str, failure_class: FailureClass | None, detail: str | None) -> None:
         fence = self._log.let_go(episode_id)

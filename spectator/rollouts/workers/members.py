@@ -30,12 +30,14 @@ class LeasedAttempt:
         flight: How far it is.
         own: Counts its decisions.
         turn: The last turn that is recorded.
+        playing: Whether it is being played: there is an environment for it.
     """
 
     attempt: Attempt
     flight: InFlight
     own: OwnDecisions
     turn: int = 0
+    playing: bool = False
 
     def moved(self, events: Sequence[RecordedEvent], agent: str) -> bool:
         """Count what was recorded of it; whether its episode is a turn further.
@@ -44,6 +46,7 @@ class LeasedAttempt:
             events: What was recorded, at least one event.
             agent: The actor whose decisions count.
         """
+        self.playing = True
         for recorded in events:
             if recorded.type == "decision.made" and (data := recorded.event.data)["actor"] == agent:
                 self.own.count(data["source"], data["tokens_in"], data["tokens_out"])
@@ -63,6 +66,7 @@ class Member:
         want: Episodes that it could play beyond those that it has.
         held: What it plays, by the number of the lease.
         elsewhere: What the others spent, that it was not told yet.
+        no_environment: Why none can be made for what it holds; ``None`` where one can.
         stood_still_s: How long its event loop stands still, by its last word.
         doing: What is being done for it.
         calls: The last call of each episode that it plays, by the number of the lease.
@@ -74,6 +78,7 @@ class Member:
     want: int = 0
     held: dict[int, LeasedAttempt] = field(default_factory=dict)
     elsewhere: Spent = field(default_factory=Spent)
+    no_environment: str | None = None
     stood_still_s: float = 0.0
     doing: set[asyncio.Task[None]] = field(default_factory=set)
     calls: dict[int, CallsUnderLease] = field(default_factory=dict)
@@ -93,5 +98,6 @@ class Member:
         """
         for held in self.held.values():
             if (told := flights.get(held.flight.episode_id)) is not None:
+                held.playing = True
                 waiting_for, left_s, why = told
                 held.flight.waits(waiting_for, None if left_s is None else now_s + left_s, why)

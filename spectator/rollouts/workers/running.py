@@ -86,7 +86,10 @@ async def run_by_workers(
             open_stepper, deadlines or Deadlines(), run.ledger.caps,
         )  # fmt: skip
         leases = await Leases.begin(run.journal)
-        desk = Desk(run, leases, clock, size=size, concurrency=concurrency, lease_s=lease_s)
+        desk = Desk(
+            run, leases, clock, size=size, concurrency=concurrency, lease_s=lease_s,
+            env_wait_s=setup.deadlines.env_wait_s,
+        )  # fmt: skip
         on_begin(Underway(run.state, desk))
         await Crew(desk, starting, size, setup, clock, lease_s).run()
         return _report(run, desk)

@@ -157,6 +157,17 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
+class NoEnvironment:
+    """Worker: no environment can be made for what it was given, or (``None``) one could again.
+
+    Args:
+        reason: What its server said, or what became of the attempt.
+    """
+
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     """Worker: it lives.
 

@@ -12,7 +12,7 @@ import random
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -119,14 +119,14 @@ async def _play(setup: WorkerSetup, line: DeskLine) -> None:
         player = AttemptPlayer(
             planned, log, clock, seat, ledger, setup.open_stepper, address=address, deadlines=deadlines
         )
-        pool = LeasedPool(setup.concurrency, line, log, player, clock, deadlines.env_wait_s)
+        pool = LeasedPool(setup.concurrency, line, log, player, clock)
         interactor = Interactor(
             pool, player.play, clock=clock, rng=rng, on_result=pool.result,
             startup_jitter_s=0.0,  # the client spreads its first requests
         )  # fmt: skip
         async with asyncio.TaskGroup() as tasks:
             helping = [
-                tasks.create_task(_listen(line, log, pool, ledger)),
+                tasks.create_task(_listen(line, log, pool, ledger, interactor.drain)),
                 tasks.create_task(_tell_halt(line, player.halt)),
                 tasks.create_task(_tell_waiting(line, interactor, clock)),
             ]
@@ -137,7 +137,9 @@ async def _play(setup: WorkerSetup, line: DeskLine) -> None:
         await client.aclose()
 
 
-async def _listen(line: DeskLine, log: LeasedLog, pool: LeasedPool, ledger: SpendLedger) -> None:
+async def _listen(
+    line: DeskLine, log: LeasedLog, pool: LeasedPool, ledger: SpendLedger, drain: Callable[[], None]
+) -> None:
     while True:
         match await line.received.get():
             case DeskAnswer() as answer:
@@ -145,7 +147,7 @@ async def _listen(line: DeskLine, log: LeasedLog, pool: LeasedPool, ledger: Spen
             case Granted() as granted:
                 pool.grant(granted)
             case NoMore():
-                pool.no_more()
+                drain()
             case Paid(spent):
                 ledger.begin(spent, spent)
 

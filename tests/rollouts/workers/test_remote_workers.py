@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.workers.desk import Desk
 from tests import serving
 from tests.llm.brains import counter
@@ -88,6 +89,48 @@ def test_a_worker_killed_while_it_gives_an_environment_back_leaves_none_behind(t
     assert (report.over, report.halted, desk.deaths) == (6, None, 1)
     assert {one.total_reward for one in report.report.last} == {0.5 * TURNS}
     assert server.kept == {}, "a place is lost"
+
+
+def test_a_server_with_room_for_one_worker_alone_is_waited_for_as_long_as_that_one_plays(
+    tmp_path: Path,
+) -> None:
+    shortages: list[str] = []
+
+    async def look(launcher: Watched, desk: Desk) -> None:
+        await until(lambda: desk.state.shortage is not None and len(desk.in_flight) == 1)
+        assert desk.state.shortage is not None
+        shortages.append(desk.state.shortage.reason)
+
+    server = PooledServer(places=1, turns=8, step_s=0.2)
+    with pooled(server) as url, endpoint(sayer) as fake:
+        asked = request(fake, environment=f"{url}/qa", options={}, episodes=2, group_size=1)
+        patience = Deadlines(env_wait_s=1.2, startup_jitter_s=0.0)
+        report, _ = run_workers(asked, tmp_path, look, concurrency=2, deadlines=patience)
+    assert (report.over, report.halted, server.most) == (2, None, 1)
+    assert shortages == ["reset: the server answers 503"]
+
+
+def test_a_server_without_room_halts_workers_in_the_words_of_one_process(tmp_path: Path) -> None:
+    with pooled(PooledServer(places=0)) as url, endpoint(sayer) as fake:
+        asked = request(fake, environment=f"{url}/qa", options={}, episodes=4, group_size=1)
+        patience = Deadlines(env_wait_s=0.5, startup_jitter_s=0.0)
+        report, desk = run_workers(asked, tmp_path, deadlines=patience)
+    assert report.halted is not None and report.halted.startswith(
+        "no environment could be had for 0.5 s (env_infra): reset: the server answers 503"
+    )
+    assert (report.report.results, desk.deaths, leases(tmp_path), recorded(tmp_path)) == ((), 0, [], [])
+
+
+def test_an_interrupt_waits_for_no_environment_that_is_not_there(tmp_path: Path) -> None:
+    async def interrupt(launcher: Watched, desk: Desk) -> None:
+        await until(lambda: desk.state.shortage is not None)
+        desk.drain()
+
+    with pooled(PooledServer(places=0)) as url, endpoint(sayer) as fake:
+        asked = request(fake, environment=f"{url}/qa", options={}, episodes=4, group_size=1)
+        report, desk = run_workers(asked, tmp_path, interrupt)
+    assert (report.over, report.halted, report.report.drained) == (0, None, True)
+    assert (desk.deaths, desk.owed, leases(tmp_path)) == (0, 4, [])
 
 
 def test_workers_play_on_an_openenv_server(tmp_path: Path) -> None:

@@ -64,6 +64,19 @@ def test_an_episode_that_is_played_on_after_a_death_keeps_its_experience(tmp_pat
     assert TallyFile(path).read()["good"].total == 1.5
 
 
+def test_a_choice_that_cannot_be_kept_is_made_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(path: Path, *_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    handler = UcbHandler([GOOD], TallyFile(tmp_path / "t.json"))
+    told = handler.handle(PROMPT, EpisodeContext("cricket", "ep-1"))
+    assert GOOD.text in told[0]["content"]
+    assert "No space left" in caplog.text
+
+
 def test_what_was_learned_of_prompts_stays_while_another_handler_learns(tmp_path: Path) -> None:
     """UCB after contextual UCB failed at each end, and learned nothing."""
     tallies = TallyFile(tmp_path / "t.json")

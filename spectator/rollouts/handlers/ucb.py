@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ from typing import Final
 
 from spectator.rollouts.handlers.base import EpisodeContext, EpisodeOutcome, Message, with_advice
 from spectator.rollouts.handlers.experience import Experience, Tally, TallyFile
+
+logger = logging.getLogger(__name__)
 
 EXPLORATION: Final = math.sqrt(2.0)
 """Weight of the bound's width in UCB1 for rewards in [0, 1] (Auer, Cesa-Bianchi, Fischer 2002)."""
@@ -65,7 +68,10 @@ class ExperienceHandler(ABC):
         tallies = self._tallies.read()
         known = {one.id: tallies.get(one.id, Tally()) for one in fitting}
         best = max(fitting, key=lambda one: self.value(one, known, features))
-        self._tallies.choose(context.env_id, best.id)
+        try:
+            self._tallies.choose(context.env_id, best.id)
+        except OSError as error:  # such as a full disk, which is no reason to end the episode
+            logger.warning("what %s was given is not kept: %s", context.env_id, error)
         return best, features
 
     def features(self, messages: Sequence[Message]) -> Sequence[float]:

@@ -137,6 +137,7 @@ async def run_rollouts(
     seat = FleetSeat(request.model, client, clock, handler or NullHandler(), request.message_cut, outage)
     try:
         async with open_run(request, folder, world, seat, clock, ledger) as run:
+            outage.answers = int(run.answered_before)
             player = AttemptPlayer(
                 run.planned, run.journal, clock, seat, run.ledger, open_stepper,
                 address=address, deadlines=deadlines, state=run.state,

@@ -41,6 +41,11 @@ class OpenRun:
     state: FleetState
     failed_before: Sequence[FailureClass] = ()
 
+    @property
+    def answered_before(self) -> bool:
+        """Whether an episode came to a verdict before, so that its model's endpoint was there."""
+        return self.state.over > len(self.failed_before)
+
 
 @asynccontextmanager
 async def open_run(

@@ -16,9 +16,13 @@ from spectator.errors import (
     EndpointUnavailable,
 )
 from spectator.llm.breaker import HOPELESS
+from spectator.text import clean_text
 
 LONGEST_PAUSE_S: Final = 10.0
 """Longest pause between attempts, where the endpoint does not ask for a longer one."""
+
+REFUSED_S: Final = 60.0
+"""Seconds for which requests may be refused before the first answer; by then the command is wrong."""
 
 PASSING: Final = (EndpointUnavailable, EndpointMalformed, EndpointBusy, EndpointResting)
 """Failures that a restart shows. No answer in time is none of them: that is one slow answer."""
@@ -28,8 +32,9 @@ class ModelOutage:
     """Whether the endpoint of a run is gone, since when, and how long it is waited for.
 
     One that has not answered in this run yet may be a mistake in the command: it is waited for only until it
-    is left alone (:class:`~spectator.llm.breaker.Breaker`), so that the run halts soon and costs no attempt.
-    A request that fails while others are answered is not waited for either.
+    is left alone (:class:`~spectator.llm.breaker.Breaker`), or has refused every request for
+    :data:`REFUSED_S` seconds, so that the run halts soon and costs no attempt. A request that fails while
+    others are answered is not waited for either.
 
     Args:
         clock: Time.
@@ -43,7 +48,7 @@ class ModelOutage:
         self._patience_s = patience_s
         self._given_up = asyncio.Event()
         self.answers = 0
-        """Answers in this run so far."""
+        """Answers in this run so far; 1 stands for all of earlier commands."""
         self.since_s: float | None = None
         """When the first request failed that no answer followed, by the clock."""
         self.reason = ""
@@ -67,19 +72,24 @@ class ModelOutage:
         """
         if isinstance(error, EndpointRefused) and error.status in HOPELESS:
             self._given_up.set()
-        if not isinstance(error, PASSING) or self._given_up.is_set() or self.answers != answers:
+        refused = isinstance(error, EndpointRefused) and not self.answers
+        passing = refused or isinstance(error, PASSING)
+        if not passing or self._given_up.is_set() or self.answers != answers:
             return None
         if not self.answers and isinstance(error, EndpointResting):
             return None
         now = self._clock.monotonic()
         since = self.since_s = now if self.since_s is None else self.since_s
         self.reason = str(error)
-        if now - since >= self._patience_s:
-            gone = f"the endpoint has been gone for {now - since:.0f} s: {error}"
+        patience_s = min(self._patience_s, REFUSED_S) if refused else self._patience_s
+        if now - since >= patience_s:
+            what = "refused every request" if refused else "been gone"
+            said = f" ({clean_text(error.detail, 200)})" if refused and error.detail else ""
+            gone = f"the endpoint has {what} for {now - since:.0f} s: {error}{said}"
             raise EndpointResting(gone, detail=error.detail) from error
         longest = min(LONGEST_PAUSE_S, 2.0 ** min(failures, 8))
         pause = max(error.retry_after_s or 0.0, self._rng.uniform(longest / 2, longest))
-        return min(pause, since + self._patience_s - now)
+        return min(pause, since + patience_s - now)
 
     async def wait(self, seconds: float) -> None:
         """Wait so long, or until it is known that waiting cannot help."""

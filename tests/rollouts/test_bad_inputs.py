@@ -53,7 +53,7 @@ def test_garbage_from_the_endpoint_is_asked_again_and_a_lasting_one_halts_the_ru
         assert run(request(fake), tmp_path / "for ever", deadlines=QUICK).over == 12
 
 
-@pytest.mark.parametrize("mode", [Mode.BROKEN, Mode.GARBAGE])
+@pytest.mark.parametrize("mode", [Mode.BROKEN, Mode.GARBAGE, Mode.REDIRECT])
 def test_an_endpoint_that_fails_from_the_start_costs_no_attempt(tmp_path: Path, mode: Mode) -> None:
     """A few episodes at once do not fail often enough for it to be left alone; one used up its attempts."""
     with endpoint(counter, [mode] * 10_000) as fake:

@@ -53,6 +53,17 @@ def test_one_that_never_answered_is_waited_for_until_it_is_left_alone() -> None:
     assert outage.pause_after(EndpointResting("left alone", retry_after_s=5), 0, 2) is None
 
 
+def test_one_that_refuses_every_request_from_the_start_is_given_up_soon() -> None:
+    clock, wrong = ManualClock(), EndpointRefused("it refuses", status=400, detail="max_tokens: too many")
+    outage = an_outage(clock, answers=0)
+    assert outage.pause_after(wrong, 0, 0) is not None, "another request may be answered meanwhile"
+    clock.advance(60.0)
+    with pytest.raises(EndpointResting, match=r"refused every request for 60 s: it refuses \(max_tokens"):
+        outage.pause_after(wrong, 0, 8)
+    outage.answered()
+    assert outage.pause_after(wrong, 1, 0) is None, "this one alone is refused"
+
+
 def test_a_request_that_alone_fails_is_not_waited_for() -> None:
     outage = an_outage(ManualClock())
     assert outage.pause_after(GONE, 1, 0) is not None

@@ -87,7 +87,8 @@ class Crew:
         link = WorkerLink(name, self._clock, lambda message: self._desk.take(member, message))
         member = self._desk.join(name, link.send)
         today, whole = self._desk.spent
-        link.send(replace(self._setup, today=today, whole=whole, answered=self._desk.state.own > 0))
+        answered = self._setup.answered or self._desk.state.own > 0
+        link.send(replace(self._setup, today=today, whole=whole, answered=answered))
         try:
             worker = await self._launcher.launch(link)
         except BaseException:

@@ -83,7 +83,7 @@ async def run_by_workers(
         size = max(1, min(workers, concurrency, len(run.owed)))
         setup = WorkerSetup(
             request, run.planned.run.began_ms, -(-concurrency // size), worlds, key, handler,
-            open_stepper, deadlines or Deadlines(), run.ledger.caps,
+            open_stepper, deadlines or Deadlines(), run.ledger.caps, answered=run.answered_before,
         )  # fmt: skip
         leases = await Leases.begin(run.journal)
         desk = Desk(

@@ -2,9 +2,10 @@
 
 A call is asked by the library's client, and its record is made: fingerprint and digest, the conversation, the
 reply, token ids and log probabilities where they are asked for. A durable one is also committed to a journal
-on disk, with the event of its decision, before the next call of its conversation. Conversations have ten
-calls, and each prompt holds all that was said before. World, prompts, policy and the driver's turn are left
-out; ``benchmarks.rollouts`` measures a fleet's turn with all of them.
+on disk, with the event of its decision, before the next call of its conversation, and the event is handed to
+whoever watches: nobody, here. Conversations have ten calls, and each prompt holds all that was said before.
+World, prompts, policy and the driver's turn are left out; ``benchmarks.rollouts`` measures a fleet's turn
+with all of them.
 
 Counted is the processor time of the whole process, user and system, all threads, on one core: as a worker of
 a fleet has it, one of as many as there are cores. The endpoint has the others. Beside it, in the same run,
@@ -31,6 +32,7 @@ from benchmarks.endpoint import TOKENS, endpoint
 from benchmarks.figures import HEADER, Figure, spread
 from benchmarks.fleets import CallCost, Stopwatch, bare, bare_on_asyncio, one_core
 from benchmarks.llm import chat_client
+from spectator.bus.memory import MemoryBus
 from spectator.cli.event_loop import collect_rarely
 from spectator.events import Event, EventEncoder, encode_json
 from spectator.journal.attachments import Attachments
@@ -86,7 +88,7 @@ def requests(tokens: bool) -> Iterator[ChatRequest]:
 
 async def converse(client: ChatClient, journal: SqlJournal | None, name: str, *, tokens: bool) -> None:
     """One conversation, its calls recorded: in ``journal`` where one is given."""
-    encoder = EventEncoder(name, "e")
+    encoder, bus = EventEncoder(name, "e"), MemoryBus()
     for number, request in enumerate(requests(tokens), 1):
         answer = await client.complete(request, deadline=60)
         call = call_answered(request, answer)
@@ -97,6 +99,7 @@ async def converse(client: ChatClient, journal: SqlJournal | None, name: str, *,
         decided = encoder.encode(number, AT, number, "decision.made", encode_json(data))
         decided.event = Event(name, "e", number, AT, number, "decision.made", data)
         await journal.append([decided], attachments=Attachments([[call]]))
+        bus.publish([decided])
 
 
 async def _at_once(asking: Asking, play: Callable[[], Awaitable[None]]) -> CallCost:
@@ -161,8 +164,7 @@ async def figures(asking: Asking, name: str, target: str) -> list[Figure]:
 
 
 async def measure() -> list[Figure]:
-    """All figures."""
-    collect_rarely()  # as the command does
+    """All figures, in a process that collects as the command of rollouts does."""
     return [
         *await figures(Asking(64, 512), "64 in flight", "<= 1.3 x"),
         *await figures(
@@ -176,6 +178,7 @@ async def measure() -> list[Figure]:
 
 def main() -> None:
     """Measure and print."""
+    collect_rarely()
     print(HEADER)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for figure in runner.run(measure()):

@@ -1,11 +1,13 @@
-"""What a fleet of rollouts costs a model call: ``python -m benchmarks rollouts``.
+"""What a fleet of rollouts costs: ``python -m benchmarks rollouts``.
 
-A call is everything that ``spectator rollouts run`` does for one: the episode's share of its start and end,
-the prompt, the request, the answer, the decision, the world's step, its events, and the durable record of
-events and call. Counted is the processor time of the whole process, user and system, all threads, on one
-core, as a worker has it where there are as many workers as cores. Beside it, in the same run, aiohttp with
-orjson makes the same calls on asyncio's own loop, as most people run it: it encodes the same bodies, with as
-many in flight, decodes the same answers, and records nothing. The endpoint is another process.
+First a call by itself, recorded and durable (:mod:`benchmarks.recorded_call`), which has the targets. Then
+a whole turn, which is everything that ``spectator rollouts run`` does for a call: the episode's share of its
+start and end, the prompt, the request, the answer, the decision, the world's step, its events, and the
+durable record of events and call. Counted is the processor time of the whole process, user and system, all
+threads, on one core, as a worker has it where there are as many workers as cores. Beside it, in the same run,
+aiohttp with orjson makes the same calls on asyncio's own loop, as most people run it: it encodes the same
+bodies, with as many in flight, decodes the same answers, and records nothing. The endpoint is another
+process.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import Any, Final
 
 import uvloop
 
-from benchmarks import turns
+from benchmarks import recorded_call, turns
 from benchmarks.endpoint import endpoint
 from benchmarks.figures import Figure, spread
 from benchmarks.fleets import (
@@ -56,10 +58,8 @@ WATCHED = 2048
 LATENCY_S = 0.05
 
 
-async def cost_of_a_call(
-    name: str, target: str, *, episodes: int, in_flight: int, tokens: bool = False
-) -> Figure:
-    """Processor time of a call; rounds of the fleet and of bare aiohttp take turns."""
+async def cost_of_a_turn(name: str, *, episodes: int, in_flight: int, tokens: bool = False) -> Figure:
+    """Processor time of a whole turn; rounds of the fleet and of bare aiohttp take turns."""
     ratios, ours, plain = [], [], []
     with endpoint() as port, one_core(), TemporaryDirectory(prefix="spectator-") as kept:
         await fleet(port, Path(kept, "first"), episodes=1, in_flight=1, tokens=tokens)
@@ -73,7 +73,7 @@ async def cost_of_a_call(
             plain.append(other.us)
             ratios.append(own.us / other.us)
     value = f"{spread(ratios)} x: {statistics.median(ours):.0f} us"
-    return Figure(name, value, target, f"aiohttp and orjson {statistics.median(plain):.0f} us")
+    return Figure(name, value, "-", f"aiohttp and orjson {statistics.median(plain):.0f} us")
 
 
 async def cost_without_a_model() -> Figure:
@@ -106,11 +106,11 @@ async def many_in_flight() -> list[Figure]:
     at = f"{MANY} in flight, {1000 * LATENCY_S:.0f} ms latency"
     bound = MANY / LATENCY_S
     return [
-        Figure(f"CPU of a recorded call, {at}", f"{spread(ratios)} x: {statistics.median(ours):.0f} us",
-               "<= 1.3 x", f"aiohttp and orjson {other.us:.0f} us"),
-        Figure(f"calls a second a core has room for, {at}", f"{1e6 / statistics.median(ours):.0f}",
-               ">= 5,000", f"aiohttp and orjson {1e6 / other.us:.0f}, latency alone {bound:.0f}"),
-        Figure(f"calls a second on the clock, whole run, {at}", f"{statistics.median(rates):.0f}", "-",
+        Figure(f"CPU of a whole turn, {at}", f"{spread(ratios)} x: {statistics.median(ours):.0f} us",
+               "-", f"aiohttp and orjson {other.us:.0f} us"),
+        Figure(f"whole turns a second a core has room for, {at}", f"{1e6 / statistics.median(ours):.0f}",
+               "-", f"aiohttp and orjson {1e6 / other.us:.0f}, latency alone {bound:.0f}"),
+        Figure(f"whole turns a second on the clock, whole run, {at}", f"{statistics.median(rates):.0f}", "-",
                f"aiohttp and orjson {other.calls / other.wall_s:.0f}"),
         Figure(f"longest episode over the median one, {at}", f"{spread(unfair)} x", "none starves", "1 x"),
     ]  # fmt: skip
@@ -228,15 +228,10 @@ def measure() -> list[Figure]:
 
 async def _measure() -> list[Figure]:
     return [
-        await cost_of_a_call(
-            "CPU of a recorded call, 64 in flight", "<= 1.3 x, then 0.6 x", episodes=128, in_flight=64
-        ),
-        await cost_of_a_call(
-            "the same with token ids and log probabilities",
-            "<= 1.4 x",
-            episodes=128,
-            in_flight=64,
-            tokens=True,
+        *await recorded_call.measure(),
+        await cost_of_a_turn("CPU of a whole turn, 64 in flight", episodes=128, in_flight=64),
+        await cost_of_a_turn(
+            "the same with token ids and log probabilities", episodes=128, in_flight=64, tokens=True
         ),
         await cost_without_a_model(),
         *await many_in_flight(),

@@ -315,7 +315,8 @@ class ChatClient:
             if not pending.stream:
                 body = await read_body(reply, self._limits.answer_bytes)
                 took = self._clock.monotonic() - began
-                plain = self._key is None and body.isascii() and b"\\u" not in body
+                escaped = b"\\" in body and b"\\u" in body  # one byte is found ten times as fast as two
+                plain = self._key is None and body.isascii() and not escaped
                 return self._whole(decode_json(body), str if plain else self._clean, pending, number, took)
             reading = self._reading(pending)
             await reading.stream(reply)

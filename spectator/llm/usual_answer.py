@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from struct import error as StructError
+from struct import pack
 from typing import Any, Final
 
 from spectator.llm.chat import ChatAnswer, ToolCall, Usage
@@ -128,9 +130,14 @@ def _tokens(choice: dict[str, Any], prompt: Any) -> Tokens | None:
         if type(content) is not list:
             return None
         return (
-            array("d", [token["logprob"] for token in content]) if content else None,
-            array("q", ids) if ids else None,
-            array("q", prompt) if prompt else None,
+            _packed("d", [token["logprob"] for token in content]) if content else None,
+            _packed("q", ids) if ids else None,
+            _packed("q", prompt) if prompt else None,
         )
-    except (KeyError, TypeError, OverflowError):
+    except (KeyError, TypeError, StructError):
         return None
+
+
+def _packed(kind: str, values: list[Any]) -> array[Any]:
+    """``array(kind, values)``, in half the time where they are many."""
+    return array(kind, pack(f"{len(values)}{kind}", *values))

@@ -12,6 +12,10 @@ from typing import Any, Final
 from spectator.events import encode_json
 from spectator.json_encoders import encode_ascii_texts
 
+Blob = bytearray
+"""Bytes as they are handed to SQLite: Python's driver asks each value of type ``bytes`` in vain whether it
+adapts itself, which takes 0.4 us, and none of this type."""
+
 LEAST_COMPRESSED: Final = 512
 """Bytes below which text is not worth compressing: some 5 us of processor for about 100 bytes."""
 

@@ -8,11 +8,14 @@ from typing import Any, Final
 from sqlalchemy import Connection, Float, Integer, LargeBinary, Row, String, Table
 
 from spectator.journal.packing import compressed
+from spectator.journal.stores.call_rows import CALL_COLUMNS
 from spectator.journal.stores.insertion import ENDED, STARTED, Rows
 from spectator.journal.stores.schema import calls, episodes, events, messages, truths
 
 ARRAYS: Final = ((LargeBinary, "bytea"), (Float, "float8"), (Integer, "bigint"), (String, "text"))
 """The types of arrays, by those of columns."""
+
+NULLS: Final = (None,) * len(CALL_COLUMNS)
 
 _LAST: Final = "SELECT seq, digest FROM events WHERE episode_id = %s ORDER BY seq DESC LIMIT 1"
 
@@ -25,7 +28,7 @@ class ArrayInsertion:
     def __init__(self) -> None:
         self._events = insertion_of(events, list(events.c.keys()))
         self._messages = insertion_of(messages, list(messages.c.keys())) + " ON CONFLICT DO NOTHING"
-        self._calls = insertion_of(calls, list(calls.c.keys()))
+        self._calls = insertion_of(calls, CALL_COLUMNS)
         self._truths = insertion_of(truths, list(truths.c.keys()))
         self._started = insertion_of(episodes, STARTED)
         set_to = ", ".join(f"{name} = %({name})s" for name in ENDED)
@@ -38,7 +41,7 @@ class ArrayInsertion:
         for statement, tuples in (
             (self._events, rows.events),
             (self._messages, said),
-            (self._calls, rows.calls.calls),
+            (self._calls, [row + NULLS[len(row) :] for row in rows.calls.calls]),
             (self._truths, rows.truths),
             (self._started, started),
         ):

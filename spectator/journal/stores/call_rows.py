@@ -9,13 +9,24 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from spectator.events import Event, encode_json
-from spectator.journal.packing import compressed, json_bytes, pack_integers, pack_reals
+from spectator.journal.packing import Blob, compressed, json_bytes, pack_integers, pack_reals
 from spectator.json_encoders import PlainObject
 from spectator.llm.chat import settled_alike
 from spectator.model_calls import ModelCall
 from spectator.prefix import common_length
 
 DIGEST_BYTES: Final = 32
+
+CALL_COLUMNS: Final = (
+    "episode_id", "seq", "place", "kept", "messages", "prompt_kept", "beside",
+    "token_ids", "logprobs", "prompt_token_ids", "tools", "reply",
+)  # fmt: skip
+"""The columns of a call's row, in its order. A row ends with the last that is not null, for each null costs
+Python's driver of SQLite as much as a value."""
+
+REQUIRED: Final = 7
+"""How many of them are never null."""
+
 NO_TOKENS: Final = array("q")
 
 
@@ -44,15 +55,25 @@ class CallRows:
     Args:
         messages: Messages and tools by their episodes and digests; those that are there already are to be
             passed over.
-        calls: The calls, as the columns of their table have them.
+        calls: The calls, each as the first of :data:`CALL_COLUMNS`.
     """
 
     messages: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def message_rows(self) -> list[tuple[str, bytes, bytes]]:
+    def message_rows(self) -> list[tuple[str, Blob, Blob]]:
         """The rows of the messages, their texts compressed."""
-        return [(episode, digest, compressed(text)) for (episode, digest), text in self.messages.items()]
+        return [
+            (episode, Blob(digest), Blob(compressed(text)))
+            for (episode, digest), text in self.messages.items()
+        ]
+
+    def by_length(self) -> dict[int, list[tuple[Any, ...]]]:
+        """The calls by how many columns their rows have."""
+        found: dict[int, list[tuple[Any, ...]]] = {}
+        for row in self.calls:
+            found.setdefault(len(row), []).append(row)
+        return found
 
     def add(
         self, decided: Event, calls: Sequence[ModelCall], prompts: Mapping[str, Prompt]
@@ -102,17 +123,16 @@ class CallRows:
         if type(call.about) is PlainObject and type(call.measured) is PlainObject:
             beside = PlainObject(beside)
         tokens = before.tokens if prompt is None else prompt + (call.token_ids or NO_TOKENS)
-        row = (
-            kept,
-            refs[kept * DIGEST_BYTES :],
-            None if tool_refs == before.tool_refs else tool_refs,
-            compressed(json_bytes(call.reply)) if whole and call.reply is not None else None,
-            known,
-            None if prompt is None else pack_integers(prompt[known:]),
-            None if call.token_ids is None else pack_integers(call.token_ids),
-            None if call.logprobs is None else pack_reals(call.logprobs),
-            encode_json(beside),
+        nullable: tuple[Blob | None, ...] = (
+            None if call.token_ids is None else Blob(pack_integers(call.token_ids)),
+            None if call.logprobs is None else Blob(pack_reals(call.logprobs)),
+            None if prompt is None else Blob(pack_integers(prompt[known:])),
+            None if tool_refs == before.tool_refs else Blob(tool_refs),
+            Blob(compressed(json_bytes(call.reply))) if whole and call.reply is not None else None,
         )
+        while nullable and nullable[-1] is None:
+            nullable = nullable[:-1]
+        row = (kept, Blob(refs[kept * DIGEST_BYTES :]), known, encode_json(beside), *nullable)
         return row, Prompt(call.messages, refs, call.tools, tool_refs, tokens)
 
     def _refs(

@@ -12,11 +12,11 @@ from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from spectator.events import Event
 from spectator.journal.attachments import truth_digest
-from spectator.journal.packing import compressed
-from spectator.journal.stores.call_rows import CallRows
+from spectator.journal.packing import Blob, compressed
+from spectator.journal.stores.call_rows import CALL_COLUMNS, REQUIRED, CallRows
 from spectator.journal.stores.schema import calls, episodes, events, messages, truths
 
-EventRow = tuple[str, int, str, bytes]
+EventRow = tuple[str, int, str, Blob]
 """Episode, number, text and digest of an event."""
 
 EVENT_COLUMNS: Final = ("episode_id", "seq", "text", "digest")
@@ -78,7 +78,10 @@ class Insertion:
         self._start = _Statement(insert(episodes), dialect, STARTED)
         self._end = _Statement(end.values({name: bindparam(name) for name in ENDED}), dialect)
         self._last = _Statement(last, dialect)
-        self._calls = _Statement(insert(calls), dialect, tuple(calls.c.keys()))
+        self._calls = {
+            length: _Statement(insert(calls), dialect, CALL_COLUMNS[:length])
+            for length in range(REQUIRED, len(CALL_COLUMNS) + 1)
+        }
         self._truths = _Statement(insert(truths), dialect, tuple(truths.c.keys()))
         self._messages = _Statement(
             insert_or(messages).on_conflict_do_nothing(), dialect, tuple(messages.c.keys())
@@ -90,7 +93,8 @@ class Insertion:
         if rows.calls.messages:
             self._messages(connection, rows.calls.message_rows())
         if rows.calls.calls:
-            self._calls(connection, rows.calls.calls)
+            for length, alike in rows.calls.by_length().items():
+                self._calls[length](connection, alike)
         if rows.truths:
             self._truths(connection, rows.truths)
         if rows.started:

@@ -28,6 +28,7 @@ from spectator.events import CALLS_BEHIND, RecordedEvent
 from spectator.futures import answer, answer_all, settle
 from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
+from spectator.journal.packing import Blob
 from spectator.journal.stores.array_insertion import ArrayInsertion, recorded_between
 from spectator.journal.stores.call_rows import Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
@@ -352,7 +353,7 @@ def _follow(rows: list[EventRow], head: _Head, batch: Sequence[RecordedEvent]) -
         if not isinstance(text, str):
             raise TypeError(f"the text of event {seq} is {type(text).__name__}")
         last, digest = seq, extend(digest, text)
-        rows.append((episode_id, seq, text, digest))
+        rows.append((episode_id, seq, text, Blob(digest)))
     return last, digest
 
 

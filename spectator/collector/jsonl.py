@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,8 +45,8 @@ def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path | str, *, 
     """Write episodes, one line each.
 
     Without ``append`` the file is replaced at once when all are written: until then, and if anything fails,
-    it is as it was. With it, whole lines are added to the end; a torn last line, left by a death, is closed
-    first.
+    it is as it was. With it, whole lines are added to the end, all of them or none, by one process at a
+    time; a torn last line, left by a death, is closed first.
 
     Args:
         episodes: What to write.
@@ -57,7 +58,7 @@ def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path | str, *, 
 
     Raises:
         ConfigurationError: ``path`` is there and no ordinary file.
-        OSError: It cannot be written; the file is as it was, or ends with a whole line.
+        OSError: It cannot be written; the file is as it was.
     """
     return _save((_line(episode) for episode in episodes), Path(path), append=append)
 
@@ -147,16 +148,28 @@ def _save(lines: Iterable[str], path: Path, *, append: bool) -> int:
 def _append(lines: Iterable[str], path: Path) -> int:
     if not path.is_file():
         raise ConfigurationError(f"{path} is no ordinary file; nothing is added to it")
-    with path.open("a+b") as raw:
-        if raw.tell() and _last_byte(raw) != b"\n":
-            raw.write(b"\n")
-        written = 0
-        for line in lines:
-            raw.write(line.encode() + b"\n")
-            written += 1
-        raw.flush()
-        os.fsync(raw.fileno())
+    with path.open("a+b", buffering=0) as raw:
+        before = raw.tell()
+        try:
+            if before and _last_byte(raw) != b"\n":
+                _write(raw, b"\n")
+            written = 0
+            for line in lines:
+                _write(raw, line.encode() + b"\n")
+                written += 1
+            os.fsync(raw.fileno())
+        except BaseException:  # such as a full disk: whoever tried again would add some of them twice
+            if raw.tell() == path.stat().st_size:
+                raw.truncate(before)
+            raise
     return written
+
+
+def _write(file: FileIO, data: bytes) -> None:
+    """Write all of ``data``; what is not buffered may take a part of it at a time."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
 
 
 def _last_byte(file: Any) -> bytes:

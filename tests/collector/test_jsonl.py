@@ -119,7 +119,8 @@ def test_appending_after_a_death_loses_only_the_torn_line(tmp_path: Path) -> Non
     assert [bad.number for bad in loaded.bad_lines] == [2]
 
 
-def test_a_failure_while_writing_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("append", [False, True])
+def test_a_failure_while_writing_leaves_the_file_as_it_was(tmp_path: Path, append: bool) -> None:
     path = tmp_path / "e.jsonl"
     save_episodes_jsonl([episode()], path)
     before = path.read_bytes()
@@ -129,9 +130,35 @@ def test_a_failure_while_writing_leaves_the_file_as_it_was(tmp_path: Path) -> No
         raise RuntimeError("the model went away")
 
     with pytest.raises(RuntimeError):
-        save_episodes_jsonl(failing(), path)
+        save_episodes_jsonl(failing(), path, append=append)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["e.jsonl"]
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from spectator.collector.jsonl import load_episodes_jsonl, save_episodes_jsonl
+path = Path(sys.argv[1])
+some = load_episodes_jsonl(path).episodes
+size = path.stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(1.5 * size), resource.RLIM_INFINITY))
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    save_episodes_jsonl([*some, *some], path, append=True)
+except OSError:
+    sys.exit(7)
+"""
+
+
+def test_a_disk_that_fills_while_adding_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """Half a line was left, and a whole one before it that the next try added once more."""
+    path = tmp_path / "e.jsonl"
+    save_episodes_jsonl([episode()], path)
+    before = path.read_bytes()
+    assert subprocess.run([sys.executable, "-c", FULL, str(path)], timeout=60).returncode == 7
+    assert path.read_bytes() == before
 
 
 KILLED = """

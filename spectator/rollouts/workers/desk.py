@@ -283,6 +283,7 @@ class Desk:
         held = member.held.get(fence)
         if held is None:
             return  # the worker was deposed, or its attempt is over
+        held.plays(self._clock.monotonic())
         if held.moved(events, self._agent):
             self._barren = 0
         last = events[-1].event

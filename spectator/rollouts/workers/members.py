@@ -39,6 +39,16 @@ class LeasedAttempt:
     turn: int = 0
     playing: bool = False
 
+    def plays(self, now_s: float) -> None:
+        """Note that it is being played; it counts as begun now, where it was not before.
+
+        Args:
+            now_s: The time, monotonic.
+        """
+        if not self.playing:
+            self.playing = True
+            self.flight.began_s = self.flight.moved_s = now_s
+
     def moved(self, events: Sequence[RecordedEvent], agent: str) -> bool:
         """Count what was recorded of it; whether its episode is a turn further.
 
@@ -46,7 +56,6 @@ class LeasedAttempt:
             events: What was recorded, at least one event.
             agent: The actor whose decisions count.
         """
-        self.playing = True
         for recorded in events:
             if recorded.type == "decision.made" and (data := recorded.event.data)["actor"] == agent:
                 self.own.count(data["source"], data["tokens_in"], data["tokens_out"])
@@ -98,6 +107,6 @@ class Member:
         """
         for held in self.held.values():
             if (told := flights.get(held.flight.episode_id)) is not None:
-                held.playing = True
+                held.plays(now_s)
                 waiting_for, left_s, why = told
                 held.flight.waits(waiting_for, None if left_s is None else now_s + left_s, why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
@@ -95,11 +96,15 @@ def test_a_server_with_room_for_one_worker_alone_is_waited_for_as_long_as_that_o
     tmp_path: Path,
 ) -> None:
     shortages: list[str] = []
+    waited: list[float] = []
 
     async def look(launcher: Watched, desk: Desk) -> None:
         await until(lambda: desk.state.shortage is not None and len(desk.in_flight) == 1)
         assert desk.state.shortage is not None
         shortages.append(desk.state.shortage.reason)
+        (first,), found = desk.in_flight, time.monotonic()
+        await until(lambda: any(one.episode_id != first.episode_id for one in desk.in_flight))
+        waited.append(desk.in_flight[-1].began_s - found)
 
     server = PooledServer(places=1, turns=8, step_s=0.2)
     with pooled(server) as url, endpoint(sayer) as fake:
@@ -108,6 +113,7 @@ def test_a_server_with_room_for_one_worker_alone_is_waited_for_as_long_as_that_o
         report, _ = run_workers(asked, tmp_path, look, concurrency=2, deadlines=patience)
     assert (report.over, report.halted, server.most) == (2, None, 1)
     assert shortages == ["reset: the server answers 503"]
+    assert waited[0] > 0, "an episode begins once it has an environment, not when it is given out"
 
 
 def test_a_server_without_room_halts_workers_in_the_words_of_one_process(tmp_path: Path) -> None:

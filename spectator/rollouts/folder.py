@@ -53,6 +53,9 @@ def _kept(folder: Path, path: Path, request: RolloutRequest, now_ms: int) -> int
     kept, began_ms = read_request(folder)
     if shown := kept.differences(request):
         raise _wrong(f"{folder} holds another run ({shown}); choose another folder")
+    if request.episodes < kept.episodes:
+        rule = f"{folder} holds a run of {kept.episodes} episodes, which can be made longer but not shorter"
+        raise InvalidRequest([FieldError("episodes", rule)])
     return began_ms
 
 

@@ -116,6 +116,10 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
         run(request(fake, episodes=3), tmp_path)
         report = run(request(fake, episodes=6), tmp_path)
         assert (report.over, len(report.report.results)) == (6, 3)
+        before = (tmp_path / "rollouts.json").read_bytes()
+        with pytest.raises(InvalidRequest, match=r"episodes: .* a run of 6 episodes"):
+            run(request(fake, episodes=3), tmp_path)
+    assert (tmp_path / "rollouts.json").read_bytes() == before, "it said that all of 3 were over"
 
 
 KILLED = """

@@ -17,6 +17,7 @@ from spectator.llm.chat import ChatAnswer, DeltaKind, OnDelta, ToolCall, Usage
 from spectator.llm.refusals import error_within
 from spectator.llm.secret import MASK, ApiKey, cleaner
 from spectator.llm.thought_splitter import ThoughtSplitter, split_thought
+from spectator.llm.token_ids import token_ids
 from spectator.llm.verbatim import Clean, VerbatimParts
 
 MAX_TOOL_CALLS: Final = 64
@@ -27,6 +28,9 @@ MAX_DELTA: Final = 2_048
 
 TOLD_OF_KEY: Final = 8
 """Characters that end a text like the key begins and are told all the same: a word may, too."""
+
+NO_IDS: Final = "the endpoint's token ids are no whole numbers of at least 0"
+"""Said where an answer holds such."""
 
 _VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
 _KNOWN: Final = frozenset(
@@ -331,9 +335,9 @@ class _Tokens:
             if not self.logprobs:
                 self.logprobs.fromlist(logprobs)
             if not self.ids:
-                self.ids.fromlist(ids)
-        except (KeyError, IndexError, TypeError, OverflowError) as error:
-            raise EndpointMalformed("the endpoint's token ids are not integers") from error
+                self.ids = token_ids(ids)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise EndpointMalformed(NO_IDS) from error
 
 
 def _reported(error: Any) -> EndpointError:
@@ -382,6 +386,6 @@ def _integers(value: Any) -> array[int]:
     if not isinstance(value, list):
         return array("q")
     try:
-        return array("q", value)
-    except (TypeError, OverflowError) as error:
-        raise EndpointMalformed("the endpoint's token ids are not integers") from error
+        return token_ids(value)
+    except ValueError as error:
+        raise EndpointMalformed(NO_IDS) from error

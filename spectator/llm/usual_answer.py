@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from struct import error as StructError
-from struct import pack
 from typing import Any, Final
 
 from spectator.llm.chat import ChatAnswer, ToolCall, Usage
+from spectator.llm.token_ids import token_ids
 
 MOST_CALLS: Final = 64
 """Calls of one answer that are looked at."""
@@ -130,14 +129,9 @@ def _tokens(choice: dict[str, Any], prompt: Any) -> Tokens | None:
         if type(content) is not list:
             return None
         return (
-            _packed("d", [token["logprob"] for token in content]) if content else None,
-            _packed("q", ids) if ids else None,
-            _packed("q", prompt) if prompt else None,
+            array("d", [token["logprob"] for token in content]) if content else None,
+            token_ids(ids) if ids else None,
+            token_ids(prompt) if prompt else None,
         )
-    except (KeyError, TypeError, StructError):
+    except (KeyError, TypeError, ValueError):
         return None
-
-
-def _packed(kind: str, values: list[Any]) -> array[Any]:
-    """``array(kind, values)``, in half the time where they are many."""
-    return array(kind, pack(f"{len(values)}{kind}", *values))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectator.errors import EndpointError
+from spectator.errors import EndpointError, EndpointMalformed
 from spectator.llm.assembly import Assembly
 from spectator.llm.chat import ChatAnswer
 from spectator.llm.secret import ApiKey, cleaner
@@ -40,7 +40,7 @@ choice: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     optional={
         "index": st.just(0),
         "finish_reason": texts,
-        "token_ids": st.sampled_from([None, [], [1, 2], [1.5], ["a"], [2**70], "ab"]),
+        "token_ids": st.sampled_from([None, [], [1, 2], [1.5], ["a"], [2**70], [3, -1], [2**63], "ab"]),
         "logprobs": st.sampled_from(
             [None, {}, {"content": None}, {"content": []}, {"content": [{"logprob": -0.5}, {"logprob": -1}]}]
         ),
@@ -62,7 +62,7 @@ completion = st.fixed_dictionaries(
                 "prompt_tokens_details": st.none() | st.just({"cached_tokens": 3}),
             },
         ),
-        "prompt_token_ids": st.sampled_from([None, [], [1, 2], ["a"], "ab"]),
+        "prompt_token_ids": st.sampled_from([None, [], [1, 2], ["a"], [-1], "ab"]),
         "metadata": st.just({"weight_version": "w"}),
         "error": st.sampled_from([None, {"message": "no"}]),
     },
@@ -87,6 +87,23 @@ def test_it_is_the_same_answer_or_none(whole: dict[str, Any], key: ApiKey | None
 def test_what_is_no_completion_is_left_to_the_assembly(whole: Any) -> None:
     assert usual_answer(whole, cleaner(None), latency_s=0.5, attempts=2) is None
     with pytest.raises(EndpointError):
+        pieced(whole, None)
+
+
+@pytest.mark.parametrize("where", ["answer", "prompt", "rows"])
+@pytest.mark.parametrize("ids", [[7, -1], [2**63], [1.5], ["7"]])
+def test_ids_that_no_token_has_are_refused(where: str, ids: list[Any]) -> None:
+    """A negative one was exported with a loss mask of 1."""
+    choice: dict[str, Any] = {"message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
+    whole: dict[str, Any] = {"model": "m", "choices": [choice], "usage": {}}
+    if where == "prompt":
+        whole["prompt_token_ids"] = ids
+    elif where == "answer":
+        choice["token_ids"] = ids
+    else:
+        choice["meta_info"] = {"output_token_logprobs": [[-0.5, one] for one in ids]}
+    assert usual_answer(whole, cleaner(None), latency_s=0.5, attempts=2) is None
+    with pytest.raises(EndpointMalformed, match="token ids are no whole numbers of at least 0"):
         pieced(whole, None)
 
 

@@ -197,17 +197,25 @@ async def _need_silence(socket: ClientConnection) -> None:
     """Refuse what came unasked: messages have no numbers, so it would be taken for the next answer.
 
     Raises:
-        EnvironmentMalformed: Something came.
+        EnvironmentUnavailable: The server says that there is no room, or that it let the session go.
+        EnvironmentMalformed: Something else came.
         WebSocketException: The connection is lost.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(0):
-            await socket.recv()
+            unasked = read_object(await socket.recv())
+        if unasked.get("type") == "error" and _code(unasked) in NO_ROOM:
+            _data("reset", unasked)
         raise EnvironmentMalformed("sent a message that nobody asked for, such as a second answer")
 
 
 class _Invalid(EnvironmentFault):
     """The server finds a message malformed; nothing was done."""
+
+
+def _code(frame: Mapping[str, Any]) -> str | None:
+    data = frame.get("data")
+    return str(data.get("code")) if isinstance(data, dict) else None
 
 
 def _data(kind: str, frame: Mapping[str, Any]) -> dict[str, Any]:

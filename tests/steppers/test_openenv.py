@@ -238,13 +238,27 @@ def test_an_environment_that_raises_there_is_a_fault() -> None:
         run(lambda: scenario(url))
 
 
-def test_a_second_answer_to_a_step_is_never_taken_for_that_of_the_next() -> None:
+FULL = {"type": "error", "data": {"code": "CAPACITY_REACHED", "message": "all taken"}}
+
+
+@pytest.mark.parametrize(
+    ("second", "error", "said"),
+    [
+        (BEGUN, EnvironmentMalformed, "nobody asked for"),
+        ({"type": "error", "data": {"code": "VALIDATION_ERROR"}}, EnvironmentMalformed, "nobody asked for"),
+        ({"type": "error"}, EnvironmentMalformed, "nobody asked for"),
+        (FULL, EnvironmentUnavailable, "no environment: CAPACITY_REACHED: all taken"),
+    ],
+)
+def test_a_second_answer_to_a_step_is_never_taken_for_that_of_the_next(
+    second: Any, error: type[EnvironmentFault], said: str
+) -> None:
     steps: list[int] = []
 
     async def twice(connection: ServerConnection) -> None:
         steps.append(1)
-        for _ in range(2):
-            await connection.send(json.dumps(BEGUN))
+        await connection.send(json.dumps(BEGUN))
+        await connection.send(json.dumps(second))
 
     async def scenario(url: str) -> None:
         stepper = OpenEnvStepper(url)
@@ -253,7 +267,7 @@ def test_a_second_answer_to_a_step_is_never_taken_for_that_of_the_next() -> None
         socket = stepper._socket
         assert socket is not None
         await until(lambda: bool(socket.recv_messages.frames))
-        with pytest.raises(EnvironmentMalformed, match="nobody asked for"):
+        with pytest.raises(error, match=said):
             await stepper.step({"x": 2}, limit_s=20)
         await stepper.aclose()
         assert steps == [1]

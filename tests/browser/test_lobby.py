@@ -166,6 +166,8 @@ def test_balls_travel_in_the_large_picture_unless_motion_is_to_be_reduced(
         expect(page.locator("#large .tile__picture svg > g > g")).to_have_count(1)
         for _ in range(3):
             expect(headline).not_to_have_text(headline.inner_text())
+        if motion == "no-preference":
+            page.wait_for_function("window.moved > 0")
         moved[motion] = page.evaluate("window.moved")
         page.close()
     assert moved["reduce"] == 0 < moved["no-preference"]

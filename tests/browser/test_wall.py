@@ -146,10 +146,11 @@ def test_a_campaign_of_the_collider_is_drawn_from_its_budget_to_its_peak(
 ) -> None:
     """Rings of what is left, then the spectrum, and the significance once the tile tells of it."""
     with serve(test_settings(tmp_path, environment="collider")) as app:
-        app.start(pace="fast", seed=3)
+        episode_id = app.start(pace="broadcast", seed=3)
         page = open_page(f"{app.base_url}/wall")
         tile = page.locator("#tiles .tile")
         expect(tile.locator(".tile__picture circle")).to_have_count(6)
+        app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "fast"})
         expect(tile.locator(".tile__picture text")).to_have_text("6.6σ", timeout=60_000)
         expect(tile.locator(".tile__bar")).to_be_visible()
         expect(tile.locator(".chance-line")).to_be_hidden()

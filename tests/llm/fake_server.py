@@ -95,7 +95,7 @@ class FakeModelServer:
                 answering = asyncio.create_task(self._answer(mode, request, writer))
                 gone = asyncio.create_task(_closed(reader))
                 await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if not answering.done():
+                if not answering.done() or isinstance(answering.exception(), ConnectionError):
                     request.left_at = asyncio.get_running_loop().time()
                     answering.cancel()
                 gone.cancel()

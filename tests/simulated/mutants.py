@@ -70,8 +70,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         RECORDER,
-        "                hurried = self._hurried.is_set() and not last",
-        "                hurried = self._hurried.is_set()",
+        "                hurried = self._hurried and not last",
+        "                hurried = self._hurried",
     ),
     Mutant(RECORDER, "math.inf if last and self._patience_s > 0 else self._patience_s", "0.0"),
     Mutant(RECORDER, "if not patient or self._closed", "if self._closed"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
-from spectator.llm import plain_http
+from spectator.llm import plain_connection
 from spectator.llm.plain_http import PlainConnections, destination_of
 from spectator.llm.transport import HttpTransport
 from tests.fakes import until
@@ -243,14 +243,14 @@ def test_a_server_that_closed_an_idle_connection_costs_no_request() -> None:
 
 
 def test_a_connection_that_idled_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_http, "IDLE_S", 0.0)
+    monkeypatch.setattr(plain_connection, "IDLE_S", 0.0)
     found, fake = asked(WHOLE, WHOLE, times=2)
     assert found == [(200, b"hello")] * 2
     assert fake.connections == 2
 
 
 def test_a_reader_that_does_not_keep_up_holds_the_socket_back() -> None:
-    size = 4 * plain_http.MAX_AHEAD
+    size = 4 * plain_connection.MAX_AHEAD
 
     async def run() -> None:
         async with answering(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + size * b"x") as fake:
@@ -260,7 +260,7 @@ def test_a_reader_that_does_not_keep_up_holds_the_socket_back() -> None:
                 await until(lambda: connection._paused)
                 read = 0
                 while piece := await reply.read():
-                    assert len(piece) < 2 * plain_http.MAX_AHEAD
+                    assert len(piece) < 2 * plain_connection.MAX_AHEAD
                     read += len(piece)
                 assert read == size
             await transport.aclose()

@@ -21,7 +21,7 @@ $(VENV)/.server: pyproject.toml | $(VENV)/bin/python
 
 # At once: after $(VENV)/.server all that it installed would be looked up again.
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python $(PIP) --editable '.[server,models,watch,voice,voice-neural,collider,test]'
+	$(BIN)/python $(PIP) --editable '.[server,watch,voice,voice-neural,collider,test]'
 	touch $(VENV)/.server $@
 
 # The official OpenEnv package and the readers of exports bring over a hundred others: they run in an environment of

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import json.encoder
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
 from typing import Any, Final
+
+import orjson
 
 
 class PlainObject(dict[str, Any]):
@@ -54,10 +55,9 @@ def json_encoder(
     if (item, member) != (",", ":"):
         return lambda value: "".join(standard(value, 0))
 
+    option = orjson.OPT_SORT_KEYS if sorted_keys else None
+
     def encode(value: Any) -> str:
-        dumps = _orjson_dumps(sorted_keys)
-        if dumps is None:
-            return "".join(standard(value, 0))
         within: list[Iterable[Any]] = [] if type(value) is PlainObject else [(value,)]
         for members in within:  # which grows
             for one in members:
@@ -73,7 +73,7 @@ def json_encoder(
                 else:
                     return "".join(standard(value, 0))
         try:
-            text = dumps(value).decode()
+            text = orjson.dumps(value, option=option).decode()
         except TypeError:  # an integer beyond 64 bits, half a surrogate pair, nested too deeply
             return "".join(standard(value, 0))
         if ascii_only and (not text.isascii() or "\x7f" in text):
@@ -87,7 +87,7 @@ def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:
     """The usual encoding of an object that holds only texts in ASCII, as most messages do, at half the cost.
 
     Returns:
-        ``None`` where ``value`` is not such a one, or ``orjson`` is not installed.
+        ``None`` where ``value`` is not such an object.
 
     >>> encode_ascii_texts({"role": "user", "content": "Well?"})
     b'{"role":"user","content":"Well?"}'
@@ -95,11 +95,8 @@ def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:
     for one in value.values():
         if type(one) is not str:
             return None
-    dumps = _orjson_dumps(False)
-    if dumps is None:
-        return None
     try:
-        text = dumps(value)
+        text = orjson.dumps(value)
     except TypeError:  # a name that is no text, half a surrogate pair
         return None
     return text if text.isascii() else None
@@ -124,13 +121,3 @@ def _standard_encoder(
         None, plain.default, text, None, member, item, sorted_keys, False, False
     )
     return compiled
-
-
-@cache
-def _orjson_dumps(sorted_keys: bool) -> Callable[[Any], bytes] | None:
-    """Encodes by ``orjson``, imported only when something is encoded; ``None`` where it is not installed."""
-    try:
-        import orjson
-    except ImportError:
-        return None
-    return partial(orjson.dumps, option=orjson.OPT_SORT_KEYS) if sorted_keys else orjson.dumps

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -233,7 +233,13 @@ def free_port() -> int:
 
 @contextmanager
 def serve_process(
-    data_dir: Path, *, port: int = 0, variables: Mapping[str, str] | None = None, program: str = ""
+    data_dir: Path,
+    *,
+    port: int = 0,
+    variables: Mapping[str, str] | None = None,
+    program: str = "",
+    command: Sequence[str] = (),
+    cwd: Path = ROOT,
 ) -> Iterator[ServerProcess]:
     """Run ``python -m server.app`` as a process; it is killed on the way out if it still runs.
 
@@ -242,6 +248,8 @@ def serve_process(
         port: Where it listens; 0 takes a free one.
         variables: Further variables of its environment.
         program: What it runs before, so that it is another program.
+        command: The command of an installed server, in place of this checkout's.
+        cwd: Its working folder.
     """
     environ = {name: text for name, text in os.environ.items() if not name.startswith("SPECTATOR_")}
     environ |= {
@@ -251,8 +259,8 @@ def serve_process(
         **(variables or {}),
     }
     process = subprocess.Popen(
-        [sys.executable, *_program(program), "--port", str(port)],
-        cwd=ROOT,
+        [*(command or [sys.executable, *_program(program)]), "--port", str(port)],
+        cwd=cwd,
         env=environ,
         stderr=subprocess.PIPE,
         text=True,

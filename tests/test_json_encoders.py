@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from datetime import date
 from enum import Enum
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 from spectator.json_encoders import (
     PlainObject,
-    _orjson_dumps,
     encode_ascii_texts,
     is_plain_real,
     json_encoder,
@@ -120,14 +118,3 @@ def test_a_value_that_holds_itself_is_refused() -> None:
     value.append(value)
     with pytest.raises(RecursionError):
         json_encoder()(value)
-
-
-def test_without_orjson_the_standard_library_writes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "orjson", None)
-    _orjson_dumps.cache_clear()
-    try:
-        assert _orjson_dumps(False) is None
-        assert json_encoder()({"a": [1, 0.5, "é"]}) == '{"a":[1,0.5,"é"]}'
-        assert encode_ascii_texts({"a": "b"}) is None
-    finally:
-        _orjson_dumps.cache_clear()

@@ -75,15 +75,10 @@ def _decision_line(turn: int, decision: Mapping[str, Any]) -> str:
 
 
 async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
-    try:
-        from spectator.llm.playback_server import serving_playback
-    except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"{error.name} is not installed; an endpoint needs: pip install 'openenv-spectator[models]'"
-        ) from error
     from spectator.episodes.replay.prompts import rebuild_prompts
     from spectator.episodes.replay.recorded_calls import calls_of
     from spectator.llm.playback import Playback
+    from spectator.llm.playback_server import serving_playback
 
     async with recorded_episode(episode_id, data_dir) as journal:
         recorded, calls = (

@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import orjson
+
 from spectator.importing.foreign import ForeignEpisode
 from spectator.journal.json_lines import BadLine
 
@@ -106,8 +108,6 @@ def _row(number: int, line: bytes) -> FileRow | LeftOut:
 
 def parsed(line: bytes) -> Any:
     """JSON in which no number is infinite or not a number; a :class:`BadLine` where it is no JSON."""
-    import orjson
-
     try:
         return orjson.loads(line)
     except ValueError:

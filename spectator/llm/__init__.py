@@ -1,5 +1,4 @@
 """The client of OpenAI-compatible chat completions, shared by live captains and by rollouts.
 
-``chat`` and ``parsing`` need nothing beyond the standard library; ``client`` and ``transport`` need the extra
-``models`` and are imported only once a model is really asked.
+``client`` and ``transport`` import aiohttp, which takes long: they are imported when a model is first asked.
 """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spectator.errors import EndpointError
 from spectator.events import StatedExchange
 from spectator.json_encoders import PlainObject, is_plain_real
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
+from spectator.llm.fingerprint import hash_question
 from spectator.model_calls import ModelCall
 from spectator.text import encodable
 
@@ -24,14 +24,7 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
 
     Model, sampling and streaming are no part of it, so that any client may ask the same question.
     """
-    return _hasher()(messages, tools)
-
-
-@cache
-def _hasher() -> Callable[[Sequence[Message], Sequence[Mapping[str, Any]]], str]:
-    from spectator.llm.fingerprint import hash_question  # it needs orjson, of the extra `models`
-
-    return hash_question
+    return hash_question(messages, tools)
 
 
 def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:

@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import find_spec
-from typing import Final
 
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError
@@ -19,8 +17,6 @@ from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_ports import ChatEndpoint
 from spectator.policies.prompting import Briefing
-
-_NEEDS: Final = ("aiohttp", "orjson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,6 @@ def model_presets(
             session is ever used twice. What a model is asked depends on the episode's seed alone.
         endpoints: What the policies of a captain share; shared by these seats alone when left out.
     """
-    lacking = _lacking(find_spec)
     shared = endpoints or CaptainEndpoints(clock)
     return {
         name: Preset(
@@ -68,7 +63,7 @@ def model_presets(
             summary=captain.summary or f"{captain.model}, asked by {captain.style}.",
             source="model",
             build=ModelBuild(name, captain, seat, variables, clock, rng, shared),
-            missing=_missing(captain, variables, lacking),
+            missing=_missing(captain, variables),
             costs_money=True,
             fingerprint=captain.fingerprint,
         )
@@ -84,18 +79,11 @@ def longest_wait_s(presets: Iterable[Preset | None]) -> float:
 
 def preload() -> None:
     """Import what asking a model needs; slow, so call it off the event loop, before an episode."""
-    if not _lacking(find_spec):
-        import_module("spectator.llm.client")
+    import_module("spectator.llm.client")
 
 
-def _lacking(find: Callable[[str], object | None]) -> list[str]:
-    return [module for module in _NEEDS if find(module) is None]
-
-
-def _missing(captain: ModelCaptain, variables: Mapping[str, str], lacking: Iterable[str]) -> str | None:
-    """What is needed before it can play here; the values of variables are never part of it."""
-    if list(lacking):
-        return "needs pip install 'openenv-spectator[models]'"
+def _missing(captain: ModelCaptain, variables: Mapping[str, str]) -> str | None:
+    """Return what it needs before it can play here, without values of variables."""
     if captain.api_key_env is None:
         return None
     key = variables.get(captain.api_key_env, "")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spectator.errors import (
-    ConfigurationError,
     EnvironmentFault,
     EnvironmentMalformed,
     EnvironmentUnavailable,
@@ -93,9 +92,6 @@ class HttpStepper:
         sleep: Waits.
         rng: Draws the jitter.
         session: Connections to share; closed by whoever made them. Own ones when left out.
-
-    Raises:
-        ConfigurationError: ``aiohttp`` is not installed.
     """
 
     def __init__(
@@ -108,12 +104,8 @@ class HttpStepper:
         rng: random.Random | None = None,
         session: aiohttp.ClientSession | None = None,
     ) -> None:
-        try:
-            import aiohttp
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                "aiohttp is not installed; remote environments need: pip install 'openenv-spectator[remote]'"
-            ) from error
+        import aiohttp
+
         self._aiohttp = aiohttp
         self._where = where
         self._retries = retries

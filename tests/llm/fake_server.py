@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -310,13 +311,18 @@ async def _closed(reader: asyncio.StreamReader) -> None:
 
 @asynccontextmanager
 async def serving(
-    brain: Brain, modes: Iterable[Mode] | None = None, **more: Any
+    brain: Brain,
+    modes: Iterable[Mode] | None = None,
+    *,
+    tls: ssl.SSLContext | None = None,
+    **more: Any,
 ) -> AsyncIterator[FakeModelServer]:
     """Run an endpoint on a free port of the loopback interface.
 
     Args:
         brain: Answers.
         modes: Modes of the first requests; the last one holds for all further ones. All are OK when left out.
+        tls: The certificate of an endpoint over HTTPS.
         more: See :class:`FakeModelServer`.
     """
     script = list(modes or [Mode.OK])
@@ -333,8 +339,10 @@ async def serving(
         except asyncio.CancelledError:
             return  # asyncio would log it as an error of this server
 
-    listener = await asyncio.start_server(handle, "127.0.0.1", 0)
-    fake.base_url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
+    listener = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
+    fake.base_url = (
+        f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
+    )
     try:
         yield fake
     finally:

@@ -259,6 +259,6 @@ def test_a_client_can_be_closed_and_used_again_and_leaves_nothing_open() -> None
 def test_importing_policies_costs_no_client(run_python: Callable[[str], str]) -> None:
     loaded = run_python(
         "import sys, spectator.policies.base, spectator.policies.model_presets;"
-        "print(sorted({'aiohttp', 'orjson'} & set(sys.modules)))"
+        "print('aiohttp' in sys.modules)"
     )
-    assert loaded.strip() == "[]"
+    assert loaded.strip() == "False"

@@ -15,7 +15,7 @@ from spectator.policies.base import Preset, RandomPolicy
 from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.captains import load_captains, parse_captains
 from spectator.policies.model import ModelPolicy
-from spectator.policies.model_presets import ModelSeat, _lacking, _missing, model_presets
+from spectator.policies.model_presets import ModelSeat, model_presets
 from spectator.policies.prompting import Briefing
 from tests.fakes import FakePolicy, ManualClock, counted
 
@@ -180,13 +180,6 @@ def test_each_preset_says_what_it_lacks() -> None:
     assert presets(captains, {})["llm:openai"].missing is None
     for preset in (without, good):
         assert (preset.source, preset.costs_money, preset.label) == ("model", True, "Mine")
-
-
-def test_without_the_extra_each_says_how_to_get_it() -> None:
-    captain = parse_captains(MINE, "f")["llm:openai"]
-    assert _lacking(lambda name: None) == ["aiohttp", "orjson"]
-    assert _missing(captain, {}, ["aiohttp"]) == "needs pip install 'openenv-spectator[models]'"
-    assert _lacking(lambda name: name) == []
 
 
 def test_nothing_that_holds_the_key_shows_it() -> None:

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from spectator.episodes.replay.verify import Discrepancy
-from spectator.errors import ConfigurationError, JournalError
+from spectator.errors import JournalError
 from spectator.events import CALLS_BEHIND, Event
 from spectator.journal.attachments import RecordedCall, truth_digest
 from spectator.journal.base import Journal
+from spectator.llm.exchange import fingerprint
 
 
 async def verify_attachments(journal: Journal, episode_id: str) -> AsyncIterator[Discrepancy]:
@@ -82,15 +83,7 @@ class _Calls:
 
 
 def _wrong(found: RecordedCall, exchange: Mapping[str, Any]) -> str | None:
-    try:
-        from spectator.llm.exchange import fingerprint
-
-        asked = fingerprint(found.call.messages, found.call.tools)
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"{error.name} is not installed; model calls are checked with: "
-            "pip install 'openenv-spectator[models]'"
-        ) from error
+    asked = fingerprint(found.call.messages, found.call.tools)
     if asked != exchange["request"]:
         return "does not hold the messages that the event states"
     if found.call.digest(asked) != exchange["digest"]:

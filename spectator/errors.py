@@ -23,6 +23,7 @@
     │   │       ├── EndpointTimeout       it did not answer in time
     │   │       ├── EndpointBusy          it asks to wait
     │   │       ├── EndpointRefused       it will not serve this request, however often it is sent
+    │   │       │   └── EndpointPrivate   its address is private, and only public ones are allowed
     │   │       ├── EndpointMalformed     it answered something that is not a completion
     │   │       └── EndpointResting       it failed so often that it is left alone for a while
     │   ├── EnvironmentFault              the world failed
@@ -259,6 +260,13 @@ class EndpointRefused(EndpointError):
 
     kind = "refused"
     failure_class: FailureClass = "model_rejected"
+
+
+class EndpointPrivate(EndpointRefused):
+    """The endpoint's address is private, and the client may only connect to public ones."""
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__("the endpoint's address is private; use a public https address", detail=detail)
 
 
 class EndpointMalformed(EndpointError):

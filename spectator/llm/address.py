@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from spectator.errors import ConfigurationError
 
 _SESSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
+
+_NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
 class Address(Protocol):
@@ -110,3 +113,25 @@ def check_base_url(base_url: str) -> str:
     if parts.query or parts.fragment:
         raise ConfigurationError("base_url must not carry a query or a fragment")
     return base_url
+
+
+def is_public_address(address: str) -> bool:
+    """Return whether an IP address belongs to the public internet.
+
+    An IPv6 address that carries an IPv4 address (mapped, NAT64, 6to4) is public if that one is.
+
+    Args:
+        address: As the operating system writes it, such as ``203.0.113.7`` or ``fe80::1%eth0``.
+
+    >>> [is_public_address(one) for one in ("1.1.1.1", "10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::a00:1")]
+    [True, False, False, False]
+    """
+    found: IPv4Address | IPv6Address = ip_address(address)
+    if isinstance(found, IPv6Address):
+        if (carried := found.ipv4_mapped or found.sixtofour) is not None:
+            return is_public_address(str(carried))
+        if found in _NAT64:
+            return is_public_address(str(IPv4Address(int(found) & 0xFFFF_FFFF)))
+        if found.is_site_local:
+            return False
+    return found.is_global and not found.is_multicast and not found.is_reserved

@@ -88,12 +88,13 @@ class ClientLimits:
             startup_jitter_s=2.0,
         )
 
-    def transport(self) -> HttpTransport:
-        """Connections within these limits."""
+    def transport(self, *, public_only: bool = False) -> HttpTransport:
+        """Connections within these limits; for ``public_only`` see :class:`HttpTransport`."""
         return HttpTransport(
             max_connections=self.connections,
             connect_s=self.connect_s,
             read_s=self.read_s,
+            public_only=public_only,
         )
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Protocol
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
 
-from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
+from spectator.errors import (
+    EndpointError,
+    EndpointPrivate,
+    EndpointRefused,
+    EndpointTimeout,
+    EndpointUnavailable,
+)
+from spectator.llm.address import is_public_address
 from spectator.llm.plain_http import PlainConnections, destination_of
 
 
@@ -64,11 +73,24 @@ class HttpTransport:
         max_connections: Most connections at once, at least 1.
         connect_s: Longest wait for a connection, seconds.
         read_s: Longest silence of an endpoint that is answering, seconds; ``None`` for no limit of its own.
+        public_only: Raise :class:`EndpointPrivate` instead of connecting to an address for which
+            :func:`is_public_address` is false. Each address is checked when its socket is opened, after the
+            host name is resolved, so a name that changes its address between a check and the connection is
+            rejected too, as is every spelling of an address (``0x7f.1``, ``2130706433``).
+        resolver: Resolves host names; the operating system when left out.
     """
 
     def __init__(
-        self, *, max_connections: int = 128, connect_s: float = 10.0, read_s: float | None = None
+        self,
+        *,
+        max_connections: int = 128,
+        connect_s: float = 10.0,
+        read_s: float | None = None,
+        public_only: bool = False,
+        resolver: AbstractResolver | None = None,
     ) -> None:
+        self._public_only = public_only
+        self._resolver = resolver
         self._max_connections = max_connections
         self._plain = PlainConnections(max_connections, connect_s, read_s)
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=read_s)
@@ -76,7 +98,7 @@ class HttpTransport:
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Reply]:
         """See :meth:`Transport.post`."""
-        destination = destination_of(url)
+        destination = None if self._public_only or self._resolver else destination_of(url)
         if destination is not None and destination.place not in self._plain.unspoken:
             return self._plain.post(destination, body, headers)
         return _Exchange(self._open().post(url, data=body, headers=headers, allow_redirects=False))
@@ -93,12 +115,28 @@ class HttpTransport:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._max_connections, ttl_dns_cache=300),
+                connector=aiohttp.TCPConnector(
+                    limit=self._max_connections,
+                    ttl_dns_cache=300,
+                    resolver=self._resolver,
+                    socket_factory=_public_socket if self._public_only else None,
+                ),
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
             )
         return self._session
+
+
+class _PrivateAddress(OSError):
+    """No socket was opened, because the address is private."""
+
+
+def _public_socket(found: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, address = found
+    if not is_public_address(str(address[0])):
+        raise _PrivateAddress("a private address")
+    return socket.socket(family, kind, protocol)
 
 
 class _Exchange:
@@ -152,11 +190,15 @@ def _translate(error: Exception) -> EndpointError:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return EndpointUnavailable("the endpoint could not be reached in time")
         return EndpointTimeout("the endpoint fell silent")
+    if isinstance(error, aiohttp.InvalidURL):
+        return EndpointRefused("the endpoint's address is not a valid URL; use https://HOST/PATH")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
         return EndpointUnavailable("the endpoint's certificate is not to be trusted", detail=str(error))
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return EndpointUnavailable("nobody knows the endpoint's host by its name", detail=str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(error.os_error, _PrivateAddress):
+            return EndpointPrivate(str(error))
         return EndpointUnavailable("the endpoint could not be reached", detail=str(error))
     if isinstance(error, aiohttp.ClientResponseError):
         return EndpointUnavailable("the endpoint does not speak HTTP")

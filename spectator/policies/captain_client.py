@@ -30,6 +30,7 @@ def captain_client(
     breaker: Breaker | None = None,
     pacing: Pacing | None = None,
     transport: Transport | None = None,
+    public_only: bool = False,
 ) -> ChatClient:
     """A client with connections of its own.
 
@@ -41,6 +42,8 @@ def captain_client(
         breaker: Leaves the endpoint alone when it keeps failing; nothing does when left out.
         pacing: Keeps its limits; nothing does when left out.
         transport: The connections; the usual when left out.
+        public_only: Refuse private, loopback and link-local addresses, for endpoints that visitors name: see
+            :class:`spectator.llm.transport.HttpTransport`. Without effect on a ``transport`` that is given.
     """
     from spectator.llm.client import ChatClient, ClientLimits
     from spectator.llm.forms import form_called
@@ -49,7 +52,7 @@ def captain_client(
     limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
     waits = FOREVER if captain.retries else 0
     return ChatClient(
-        transport or limits.transport(),
+        transport or limits.transport(public_only=public_only),
         address(captain.base_url),
         clock=clock,
         rng=rng,

@@ -56,7 +56,6 @@ LONGEST = (
     "tests/rollouts/joint/test_joint_runs.py",
     "tests/browser/test_figures.py",
     "tests/server/test_fleets_beside_servers.py",
-    "tests/tools/test_trips.py",
     "tests/server/background/test_narration.py",
     "tests/browser/test_signal.py",
     "tests/server/test_unfit_databases.py",

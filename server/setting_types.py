@@ -59,16 +59,6 @@ def _of_a_cache(url: SecretStr | None, others: ValidationInfo) -> SecretStr | No
     return url
 
 
-def _of_another_server(url: str | None, others: ValidationInfo) -> str | None:
-    if url is None:
-        return None
-    if not ORIGIN.fullmatch(url := url.rstrip("/")):
-        raise ValueError("must be the address of another server, such as http://player:8000")
-    if others.data.get("journal_url") is not None:
-        raise ValueError(f"leaves no room for {PREFIX}JOURNAL_URL: a relay plays and records nothing")
-    return url
-
-
 def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
     for origin in origins:
         if not ORIGIN.fullmatch(origin):
@@ -121,7 +111,6 @@ JournalUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterV
 ListenUrl = Annotated[JournalUrl, AfterValidator(_beside_a_journal)]
 """Another address of the same database, or none."""
 
-UpstreamUrl = Annotated[str | None, BeforeValidator(_none_if_empty), AfterValidator(_of_another_server)]
 CacheUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterValidator(_of_a_cache)]
 """The URL of a Redis or Valkey beside that database, with its password, or none."""
 

@@ -38,7 +38,6 @@ from .setting_types import (
     OptionLimits,
     Origins,
     TrustedProxies,
-    UpstreamUrl,
     WordList,
 )
 
@@ -164,11 +163,6 @@ class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
         description="Redis or Valkey in which servers that share a journal keep its newest events for each "
         "other's viewers: `redis://user:password@host:6379/0`; without it, and whenever it fails, they read "
         "the database",
-    )
-    upstream_url: UpstreamUrl = Field(
-        default=None,
-        description="Address of another server, such as `http://player:8000`: this one is a relay then, that "
-        "plays nothing, needs no journal, and shows `/live/EPISODE_ID` as that one does; see docs/scale.md",
     )
     journal_patience_s: float = Field(
         default=600.0,

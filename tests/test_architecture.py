@@ -91,7 +91,6 @@ SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("transport", "background"),
     ("services",),
     ("http", "openenv"),
-    ("relay",),
     ("playing",),
     ("viewing",),
     ("wiring", "process"),

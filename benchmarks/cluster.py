@@ -14,7 +14,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,40 +105,22 @@ def database() -> Iterator[tuple[Cluster, str]]:
 
 @contextmanager
 def two_servers(step_s: float, url: str, episodes: int) -> Iterator[tuple[ServerUnderTest, ServerUnderTest]]:
-    """Servers A and B; see :func:`servers`."""
-    with servers(step_s, url, episodes, 2) as (ours, theirs):
-        yield ours, theirs
-
-
-@contextmanager
-def servers(
-    step_s: float, url: str, episodes: int, count: int, cache: str | None = None
-) -> Iterator[list[ServerUnderTest]]:
-    """Servers on one database, maybe with a cache; at the pace ``broadcast`` their steps take ``step_s``."""
+    """Servers A and B on one database; at the pace ``broadcast`` their steps take ``step_s``."""
     settings = {"SPECTATOR_JOURNAL_URL": url, "SPECTATOR_MAX_EPISODES": str(episodes)}
-    settings |= {} if cache is None else {"SPECTATOR_CACHE_URL": cache}
     settings |= dict.fromkeys(("SPECTATOR_STARTS_PER_MINUTE", "SPECTATOR_STARTS_PER_HOUR"), "0")
-    with measured_servers(step_s, count, lambda before: settings) as begun:
-        yield begun
-
-
-@contextmanager
-def measured_servers(
-    step_s: float, count: int, settings_of: Callable[[Sequence[ServerUnderTest]], Mapping[str, str]]
-) -> Iterator[list[ServerUnderTest]]:
-    """Servers that have the measured world, each with settings that may name those before it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spectator-cluster-")))
         install_measured_world(folder, EVENTS, beats=step_s / 2.0)
         begun: list[ServerUnderTest] = []
-        for number in range(count):
-            (folder / str(number)).mkdir()
-            server = ServerUnderTest(folder / str(number), settings_of(begun), python_path=folder)
+        for name in ("a", "b"):
+            (folder / name).mkdir()
+            server = ServerUnderTest(folder / name, settings, python_path=folder)
             stack.callback(server.close)
             server.start()
             server.wait()
             begun.append(server)
-        yield begun
+        ours, theirs = begun
+        yield ours, theirs
 
 
 def start(server: ServerUnderTest, pace: str = "broadcast") -> str:

@@ -58,7 +58,6 @@ from .playing import read_cast
 from .process.logs import configure_logging
 from .process.serving import Server, listen, raise_open_files, server_of
 from .process.welcome import welcome
-from .relay.relay_app import create_relay
 from .security.admission import Admission
 from .security.bodies import Body
 from .security.client_address import ForwardedAddress
@@ -75,13 +74,7 @@ SWITCH_S: Final = 0.0005
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Put the application together; its services live as long as its lifespan.
-
-    Args:
-        settings: How it is set; where it names a server to follow, it is a relay.
-    """
-    if settings.upstream_url is not None:
-        return create_relay(settings)
+    """Put the application together; its services live as long as its lifespan."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

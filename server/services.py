@@ -18,7 +18,6 @@ from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.journal.base import Journal
 from spectator.journal.notes import NoteBook
 from spectator.journal.stores.commands import Commands
-from spectator.journal.stores.event_cache import EventCache
 from spectator.policies.spending import SpendLedger
 
 from .background.alternatives_process import AlternativesProcess
@@ -86,7 +85,6 @@ class Services:
         loop_lag: How late the event loop is.
         unended: Keeps what has not ended within its room.
         finals: Snapshots of recorded episodes.
-        cache: The newest events of all servers, cached; ``None`` where they are not.
         wall: What runs, as tiles.
         elsewhere: What other servers play; ``None`` where there are none.
         runs: The runs of rollouts that are watched here.
@@ -129,7 +127,6 @@ class Services:
     loop_lag: LoopLag
     unended: UnendedRoom
     finals: FinalStates
-    cache: EventCache | None
     wall: Wall
     elsewhere: EpisodesElsewhere | None
     runs: RunBoards

@@ -11,8 +11,6 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 from pydantic_settings import NoDecode
 
 from spectator.journal.stores.postgres import is_server
-from spectator.journal.stores.redis_streams import RULE as REDIS_RULE
-from spectator.journal.stores.redis_streams import is_redis
 
 PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""
@@ -46,26 +44,6 @@ def _of_a_server(url: SecretStr | None) -> SecretStr | None:
 def _beside_a_journal(url: SecretStr | None, others: ValidationInfo) -> SecretStr | None:
     if url is not None and others.data.get("journal_url") is None:
         raise ValueError(f"needs {PREFIX}JOURNAL_URL beside it, the same database")
-    return url
-
-
-def _of_a_cache(url: SecretStr | None, others: ValidationInfo) -> SecretStr | None:
-    if url is None:
-        return None
-    if not is_redis(url.get_secret_value()):
-        raise ValueError(REDIS_RULE)
-    if others.data.get("journal_url") is None:
-        raise ValueError(f"needs {PREFIX}JOURNAL_URL beside it, of which it caches the events")
-    return url
-
-
-def _of_another_server(url: str | None, others: ValidationInfo) -> str | None:
-    if url is None:
-        return None
-    if not ORIGIN.fullmatch(url := url.rstrip("/")):
-        raise ValueError("must be the address of another server, such as http://player:8000")
-    if others.data.get("journal_url") is not None:
-        raise ValueError(f"leaves no room for {PREFIX}JOURNAL_URL: a relay plays and records nothing")
     return url
 
 
@@ -120,10 +98,6 @@ JournalUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterV
 
 ListenUrl = Annotated[JournalUrl, AfterValidator(_beside_a_journal)]
 """Another address of the same database, or none."""
-
-UpstreamUrl = Annotated[str | None, BeforeValidator(_none_if_empty), AfterValidator(_of_another_server)]
-CacheUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterValidator(_of_a_cache)]
-"""The URL of a Redis or Valkey beside that database, with its password, or none."""
 
 Origins = Annotated[WordList, AfterValidator(_origins)]
 """Origins of pages, in small letters."""

@@ -28,7 +28,6 @@ from .page_settings import PageSettings
 from .public_profile import PUBLIC, Profile, profile_of
 from .setting_types import (
     PREFIX,
-    CacheUrl,
     ClipsUrl,
     Folder,
     FrameSources,
@@ -38,7 +37,6 @@ from .setting_types import (
     OptionLimits,
     Origins,
     TrustedProxies,
-    UpstreamUrl,
     WordList,
 )
 
@@ -158,17 +156,6 @@ class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
         default=None,
         description="Where servers that share a journal hear of each other's steps at once: the address of "
         "that PostgreSQL itself, where a pooler stands between it and `SPECTATOR_JOURNAL_URL`",
-    )
-    cache_url: CacheUrl = Field(
-        default=None,
-        description="Redis or Valkey in which servers that share a journal keep its newest events for each "
-        "other's viewers: `redis://user:password@host:6379/0`; without it, and whenever it fails, they read "
-        "the database",
-    )
-    upstream_url: UpstreamUrl = Field(
-        default=None,
-        description="Address of another server, such as `http://player:8000`: this one is a relay then, that "
-        "plays nothing, needs no journal, and shows `/live/EPISODE_ID` as that one does; see docs/scale.md",
     )
     journal_patience_s: float = Field(
         default=600.0,

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from spectator.episodes.record.public_reader import PublicReader
 from spectator.episodes.record.reader import ViewReader
-from spectator.following.newest_reader import NewestReader
-from spectator.journal.stores.event_cache import EventCache
 
-from .background.cache_opening import open_cache
 from .background.exchange import exchange_notices
 from .background.long_records import LongRecords
 from .playing import Playing, begin
@@ -34,7 +31,6 @@ class Viewing:
 
     views: ViewReader
     records: PublicReader
-    cache: EventCache | None
     elsewhere: EpisodesElsewhere | None
     feeds: FeedSources
     runs: RunBoards
@@ -52,11 +48,10 @@ async def open_viewing(
     lookouts = Lookouts(clock, tasks)
     runs = RunBoards(journal.runs, views, records, clock, lookouts, orders)
     groups = GroupBoards(runs, journal, clock, lookouts, orders, budget.reading.take)
-    cache = await open_cache(stack, settings, clock, tasks)
-    others, shown = _follow_others(stack, settings, playing, views, records, cache)
-    feeds = _feeds(playing, shown, FinalStates(views), runs, others)
+    others = _follow_others(stack, settings, playing, views, records)
+    feeds = _feeds(playing, records, FinalStates(views), runs, others)
     wall = Wall(playing.supervisor, clock, tasks, orders, others)
-    return Viewing(views, records, cache, others, feeds, runs, groups, wall)
+    return Viewing(views, records, others, feeds, runs, groups, wall)
 
 
 def _views(stack: AsyncExitStack, playing: Playing, budget: Budget) -> ViewReader:
@@ -76,23 +71,19 @@ def _follow_others(
     playing: Playing,
     views: ViewReader,
     records: PublicReader,
-    cache: EventCache | None,
-) -> tuple[EpisodesElsewhere | None, PublicReader]:
-    """The episodes of other servers on the same journal, where there may be any, and what reads them too."""
+) -> EpisodesElsewhere | None:
+    """The episodes of other servers on the same journal, where there may be any."""
     if playing.journal.ownership is None:
-        return None, records
+        return None
     clock, tasks, journal = playing.clock, playing.tasks, playing.journal
     played, signals = playing.supervisor, playing.signals
-    if cache is not None:
-        newest = NewestReader(views, cache, lambda episode_id: followed.epoch_of(episode_id))
-        records = PublicReader(newest, playing.cast.load)
     followed = FollowedEpisodes(journal, views, records, clock, tasks)
     stack.callback(followed.stop)
     others = EpisodesElsewhere(
         journal, followed, lambda episode_id: played.live(episode_id) is not None, signals.wake, clock
     )
-    exchange_notices(stack, settings, journal, played, others, playing.audience, cache, clock, tasks)
-    return others, records
+    exchange_notices(stack, settings, journal, played, others, playing.audience, clock, tasks)
+    return others
 
 
 def _feeds(

@@ -93,7 +93,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             notes=NoteBook(settings.data_dir / NOTES_FILE), recorded=PublicReader(journal, playing.cast.load),
             exhibition=exhibition, seat_keys=seat_keys, starters=starters,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=viewing.feeds.finals,
-            cache=viewing.cache, wall=viewing.wall, elsewhere=viewing.elsewhere,
+            wall=viewing.wall, elsewhere=viewing.elsewhere,
             runs=viewing.runs, groups=viewing.groups, cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip

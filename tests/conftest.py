@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, settings
 
 from spectator.narration.voices.neural_model import model_folder
 from tests.postgres import Cluster, find_programs, running_cluster
-from tests.redis_server import RedisServer, running_redis
 
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
@@ -33,8 +32,6 @@ INSTALL = {
     "pgbouncer": "apt-get install pgbouncer",
     "postgresql": "apt-get install postgresql",
     "psycopg": "make install",
-    "redis-py": "make install",
-    "redis-server": "apt-get install redis-server",
     "inspect_ai": "make openenv-venv",
     "both ends of the ranges": "make edges-venv",
     "ray": "make ray-venv",
@@ -56,7 +53,6 @@ LONGEST = (
     "tests/rollouts/joint/test_joint_runs.py",
     "tests/browser/test_figures.py",
     "tests/server/test_fleets_beside_servers.py",
-    "tests/tools/test_trips.py",
     "tests/server/background/test_narration.py",
     "tests/browser/test_signal.py",
     "tests/server/test_unfit_databases.py",
@@ -133,23 +129,6 @@ def postgres() -> Iterator[Cluster]:
     require("psycopg", None if driver is None else driver.origin)
     with running_cluster(require("postgresql", find_programs())) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="session")
-def redis_session() -> Iterator[RedisServer]:
-    """A Redis that is thrown away after the tests; see ``redis_server``."""
-    client = find_spec("redis")
-    require("redis-py", None if client is None else client.origin)
-    with running_redis(require("redis-server", shutil.which("redis-server"))) as server:
-        yield server
-
-
-@pytest.fixture
-def redis_server(redis_session: RedisServer) -> RedisServer:
-    """The same, running and empty."""
-    redis_session.stop()
-    redis_session.start()
-    return redis_session
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 from spectator.clock import Clock
-from spectator.events import RecordedEvent
 from spectator.journal.stores import commit_notices
 from spectator.journal.stores.commit_notices import CommitNotices
-from spectator.journal.stores.event_cache import EventCache
 from spectator.journal.stores.notices import NoticeListener, NoticeSender
 
 from ..metrics.timed_journal import TimedJournal
@@ -28,7 +25,6 @@ def exchange_notices(
     played: Showing,
     others: EpisodesElsewhere,
     audience: Audience,
-    cache: EventCache | None,
     clock: Clock,
     tasks: asyncio.TaskGroup,
 ) -> None:
@@ -41,7 +37,6 @@ def exchange_notices(
         played: What is played here.
         others: What others play.
         audience: Who watches here.
-        cache: Takes what is committed before it is told of, where there is one.
         clock: Time.
         tasks: The group that it is done in.
     """
@@ -51,8 +46,8 @@ def exchange_notices(
     direct = (settings.journal_listen_url or settings.journal_url).get_secret_value()
     followed = others.followed
     of_commits, of_live = NoticeSender(url), NoticeSender(url)
-    commits = CommitNotices(of_commits, clock, None if cache is None else cache.written)
-    journal.appended = _noting(commits, cache)
+    commits = CommitNotices(of_commits, clock)
+    journal.appended = lambda events: commits.note(events[-1].episode_id)
     live = LiveNotices(journal.ownership.name, of_live, played, followed, audience, clock)
     heard_commits = NoticeListener(
         direct,
@@ -70,14 +65,3 @@ def exchange_notices(
         stack.push_async_callback(sender.aclose)
     for work in (commits.run(), live.run(), heard_commits.run(), heard_live.run(), others.run()):
         stack.callback(tasks.create_task(work, name="notices").cancel)
-
-
-def _noting(commits: CommitNotices, cache: EventCache | None) -> Callable[[Sequence[RecordedEvent]], None]:
-    """What is given everything that is committed here."""
-
-    def note(events: Sequence[RecordedEvent]) -> None:
-        if cache is not None:
-            cache.note(events)
-        commits.note(events[-1].episode_id)
-
-    return note

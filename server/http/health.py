@@ -16,7 +16,6 @@ from starlette.responses import PlainTextResponse
 
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.errors import JournalUnavailable
-from spectator.journal.stores.event_cache import EventCache
 from spectator.narration.narrator import NarrationCounts
 
 from ..background.housekeeping import Housekeeper
@@ -88,8 +87,6 @@ class _ServiceFigures(Collector):
         yield from _of_the_record(self._services.housekeeper)
         yield from _of_speech(self._services.narration.tally)
         yield from _of_the_budget(self._services)
-        if self._services.cache is not None:
-            yield from _of_the_cache(self._services.cache)
 
 
 def _of_viewers(audience: Audience) -> Iterator[Metric]:
@@ -146,14 +143,6 @@ def _of_the_budget(services: Services) -> Iterator[Metric]:
     yield _gauge(
         "voice_characters_today", "Characters that paid voices were sent today", budget.characters.sent
     )
-
-
-def _of_the_cache(cache: EventCache) -> Iterator[Metric]:
-    yield _gauge("cache_works", "Whether the cache of newest events is used now", cache.works)
-    reads = {(result,): count for result, count in cache.reads.items()}
-    yield _counter("cache_reads", "Questions to it: a hit, or why the database was asked", ["result"], reads)
-    yield _counter("cache_read_events", "Events that were read from it", [], {(): cache.read_events})
-    yield _counter("cache_unwritten_events", "Events that were not put there", [], {(): cache.unwritten})
 
 
 def _gauge(name: str, summary: str, value: float) -> Metric:

@@ -79,7 +79,7 @@ router.routes.append(WebSocketRoute("/live/{episode_id}", watch_episode))
 async def watch_by_events(request: Request, episode_id: str) -> Response:
     """Show one episode by server-sent events; ``Last-Event-ID`` or ``?epoch=&seq=`` resumes."""
     services = services_of(request)
-    asked = asked_of(request)
+    asked = _asked_of(request)
     known = EPISODE_ID.fullmatch(episode_id)
     await services.readiness.recovery.settled(episode_id)
     if known and services.supervisor.live(episode_id) is None:
@@ -96,7 +96,7 @@ async def watch_by_events(request: Request, episode_id: str) -> Response:
     return EventStream(make, services.transport)
 
 
-def asked_of(request: Request) -> Position | None:
+def _asked_of(request: Request) -> Position | None:
     """Where a viewer by server-sent events stood, if it says so.
 
     Raises:

@@ -27,7 +27,6 @@ from ..security.budget import Budget
 from ..security.faults import Problem, Refused, documented, install_faults, problem
 from ..security.guard import Guard
 from ..security.offer import Offer
-from ..services import ServicesDep
 from ..settings import Settings
 from . import sockets
 from .mcp import McpHandler
@@ -93,10 +92,9 @@ class OpenEnv:
         await self.sessions.aclose()
 
 
-async def health(services: ServicesDep) -> Health:
+async def health() -> Health:
     """Whether the process is up; touches nothing."""
-    cache = services.cache
-    return Health(cache=None if cache is None else "works" if cache.works else "away")
+    return Health()
 
 
 async def _not_of_mcp() -> None:
@@ -125,7 +123,7 @@ class WorldRoutes:
             faults.TOO_MANY,
         )  # fmt: skip
         post: dict[str, Any] = {"methods": ["POST"], "response_model": StepAnswer, "responses": refusals}
-        router.add_api_route("/health", health, response_model_exclude_none=True)
+        router.add_api_route("/health", health)
         router.add_api_route("/reset", self.reset, openapi_extra=_body(ResetRequest), **post)
         router.add_api_route("/step", self.step, openapi_extra=_body(StepRequest), **post)
         router.add_api_route(

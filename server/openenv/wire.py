@@ -127,11 +127,6 @@ class Health(BaseModel):
     """The process is up."""
 
     status: Literal["healthy"] = "healthy"
-    cache: Literal["works", "away"] | None = Field(
-        default=None,
-        description="Whether the cache of newest events is used now; left out where there is none, and no "
-        "reason to replace the process",
-    )
 
 
 class StateAnswer(BaseModel):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +9,6 @@ from typing import Final, Protocol
 
 from spectator.episodes.host.episode_view import EpisodeView
 from spectator.episodes.record.reader import EpisodeReader
-from spectator.events import RecordedEvent
 from spectator.journal.base import EpisodeSummary
 
 from ..close_codes import Close
@@ -52,16 +50,6 @@ class Records(EpisodeReader, Protocol):
         ...
 
 
-class ReadsEvents(Protocol):
-    """Where events are read that a viewer misses."""
-
-    async def read(
-        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
-    ) -> Sequence[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq``, in order."""
-        ...
-
-
 class LeftEpisodes(Protocol):
     """The episodes that an earlier process left."""
 
@@ -96,32 +84,38 @@ class FeedSources:
     elsewhere: Callable[[], Sequence[EpisodeSummary]] = tuple
 
 
-class LiveFeed(ABC):
-    """Shows episodes to one viewer, as they go on; which, is its kinds' to find. They set what it works with:
-    where events are read that the viewer misses, who relays episodes, which names are hidden, the viewer and
-    what sends to it, where it stood, and whether another episode is shown after one that is over."""
+class EpisodeFeed:
+    """Shows one episode, live or recorded, or whatever is on, to one viewer.
+
+    Args:
+        sources: Where episodes come from.
+        viewer: What waits for it.
+        send: Sends to it.
+        episode_id: Which; ``None`` for the newest that runs, then the next, for ever.
+        asked: Where the viewer stood, if it says so.
+    """
 
     __slots__ = (
-        "_asked", "_audience", "_goes_on", "_names", "_records", "_relay", "_send", "_viewer", "_waiters",
+        "_asked", "_audience", "_episode_id", "_goes_on", "_names", "_records", "_relay", "_send",
+        "_sent_waiting", "_shown", "_sources", "_viewer", "_waiters",
     )  # fmt: skip
 
-    _records: ReadsEvents
-    _audience: Audience
-    _names: ShowsNames
-    _viewer: Viewer
-    _send: SendFrames
-    _asked: Position | None
-    _goes_on: bool
-    _waiters: Waiters | None
-    _relay: Relay | None
-
-    @abstractmethod
-    async def _open(self) -> Close | None:
-        """Begin with an episode, if there is one to begin with; why it is over, if it is."""
-
-    @abstractmethod
-    async def _unended(self, live: EpisodeView) -> Close:
-        """Why an episode is over that has no end."""
+    def __init__(
+        self,
+        sources: FeedSources,
+        viewer: Viewer,
+        send: SendFrames,
+        episode_id: str | None,
+        asked: Position | None,
+    ) -> None:
+        self._records, self._audience, self._names = sources.records, sources.audience, sources.names
+        self._viewer, self._send, self._asked, self._goes_on = viewer, send, asked, episode_id is None
+        self._relay: Relay | None = None
+        self._waiters: Waiters | None = None
+        self._sources = sources
+        self._episode_id = episode_id
+        self._shown: str | None = None
+        self._sent_waiting = False
 
     async def drain(self) -> Close | None:
         """Show all that there is to show now; see :class:`server.viewers.ports.Feed`."""
@@ -153,7 +147,7 @@ class LiveFeed(ABC):
         viewer, asked, self._asked = self._viewer, self._asked, None
         self._relay = relay = self._audience.watch(viewer, live)
         head = live.head_seq  # no await in between
-        resumable = provable(asked, live.epoch, head)
+        resumable = _provable(asked, live.epoch, head)
         first = None if resumable else relay.snapshot()
         await self._send([wire.hello(live.episode_id, live.epoch, head, relay.total)])
         if live.trouble is not None:
@@ -177,7 +171,7 @@ class LiveFeed(ABC):
 
     async def _resume(self, relay: Relay, asked: Position, position: int) -> int:
         """Answer a viewer that asks to resume while it watches; returns where it stands then."""
-        if provable(asked, relay.live.epoch, position):
+        if _provable(asked, relay.live.epoch, position):
             await self._send_missing(relay.live.episode_id, asked.seq, position)
             return position
         frame = relay.snapshot()
@@ -195,36 +189,6 @@ class LiveFeed(ABC):
             mask = self._names.mask
             await self._send([wire.masked(one, mask) for one in frames] if mask.names else frames)
             after_seq = recorded[-1].event.seq
-
-
-class EpisodeFeed(LiveFeed):
-    """Shows one episode, live or recorded, or whatever is on, to one viewer.
-
-    Args:
-        sources: Where episodes come from.
-        viewer: What waits for it.
-        send: Sends to it.
-        episode_id: Which; ``None`` for the newest that runs, then the next, for ever.
-        asked: Where the viewer stood, if it says so.
-    """
-
-    __slots__ = ("_episode_id", "_sent_waiting", "_shown", "_sources")
-
-    def __init__(
-        self,
-        sources: FeedSources,
-        viewer: Viewer,
-        send: SendFrames,
-        episode_id: str | None,
-        asked: Position | None,
-    ) -> None:
-        self._records, self._audience, self._names = sources.records, sources.audience, sources.names
-        self._viewer, self._send, self._asked, self._goes_on = viewer, send, asked, episode_id is None
-        self._relay, self._waiters = None, None
-        self._sources = sources
-        self._episode_id = episode_id
-        self._shown: str | None = None
-        self._sent_waiting = False
 
     async def _unended(self, live: EpisodeView) -> Close:
         """Why an episode is over that has no end: it was suspended, or its end could not be recorded."""
@@ -285,13 +249,13 @@ class EpisodeFeed(LiveFeed):
     async def _show_recorded(self, summary: EpisodeSummary, asked: Position | None) -> None:
         epoch, head = summary.epoch, summary.head_seq
         await self._send([wire.hello(summary.episode_id, epoch, head, 0)])
-        if asked is not None and provable(asked, epoch, head):
+        if asked is not None and _provable(asked, epoch, head):
             await self._send_missing(summary.episode_id, asked.seq, head)
         else:
             whole = await self._sources.finals.of(summary)
             await self._send([wire.masked(whole, self._names.mask)])
 
 
-def provable(asked: Position | None, epoch: str, head: int) -> bool:
+def _provable(asked: Position | None, epoch: str, head: int) -> bool:
     """Whether a viewer can be sent just what it misses: of this epoch, not of the future, not too much."""
     return asked is not None and asked.epoch == epoch and 0 <= asked.seq <= head <= asked.seq + MAX_MISSING

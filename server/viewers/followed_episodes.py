@@ -83,11 +83,6 @@ class FollowedEpisodes:
         """An episode that is followed now."""
         return self._followed.get(episode_id)
 
-    def epoch_of(self, episode_id: str) -> str | None:
-        """The epoch of an episode that is followed now."""
-        view = self._followed.get(episode_id)
-        return None if view is None else view.epoch
-
     async def follow(self, episode_id: str) -> None:
         """Follow an episode from now on, unless it has ended, or stands still until somebody resumes it.
 

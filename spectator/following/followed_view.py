@@ -6,18 +6,22 @@ import asyncio
 from datetime import datetime
 from typing import Final
 
+from spectator.bus.base import Overflow, Subscription
+from spectator.bus.memory import MemoryBus
 from spectator.clock import Clock
 from spectator.episodes.record.reader import EpisodeReader, ViewReader
-from spectator.episodes.record.view import replay_state
+from spectator.episodes.record.recorder import Trouble
+from spectator.episodes.record.view import State, replay_state
+from spectator.episodes.run.partial_decision import Thinking
 from spectator.errors import EpisodeNotFound
-from spectator.following.remote_view import RemoteView
+from spectator.events import EpisodeEnded
 from spectator.journal.base import EpisodeSummary
 
 READ_EVENTS: Final = 200
 """Events that are taken in at once."""
 
 
-class FollowedView(RemoteView):
+class FollowedView:
     """An episode that another process plays; an :class:`~spectator.episodes.host.episode_view.EpisodeView`.
 
     Args:
@@ -37,11 +41,57 @@ class FollowedView(RemoteView):
         *,
         withholds: bool = False,
     ) -> None:
-        began = datetime.fromisoformat(summary.started_at)
-        super().__init__(summary.episode_id, summary.epoch, began, clock, withholds=withholds)
+        self.withholds = withholds
+        self.trouble: Trouble | None = None
+        self.episode_id = summary.episode_id
+        self.epoch = summary.epoch
+        self.started_at = datetime.fromisoformat(summary.started_at)
+        self.thinking = Thinking(clock)
+        self.head_seq = 0
+        self.state: State = {}
+        self.turn = 0
+        self.ended = False
+        self.wanted_s = clock.monotonic()
+        """When somebody last wanted to see it, by the clock."""
+        self._bus = MemoryBus()
+        self._troubled = asyncio.Event()
         self._views = views
         self._records = records
         self._order = asyncio.Lock()
+
+    @property
+    def end_recorded(self) -> bool:
+        """Whether its end is in the record: it is over only once that is read there."""
+        return self.ended
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody listens."""
+        return self._bus.listeners(self.episode_id) > 0
+
+    def close(self) -> None:
+        """Nothing more will come from here."""
+        self._bus.finish(self.episode_id)
+
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
+        """Every event after ``head_seq``, as it is read."""
+        return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+
+    def show_trouble(self, trouble: Trouble | None) -> None:
+        """Whoever plays it cannot record it now, or can again; with whatever is recorded that is over."""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            told, self._troubled = self._troubled, asyncio.Event()
+            told.set()
+
+    async def news(self) -> Trouble | None:
+        """Wait until another trouble is shown, or none any more; for ever where nobody tells of them."""
+        await self._troubled.wait()
+        return self.trouble
+
+    async def wait(self) -> EpisodeEnded:
+        """Nobody waits here for its end; see :attr:`ended`."""
+        raise EpisodeNotFound(self.episode_id)
 
     async def open(self) -> None:
         """Bring ``state`` and ``head_seq`` up to what is recorded; returns at once where they were before."""

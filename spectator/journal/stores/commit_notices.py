@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -33,22 +33,13 @@ class CommitNotices:
     Args:
         sender: Sends.
         clock: Waits.
-        before: Is waited for before each notice, where what is told of lies in a cache too.
         fleet: Whether they are a fleet's.
     """
 
-    def __init__(
-        self,
-        sender: NoticeSender,
-        clock: Clock,
-        before: Callable[[], Awaitable[None]] | None = None,
-        *,
-        fleet: bool = False,
-    ) -> None:
+    def __init__(self, sender: NoticeSender, clock: Clock, *, fleet: bool = False) -> None:
         self._begin, self._least_s = (f"{FLEET} ", FLEET_LEAST_S) if fleet else ("", LEAST_S)
         self._sender = sender
         self._clock = clock
-        self._before = before
         self._works = True
         self._recorded: dict[str, None] = {}
         self._some = asyncio.Event()
@@ -71,8 +62,6 @@ class CommitNotices:
         recorded, self._recorded = self._recorded, {}
         if not recorded:
             return
-        if self._before is not None:
-            await self._before()
         try:
             await self._sender.send(CHANNEL, [f"{self._begin}{one}" for one in notices_of(recorded)])
             self._works = True

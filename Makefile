@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: install run test test-failed check format openenv-venv edges-venv ray-venv trl-venv verifiers-venv training days bench clean
+.PHONY: install run test test-failed check format openenv-venv edges-venv trl-venv verifiers-venv training days bench clean
 
 # All that development needs. `make run` makes do with less, so that a first page is soon there.
 install: $(VENV)/.test
@@ -54,14 +54,6 @@ training: $(VENV)/.test openenv-venv trl-venv verifiers-venv
 	$(BIN)/python -m pytest $(wildcard tests/training/test_*.py) tests/training/grpo_with_trl.py \
 	  tests/training/watched_with_trl.py tests/training/eval_with_verifiers.py
 
-# Ray, which starts workers on other machines, is large and has its own ideas of versions.
-ray-venv: .venv-ray/.postgres
-
-.venv-ray/.postgres: pyproject.toml $(VENV)/.test
-	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
-	.venv-ray/bin/python $(PIP) --editable '.[ray,postgres]'
-	touch $@
-
 # Simulated days of a server, under schedules that a seed decides. The simulator needs Python 3.12, so this is a job of
 # its own, which says why where there is none. DAYS=10000 is the extended run.
 DAYS ?= 480
@@ -97,7 +89,7 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: check openenv-venv edges-venv ray-venv
+test: check openenv-venv edges-venv
 	rm -rf .pytest_cache
 	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder || { code=$$?; [ $$code = 1 ] || rm -rf .pytest_cache; exit $$code; }
 
@@ -113,4 +105,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-openenv .venv-edges .venv-ray .venv-trl .venv-verifiers .venv-days build *.egg-info
+	rm -rf $(VENV) .venv-openenv .venv-edges .venv-trl .venv-verifiers .venv-days build *.egg-info

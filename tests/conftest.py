@@ -34,7 +34,6 @@ INSTALL = {
     "psycopg": "make install",
     "inspect_ai": "make openenv-venv",
     "both ends of the ranges": "make edges-venv",
-    "ray": "make ray-venv",
     "espeak-ng": "apt-get install espeak-ng",
     "hibari-tts": "make install",
     "the compiled loop": "apt-get install gcc python3-dev; touch pyproject.toml; make install",
@@ -42,7 +41,6 @@ INSTALL = {
 
 LONGEST = (
     "tests/browser/test_shifts.py",
-    "tests/rollouts/workers/test_ray.py",
     "tests/browser/test_quality.py",
     "tests/openenv/test_container.py",
     "tests/browser/test_watching.py",
@@ -113,13 +111,6 @@ def inspect_python(openenv_python: str) -> str:
     """The same, where it holds inspect_ai too."""
     there = list((ROOT / ".venv-openenv").glob("lib/python*/site-packages/inspect_ai"))
     return require("inspect_ai", openenv_python if there else None)
-
-
-@pytest.fixture(scope="session")
-def ray_python() -> str:
-    """The interpreter of the virtual environment that holds Ray, and this package."""
-    python = ROOT / ".venv-ray" / "bin" / "python"
-    return require("ray", str(python) if python.exists() else None)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from spectator.rollouts.handlers import EpisodeHandler, Experience
     from spectator.rollouts.handlers.experience import TallyFile
     from spectator.rollouts.request import RolloutRequest
-    from spectator.rollouts.workers.launching import Launcher
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -125,12 +124,7 @@ rollouts.add_command(worker)
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(0, 1024), default=0, show_default=True,
-    help="Processes that play, the concurrency shared among them; 0 plays in this one. Of a run in a "
-    "database with --ray alone.",
-)  # fmt: skip
-@click.option(
-    "--ray", "ray_address", metavar="ADDRESS",
-    help="Start the workers on the Ray cluster at ADDRESS (host:port, or auto); two unless --workers says.",
+    help="Processes that play, the concurrency shared among them; 0 plays in this one.",
 )  # fmt: skip
 @click.option("--out", type=FOLDER, default=Path("rollouts"), show_default=True, help="Folder of the record.")
 @click.option(
@@ -253,8 +247,7 @@ async def _play(
         "deadlines": Deadlines(**{name: given[name] for name in times}),
         "on_begin": begin,
     }
-    handler, out, address = _handler(given), given["out"], given["ray_address"]
-    workers = given["workers"] or (2 if address else 0)
+    handler, out, workers = _handler(given), given["out"], given["workers"]
     if not workers:
         rng = random.SystemRandom()
         return await run_rollouts(
@@ -262,7 +255,7 @@ async def _play(
         )
     asked = {name: given[name] for name in ("handler", "experiences", "out")}
     return await run_by_workers(
-        request, out, workers=workers, worlds=read_worlds, launcher=_launcher(address),
+        request, out, workers=workers, worlds=read_worlds,
         key=partial(read_key, request.model.api_key_env), handler=partial(_some_handler, asked), **shared,
     )  # fmt: skip
 
@@ -272,13 +265,3 @@ def _some_handler(given: Mapping[str, Any]) -> EpisodeHandler:
     from spectator.rollouts.handlers import NullHandler
 
     return _handler(given) or NullHandler()
-
-
-def _launcher(ray_address: str | None) -> Launcher:
-    from spectator.rollouts.workers.launching import LocalLauncher
-
-    if ray_address is None:
-        return LocalLauncher()
-    from spectator.rollouts.workers.ray_cluster import RayLauncher
-
-    return RayLauncher(ray_address)

@@ -15,7 +15,6 @@ import click
 from spectator.cli.environment import journal_url, read_caps, read_key, read_worlds
 from spectator.cli.event_loop import run_busily
 from spectator.cli.rollouts_carrying import carry_out, conclude, exit_code
-from spectator.cli.rollouts_ray import place_workers
 from spectator.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -133,20 +132,14 @@ def run_joint(request: RolloutRequest, given: Mapping[str, Any]) -> None:
             await find_rows(here.journal, name)
         return [await begin_run(name, plan, here)]
 
-    url, concurrency, address = server_url(given["journal"]), given["concurrency"], given["ray_address"]
-    if address is None:
-        return _work(url, concurrency, rows)
-    run_busily(_with_journal(url, concurrency, rows))
-    workers = given["workers"] or 2
-    code = place_workers(address, workers, url, name, max(1, concurrency // workers))
-    sys.exit(run_busily(_with_journal(url, concurrency, lambda here: _concluded(name, here, code))))
+    sys.exit(run_busily(_play_all(server_url(given["journal"]), given["concurrency"], rows)))
 
 
 def _refuse_options_of_folders(given: Mapping[str, Any]) -> None:
     for flag, unset in (("experiences", None), ("handler", "none")):
         if given[flag] != unset:
             raise click.UsageError(f"--{flag} is of runs in a folder")
-    if given["workers"] and given["ray_address"] is None:
+    if given["workers"]:
         raise click.UsageError("--workers is of runs in a folder; here start `spectator rollouts worker`")
 
 
@@ -166,22 +159,10 @@ def worker(journal: str | None, run_name: str | None, concurrency: int) -> None:
     \b
     Example: SPECTATOR_JOURNAL_URL=postgresql://... spectator rollouts worker --run first --concurrency 32
     """
-    sys.exit(play_joint(server_url(journal), concurrency, run_name))
-
-
-def play_joint(url: str, concurrency: int, run_name: str | None) -> int:
-    """Play a run, or every run, as :func:`worker` does; the exit code.
-
-    Raises:
-        SpectatorError: It cannot be begun here.
-    """
     from spectator.rollouts.joint.plan import find_rows
 
-    return run_busily(_play_all(url, concurrency, lambda here: find_rows(here.journal, run_name)))
-
-
-def _work(url: str, concurrency: int, find: FindRows) -> None:
-    sys.exit(run_busily(_play_all(url, concurrency, find)))
+    url = server_url(journal)
+    sys.exit(run_busily(_play_all(url, concurrency, lambda here: find_rows(here.journal, run_name))))
 
 
 class _OneLine(logging.Formatter):
@@ -236,22 +217,6 @@ async def _with_journal(url: str, concurrency: int, work: Callable[[Here], Await
             return await work(Here(journal, concurrency, clock, worlds, recorded=recorded, **brought))
     finally:
         await journal.aclose()
-
-
-async def _concluded(name: str, here: Here, code: int) -> int:
-    """Say what a run that others played came to; the exit code, by theirs."""
-    from spectator.rollouts.joint.plan import find_rows, read_plan
-    from spectator.rollouts.status import status_of
-
-    (row,) = await find_rows(here.journal, name)
-    request = read_plan(row).request
-    status = await status_of(request, here.journal, here.clock.now(), name)
-    click.echo(
-        f"{status.over} of {request.episodes} episodes are over; the record is in the journal, run {name}"
-    )
-    if status.over < request.episodes:
-        return max(code, 1)
-    return 0 if status.verdicts == request.episodes else 1
 
 
 async def _play(row: FleetRow, plan: FleetPlan, here: Here) -> int:

@@ -1,4 +1,4 @@
-"""Who is suggested to play whom: two different captains who cost nothing, a model first where there is one."""
+"""Who is suggested to play whom: two different captains who cost nothing, a model first if there is one."""
 
 from __future__ import annotations
 

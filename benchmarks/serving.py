@@ -57,7 +57,7 @@ class ServerUnderTest:
         """Of the one that runs."""
         self._arguments = ["--host", "127.0.0.1", "--port", str(port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECTATOR_")}
-        environment |= {"SPECTATOR_DATA_DIR": str(data), **(settings or {})}
+        environment |= {"SPECTATOR_DATA_DIR": str(data), "SPECTATOR_EXHIBITION": "false", **(settings or {})}
         if python_path is not None:
             environment["PYTHONPATH"] = str(python_path)
         self._log = data / "log"

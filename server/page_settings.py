@@ -9,10 +9,10 @@ class PageSettings(BaseModel):
     """How pages are sent; part of ``server.settings.Settings``."""
 
     exhibition: bool = Field(
-        default=False,
-        description="Whether scripted captains play a match while nobody else plays and somebody looks at "
-        "the lobby or the wall. It gives its slot to whoever wants one, counts in no limit and no standings, "
-        "and keeps 3 records",
+        default=True,
+        description="Whether two captains who cost nothing play while there is no other match and somebody "
+        "looks at the lobby or the wall. It gives its slot to anyone who wants one, counts in no limit and "
+        "no standings, and keeps 3 records",
     )
     join_assets: bool = Field(
         default=True,

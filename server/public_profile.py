@@ -27,7 +27,6 @@ PUBLIC: Final[Mapping[str, Any]] = {
     "resets_per_hour": 20_000,
     "openenv_compute_s_per_minute": 30.0,
     "option_limits": ("max_overs=20", "forecast_futures=1000", "turns=500", "payload_bytes=4096"),
-    "exhibition": True,
     "trusted_hops": 1,
 }
 """Defaults of a server that strangers reach; docs/settings.md lists them."""

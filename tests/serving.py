@@ -38,6 +38,7 @@ def test_settings(data_dir: Path, **changes: Any) -> Settings:
         "port": 0,
         "data_dir": data_dir,
         "environment": "counting",
+        "exhibition": False,
         "starts_per_minute": 0,
         "starts_per_hour": 0,
         "voice": "silent",
@@ -255,6 +256,7 @@ def serve_process(
     environ |= {
         "SPECTATOR_DATA_DIR": str(data_dir),
         "SPECTATOR_ENVIRONMENT": "counting",
+        "SPECTATOR_EXHIBITION": "false",
         "PYTHONWARNINGS": "error",
         **(variables or {}),
     }

@@ -1,4 +1,4 @@
-"""The exhibition match: scripted captains play while nobody else does, for whoever looks."""
+"""The exhibition match: two captains play while nobody else does, for anyone who looks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from spectator.catalog import load_world
 from spectator.clock import Clock
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.run.plan import EpisodeRequest
@@ -37,9 +38,10 @@ KEPT: Final = 3
 
 
 class Exhibition:
-    """Plays one match after another between the usual captains of a world, while nobody else plays.
+    """Plays one match after another between captains who differ, while nobody else plays.
 
-    It takes a free slot, and gives it back as soon as somebody else wants one. Its matches count for no
+    Who plays rotates through the world's :meth:`~spectator.environments.world.World.pairings`. It takes a
+    free slot, and gives it back as soon as somebody else wants one. Its matches count for no
     address and in no standings; of those that ended the newest three are kept. None begins while nobody has
     looked at the lobby or the wall for ten minutes, while starts are paused or while the server recovers.
 
@@ -71,6 +73,7 @@ class Exhibition:
         self._ready = ready
         self._clock = clock
         self._visited: float | None = None
+        self._begun = 0
         self._not_before = 0.0
         self._was_on = False
 
@@ -124,10 +127,13 @@ class Exhibition:
 
     async def _begin(self) -> None:
         assert self._environment is not None
-        plan = self._supervisor.plan(EpisodeRequest(self._environment, narration=False))
+        pairings = load_world(self._environment).pairings()
+        captain, opponent = pairings[self._begun % len(pairings)]
+        self._begun += 1
+        plan = self._supervisor.plan(EpisodeRequest(self._environment, captain, opponent, narration=False))
         if any(seat is not None and (seat.costs_money or seat.source == "human" or seat.missing)
                for seat in (plan.captain, plan.opponent)):  # fmt: skip
-            raise SpectatorError(f"the usual captains of {self._environment} are not scripted")
+            raise SpectatorError(f"no two captains of {self._environment} can play free of charge")
         await self._supervisor.start(replace(plan, run_id=EXHIBITION))
 
     async def _clear(self) -> None:

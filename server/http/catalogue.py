@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from spectator.catalog import world_names
+from spectator.catalog import load_world, world_names
 from spectator.environments.world import World
 from spectator.episodes.run.pacing import Pace
 from spectator.events import DecisionSource
@@ -56,6 +56,8 @@ class CatalogWorld(BaseModel):
     opponents: list[CatalogPreset]
     default_captain: str
     default_opponent: str | None
+    suggested_captain: str = Field(description="Of the match that the start form offers first")
+    suggested_opponent: str | None = Field(description="The same; null in worlds without opponents")
     packs: list[CatalogPack]
     profile: Profile = Field(description="When the agent is rewarded, and what actions are")
 
@@ -81,6 +83,7 @@ async def catalog(services: ServicesDep) -> Catalog:
 
 
 def _catalog_world(world: World) -> CatalogWorld:
+    captain, opponent = load_world(world.name).pairings()[0]
     return CatalogWorld(
         name=world.name,
         version=world.version,
@@ -92,6 +95,8 @@ def _catalog_world(world: World) -> CatalogWorld:
         opponents=[_catalog_preset(preset) for preset in world.opponents.values()],
         default_captain=world.default_captain,
         default_opponent=world.default_opponent if world.opponents else None,
+        suggested_captain=captain,
+        suggested_opponent=opponent,
         packs=[
             CatalogPack(
                 name=pack.name, version=pack.version, summary=pack.summary, options=dict(pack.options)

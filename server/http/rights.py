@@ -52,12 +52,10 @@ class Rights:
     Args:
         whose: The address that asks, or the operator.
         spend: Refuses whoever may not start what costs money.
-        seat: Likewise what people play.
     """
 
     whose: str
     spend: Callable[[], object]
-    seat: Callable[[], object]
 
     @classmethod
     def of(cls, connection: HTTPConnection, services: Services) -> Self:
@@ -68,18 +66,16 @@ class Rights:
         """
         guard = services.guard
         whose = OPERATOR if guard.is_operator(connection) else address_of(connection)
-        return cls(
-            whose, partial(guard.require_spender, connection), partial(guard.require_operator, connection)
-        )
+        return cls(whose, partial(guard.require_spender, connection))
 
     @classmethod
     def heard(cls, told: Mapping[str, Any]) -> Self:
         """Those that another server told."""
-        return cls(told["whose"], partial(_answer, told["spending"]), partial(_answer, told["seating"]))
+        return cls(told["whose"], partial(_answer, told["spending"]))
 
     def told(self) -> dict[str, Any]:
         """The same as JSON."""
-        return {"whose": self.whose, "spending": _refusal(self.spend), "seating": _refusal(self.seat)}
+        return {"whose": self.whose, "spending": _refusal(self.spend)}
 
     async def need(self, plan: EpisodePlan, services: Services) -> None:
         """Let whoever may have this world, with these options and captains, through.
@@ -93,8 +89,6 @@ class Rights:
         if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
             self.spend()
             await services.budget.need_money()
-        if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
-            self.seat()
 
 
 def _refusal(need: Callable[[], object]) -> dict[str, Any] | None:

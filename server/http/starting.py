@@ -71,7 +71,8 @@ class StartEpisode(Body):
     )
     pace: PaceName = Field(
         default="broadcast",
-        description="`broadcast`: about 2 s a beat; `fast`: ten steps a second; `max`: no waiting",
+        description="`broadcast`: time to read each reason, 6 to 8 s a ball in cricket; `fast`: ten steps a "
+        "second; `max`: no waiting",
     )
     options: dict[str, Any] = Field(
         default_factory=dict, description="The world's own options, see /custom/catalog"

@@ -146,6 +146,7 @@ class World:
             anew.
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
             other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
+        showcase: Pairs of captain and opponent that are worth watching, the best first; for :meth:`pairings`.
         analyst: Makes what says what else could have been decided, see :class:`.alternatives.Analyst`;
             ``None`` where nobody can.
     """
@@ -196,6 +197,27 @@ class World:
     snapshot_for: Callable[[bytes, str], bytes] | None = None
     title_of_one: str = ""
     analyst: Callable[[], Analyst] | None = None
+    showcase: Sequence[tuple[str, str]] = ()
+
+    def pairings(self) -> list[tuple[str, str | None]]:
+        """List who to watch against whom: of two kinds, free of charge, and available here.
+
+        A model of the world's own takes the agent's seat in every pair, if there is one. The opponent is
+        ``None`` in worlds without opponents.
+        """
+        captains = [name for name, preset in self.captains.items() if _plays_free(preset)]
+        others = [name for name, preset in self.opponents.items() if _plays_free(preset)]
+        model = next((name for name in captains if self.captains[name].source == "model"), None)
+        if not others:
+            return [(model or self.default_captain, None)]
+        listed = [(model or captain, other) for captain, other in self.showcase if other in others]
+        usual = model or self.default_captain
+        found = [
+            (captain, other)
+            for captain, other in listed or [(usual, other) for other in others]
+            if captain in captains and captain != other
+        ]
+        return found or [(usual, self.default_opponent)]
 
     @property
     def briefing(self) -> Briefing:
@@ -226,6 +248,12 @@ class World:
     def standing(self) -> tuple[LegalAction, ...]:
         """The one action that is always legal, by its schema; none where observations list what is legal."""
         return () if self.profile.actions == "tools" else _standing(self.action_type, self.profile.actions)
+
+
+def _plays_free(preset: Preset) -> bool:
+    return preset.missing is None and not (
+        preset.costs_money or preset.mirrors or preset.source in ("human", "oracle")
+    )
 
 
 @cache

@@ -31,7 +31,7 @@ def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_
     page.get_by_role("link", name="Compare the two").click()
     first, second = page.locator(".side").first, page.locator(".side").last
     expect(first).to_contain_text("Anchor")
-    expect(second).to_contain_text("Aggressor")
+    expect(second).to_contain_text("Gambler")
     expect(page.locator("#part")).to_contain_text("Where they part")
     expect(page.locator("#part")).to_contain_text("runs first differ at innings")
     page.locator("#scrub").focus()
@@ -91,7 +91,7 @@ def test_one_alone_is_offered_others_on_its_seed(quiet_app: Serving, open_page: 
     expect(page.locator("#say")).to_contain_text("Nothing else was played with seed 8181")
     played(quiet_app, "aggressive", seed=8181)
     page.reload()
-    page.get_by_role("link", name="Aggressor against heuristic").click()
+    page.get_by_role("link", name="Gambler against Old Pro").click()
     expect(page.locator(".side")).to_have_count(2)
 
 

@@ -22,7 +22,7 @@ def test_a_moment_of_a_replay_is_played_on_by_another(quiet_app: Serving, open_p
     dialog = page.locator("dialog[open]")
     expect(dialog.locator(".fork__where")).to_contain_text("innings 1")
     dialog.get_by_label("Captain", exact=True).select_option("aggressive")
-    expect(dialog.get_by_label("Opponent")).to_contain_text("Percentage captain, as before")
+    expect(dialog.get_by_label("Opponent")).to_contain_text("Old Pro, as before")
     dialog.get_by_role("button", name="Play on from here").click()
     page.wait_for_url(lambda url: "/watch/ep-" in url and parent not in url)
     origin = page.locator("#parent")

@@ -98,7 +98,7 @@ def test_a_replay_is_heard_where_it_stands_and_not_when_it_hurries(
     page.goto(f"{speaking_app.base_url}/replay/{episode_id}")
     listen(page)
     until(page, "window.heard.length >= 1")
-    page.get_by_label("Speed of the replay").select_option("4")
+    page.get_by_label("Speed of the replay").select_option("8")
     expect(page.locator("#caption")).to_be_empty(timeout=20_000)
     heard = page.evaluate("window.heard.length")
     expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)

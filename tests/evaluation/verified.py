@@ -25,8 +25,8 @@ def a_verified_result() -> VerifiedBundle:
         commitment="cd" * 32,
         matches=240,
         captains=[
-            captain("planner", "Planner (looks one ball ahead)", 1, 0.8),
-            captain("heuristic", "Percentage captain", 2, 0.5),
+            captain("planner", "Planner", 1, 0.8),
+            captain("heuristic", "Old Pro", 2, 0.5),
             captain("random", "Random captain", 3, 0.2),
             captain("llm:home", "Model of a very long name that somebody gave it", None, 0.5, "model"),
         ],

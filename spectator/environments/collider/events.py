@@ -361,11 +361,7 @@ EVENTS: Final[Mapping[str, type[EventData]]] = {
 }
 """Model of each event type's data, by name."""
 
-BEATS: Final[Mapping[str, float]] = {
-    "collider.run_collected": 2.0,
-    "collider.unblinded": 3.0,
-    "collider.mass_scanned": 2.0,
-    "collider.resonance_fitted": 2.0,
-    "collider.claim_made": 3.0,
-}
-"""Beats of the broadcast pace; a step without one of these is one beat."""
+BEATS: Final[Mapping[str, float]] = dict.fromkeys(
+    EVENTS.keys() - {"collider.campaign_opened", "collider.rule_broken", "collider.campaign_graded"}, 3.0
+) | {"collider.unblinded": 4.0, "collider.claim_made": 4.0}
+"""Beats of the broadcast pace: a decision takes 6 to 8 s, time to read its reason."""

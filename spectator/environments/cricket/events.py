@@ -408,13 +408,13 @@ EVENTS: Final[dict[str, type[EventData]]] = {
 }
 
 BEATS: Final[dict[str, float]] = {
-    "cricket.ball_bowled": 1.0,
-    "cricket.wicket_fell": 0.5,
+    "cricket.ball_bowled": 3.25,
+    "cricket.wicket_fell": 0.75,
     "cricket.milestone_reached": 0.25,
     "cricket.over_completed": 0.5,
-    "cricket.innings_started": 1.0,
-    "cricket.innings_ended": 1.0,
-    "cricket.super_over_started": 1.0,
-    "cricket.toss_made": 1.0,
+    "cricket.innings_started": 1.5,
+    "cricket.innings_ended": 1.5,
+    "cricket.super_over_started": 1.5,
+    "cricket.toss_made": 1.5,
 }
-"""Beats of the broadcast pace; other events take no time."""
+"""Beats of the broadcast pace: a ball takes 6.5 to 8 s, time to read both captains' reasons."""

@@ -100,6 +100,13 @@ WORLD = World(
     scenes=scenes,
     meter=CricketMeter,
     analyst=CricketAnalyst,
+    showcase=(
+        ("planner", "aggressive"),
+        ("match_ups", "defensive"),
+        ("planner", "spin_first"),
+        ("tactician", "aggressive"),
+        ("match_ups", "anchor"),
+    ),
     told_before=told_before,
     profile=PROFILE,
     profiles=PROFILES,

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from server.background.exhibition import AGAIN_S, KEPT, REST_S, VISITED_S, Exhibition
+from spectator.catalog import load_world
 from spectator.episodes.run.plan import plan_episode
 from spectator.errors import EpisodeBusy
 from spectator.evaluation.figures import EXHIBITION
@@ -24,7 +25,7 @@ USUAL = SimpleNamespace(costs_money=False, source="heuristic", missing=None)
 class House:
     """What an exhibition needs of a server, with nothing behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: str = "counting") -> None:
         self.clock = ManualClock()
         self.playing: list[Any] = []
         self.removed: list[str] = []
@@ -34,8 +35,9 @@ class House:
         self.paused: str | None = None
         self.is_ready = True
         self.captain: Any = USUAL
+        self.planned: list[tuple[str, str | None]] = []
         self.exhibition = Exhibition(
-            "counting",
+            environment,
             cast(Any, self),
             cast(Any, self),
             cast(Any, self),
@@ -59,6 +61,7 @@ class House:
 
     def plan(self, request: Any) -> Any:
         plan = plan_episode(request, draw_seed=lambda: 7)
+        self.planned.append((plan.captain.label, None if plan.opponent is None else plan.opponent.label))
         if self.captain is not USUAL:
             object.__setattr__(plan, "captain", self.captain)
         return plan
@@ -149,12 +152,26 @@ def test_of_those_that_ended_a_few_are_kept_and_the_next_waits_a_little(house: H
     assert len(house.removed) == 3
 
 
+def test_who_plays_rotates_through_pairs_of_different_captains() -> None:
+    house = House("cricket")
+    pairings = load_world("cricket").pairings()
+    for _ in range(len(pairings) + 1):
+        house.exhibition.note_visit()
+        asyncio.run(house.exhibition.look())
+        asyncio.run(house.stop(house.playing[0].episode_id, by="test"))
+        asyncio.run(house.exhibition.look())
+        house.clock.advance(REST_S)
+    assert all(captain != opponent for captain, opponent in house.planned)
+    assert len(set(house.planned)) == len(pairings) > 2
+    assert house.planned[0] == house.planned[-1]
+
+
 @pytest.mark.parametrize("change", [{"costs_money": True}, {"source": "human"}, {"missing": "a key"}])
 def test_captains_who_cost_money_or_time_of_people_play_no_exhibition(
     house: House, change: dict[str, Any]
 ) -> None:
     house.captain = SimpleNamespace(**{**vars(USUAL), **change})
-    with pytest.raises(Exception, match="not scripted"):
+    with pytest.raises(Exception, match="free of charge"):
         asyncio.run(house.exhibition.look())
     assert not house.playing
 

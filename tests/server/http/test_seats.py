@@ -184,20 +184,38 @@ def test_a_person_against_a_captain_and_against_oneself(app: Serving) -> None:
         app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
 
 
-def test_with_a_token_set_only_the_operator_starts_sees_and_plays_a_seat(tmp_path: Path) -> None:
-    settings = test_settings(tmp_path, operator_token=TOKEN, person_decision_s=600, decision_timeout_s=900)
+@pytest.mark.parametrize("profile", ["open", "public"])
+@pytest.mark.parametrize("who", ["the starter", "the operator"])
+def test_with_a_token_set_a_visitor_plays_a_seat_of_their_own_match(
+    tmp_path: Path, who: str, profile: str
+) -> None:
+    """The starter by the seat's key, the operator by the token; strangers have neither."""
+    settings = test_settings(
+        tmp_path, profile=profile, operator_token=TOKEN, person_decision_s=600, decision_timeout_s=900
+    )
+    mine, stranger = {"X-Forwarded-For": "203.0.113.1"}, {"X-Forwarded-For": "203.0.113.2"}
     with serve(settings) as app:
         body = {"captain_preset": "human", "options": {"turns": 1}}
-        assert app.client.post("/custom/start_episode", json=body).status_code == 401
-        started = app.client.post("/custom/start_episode", json=body, headers=OPERATOR)
-        episode_id = started.json()["episode_id"]
+        started = app.client.post("/custom/start_episode", json=body, headers=mine)
+        assert started.status_code == 202, started.text
+        episode_id, (seat,) = started.json()["episode_id"], started.json()["seats"].values()
         where = {"episode_id": episode_id}
-        assert app.client.get("/custom/asked", params=where).status_code == 401
-        assert say(app.client, episode_id, 1).status_code == 401
-        app.client.headers.update(OPERATOR)
+        action = {**where, "turn": 1, "action": {"tool": "count", "arguments": {"value": 1}}}
+        refused = 401 if profile == "open" else 403
+        assert app.client.get("/custom/asked", params=where, headers=stranger).status_code == refused
+        assert app.client.post("/custom/act", json=action, headers=stranger).status_code == refused
+        app.client.headers.update(OPERATOR if who == "the operator" else {"X-Seat-Key": seat["key"], **mine})
         asked(app.client, episode_id)
         assert say(app.client, episode_id, 1).status_code == 200
         assert app.finish(episode_id)["score"] == 1.0
+
+
+def test_a_visitors_seat_counts_in_the_limit_on_starts(tmp_path: Path) -> None:
+    settings = test_settings(tmp_path, operator_token=TOKEN, starts_per_minute=1, max_episodes=3)
+    with serve(settings) as app:
+        post = app.client.post
+        assert post("/custom/start_episode", json={"captain_preset": "human"}).status_code == 202
+        assert post("/custom/start_episode", json={"captain_preset": "human"}).status_code == 429
 
 
 def test_after_the_servers_death_the_person_plays_on(tmp_path: Path) -> None:

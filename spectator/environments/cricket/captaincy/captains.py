@@ -68,9 +68,9 @@ class Style:
 
 
 STYLES: Final[tuple[Style, ...]] = (
-    Style("heuristic", "Percentage captain", "Plays every situation as the best real sides do on average."),
+    Style("heuristic", "Old Pro", "Plays the percentages: every situation as the best sides do on average."),
     Style(
-        "aggressive", "Aggressor", "Hits from the first ball and hunts wickets with catchers in.",
+        "aggressive", "Gambler", "Hits from the first ball and hunts wickets with catchers in.",
         batting=(0.64, 0.62, 0.68), bowling=(0.62, 0.6, 0.55), fields=("attacking", "standard", "standard"),
     ),
     Style(
@@ -82,7 +82,7 @@ STYLES: Final[tuple[Style, ...]] = (
         batting=(0.45, 0.45, 0.5), bowling=(0.36, 0.34, 0.4), fields=("standard", "defensive", "death"),
     ),
     Style(
-        "spin_first", "Spinner's friend", "Opens with spin and keeps a slip for it.",
+        "spin_first", "Spin Doctor", "Opens with spin and keeps a slip for it.",
         batting=(0.5, 0.5, 0.55), bowling=(0.55, 0.58, 0.5), fields=("standard", "spin", "standard"),
         spin_first=True,
     ),
@@ -94,7 +94,7 @@ STYLES: Final[tuple[Style, ...]] = (
 """Named styles, the default first."""
 
 CRICSHEET: Final = Style(
-    "cricsheet", "The data", "Acts as real sides did in the same situation; declares nothing.",
+    "cricsheet", "Average Side", "Acts as real sides did in the same situation; declares nothing.",
     declares=False, weighs_toss=False,
 )  # fmt: skip
 

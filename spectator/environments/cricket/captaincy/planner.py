@@ -214,14 +214,14 @@ def _match_ups(seed: int) -> PlannerCaptain:
 
 PLANNER: Final = Preset(
     "planner",
-    "Planner (looks one ball ahead)",
-    "Gives every ball the bowler, length, line, field and stroke that the model says are worth most.",
+    "Planner",
+    "Looks one ball ahead: gives it the bowler, line, length, field and stroke that are worth most.",
     "heuristic",
     PlannerCaptain,
 )
 MATCH_UPS: Final = Preset(
     "match_ups",
-    "Match-up captain",
+    "Matchmaker",
     "Chooses bowlers and fields for the batters, the pitch and the evening; plans no ball.",
     "heuristic",
     _match_ups,

@@ -41,5 +41,5 @@ class RandomCaptain(RandomPolicy):
 
 
 RANDOM: Final = Preset(
-    "random", "Random captain", "Draws any legal tool, and its arguments too.", "random", RandomCaptain
+    "random", "Wild Card", "Draws any legal tool, and its arguments too.", "random", RandomCaptain
 )

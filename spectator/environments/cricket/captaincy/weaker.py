@@ -13,7 +13,7 @@ from spectator.observations import Observation
 from spectator.policies.base import Decision, Preset
 
 BLOCKER: Final = Style(
-    "blocker", "Blocker", "Guards the wicket from the first ball to the last, whatever is needed.",
+    "blocker", "Stonewaller", "Guards the wicket from the first ball to the last, whatever is needed.",
     batting=(0.3, 0.3, 0.3),
 )  # fmt: skip
 NOVICE: Final = replace(

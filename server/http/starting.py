@@ -71,7 +71,7 @@ class StartEpisode(Body):
     )
     pace: PaceName = Field(
         default="broadcast",
-        description="`broadcast`: time to read each reason, 6 to 8 s a ball in cricket; `fast`: ten steps a "
+        description="`broadcast`: time to read each reason, 6 to 8 s a decision; `fast`: ten steps a "
         "second; `max`: no waiting",
     )
     options: dict[str, Any] = Field(

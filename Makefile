@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: install run test test-failed check format openenv-venv edges-venv trl-venv verifiers-venv training days bench clean
+.PHONY: install run test test-failed check format board openenv-venv edges-venv trl-venv verifiers-venv training days bench clean
 
 # All that development needs. `make run` makes do with less, so that a first page is soon there.
 install: $(VENV)/.test
@@ -100,6 +100,14 @@ test-failed:
 format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The evaluation that the leaderboard ships with, played and verified again: after a change of a world or a captain.
+BOARD ?= match_ups,blocker
+board: install
+	rm -rf build/board
+	$(BIN)/spectator evaluate cricket --captains $(BOARD) --matches 40 --seed 1 --out build/board --publish build/board/bundle
+	$(BIN)/spectator verify-bundle build/board/bundle
+	cp build/board/bundle/manifest.json spectator/evaluation/bundles/shipped/cricket.json
 
 bench: install
 	$(BIN)/python -m benchmarks

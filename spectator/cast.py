@@ -11,7 +11,7 @@ from typing import Final
 from spectator.catalog import load_world
 from spectator.clock import Clock
 from spectator.environments.world import World
-from spectator.errors import ConfigurationError
+from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.policies.base import Policy, Preset
 from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
 from spectator.policies.captain_endpoints import CaptainEndpoints
@@ -120,6 +120,14 @@ class Cast:
         if known is None or known[0] is not plain:
             known = self._worlds[name] = (plain, self._with_everybody(plain))
         return known[1]
+
+    def opponent_label(self, world: str, name: str) -> str:
+        """What an opponent is called today; its name, as words, where the world does not know it."""
+        try:
+            presets = self.load(world).opponents
+        except (ConfigurationError, InvalidRequest):
+            presets = {}
+        return presets[name].label if name in presets else name.replace("_", " ")
 
     def include(self, world: World) -> None:
         """Let :meth:`load` find a world that is not in the catalogue, under its name."""

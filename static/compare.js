@@ -113,7 +113,7 @@ async function offer(id) {
   const found = (others.body?.episodes ?? []).filter((/** @type {any} */ one) => one.episode_id !== own);
   tell(found.length ? `Compare ${plain(label)}, seed ${seed}, with another on the same seed:` : `Nothing else was played with seed ${seed} yet. Start another with this seed in the lobby, or open this one and play on from any moment with another captain.`, false);
   replace(sides, h("ul", { class: "offers" }, ...found.map((/** @type {any} */ one) => h("li", {}, h("a", { href: new URL(`compare?a=${encodeURIComponent(own)}&b=${encodeURIComponent(one.episode_id)}`, root).href },
-    clip(`${plain(one.captain_label)}${one.opponent ? ` against ${words(one.opponent)}` : ""}: ${plain(one.result ?? "not over")}`, 120)), h("small", {}, ` ${ago(one.started_at, Date.now())}`)))));
+    clip(`${plain(one.captain_label)}${one.opponent ? ` against ${plain(one.opponent_label)}` : ""}: ${plain(one.result ?? "not over")}`, 120)), h("small", {}, ` ${ago(one.started_at, Date.now())}`)))));
 }
 
 /** @param {string} text @param {boolean} [bad] */

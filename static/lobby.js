@@ -6,6 +6,7 @@ import { WallFeed } from "./live/wall.js";
 import { byId, pageRoot, setAttribute, setText } from "./ui/dom.js";
 import { mountOnNow } from "./ui/on_now.js";
 import { mountPlayed } from "./ui/played.js";
+import { mountQuickStart } from "./ui/quick_start.js";
 import { mountStartForm } from "./ui/start_form.js";
 
 const EVERY_MS = 4_000;
@@ -18,6 +19,7 @@ const onNow = mountOnNow(byId("on"), byId("large"), root);
 const feed = new WallFeed({ root, onTiles, onPhase() { /* the header says whether the server is there */ } });
 const played = mountPlayed(byId("played"), root);
 const form = mountStartForm(byId("start"), root, played.offer);
+mountQuickStart(byId("go"), root);
 let known = "";
 let away = false;
 let onAir = "";

@@ -38,6 +38,7 @@ class EpisodeEntry(BaseModel):
     captain: str = Field(description="Preset in the agent's seat")
     captain_label: str
     opponent: str = Field(description="Preset in the other seats; empty in worlds without opponents")
+    opponent_label: str = Field(description="Its name for people today")
     pack: str
     seed: int
     started_at: str = Field(description="RFC 3339")
@@ -136,14 +137,14 @@ async def list_episodes(
     found = await services.journal.episodes(wanted)
     following = found[limit - 1].episode_id if len(found) > limit else None
     shown = [await services.recorded.summary(summary) for summary in found[:limit]]
-    return EpisodePage(episodes=[_entry(summary) for summary in shown], next=following)
+    return EpisodePage(episodes=[_entry(summary, services) for summary in shown], next=following)
 
 
 @router.get("/{episode_id}", responses=PROBLEMS)
 async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeDetail:
     """One episode."""
     summary = await summary_of(services, episode_id)
-    entry = _entry(summary)
+    entry = _entry(summary, services)
     return EpisodeDetail(**dict(entry), usage=await usage_of(summary, services))
 
 
@@ -240,6 +241,7 @@ async def _is_plain(services: Services, summary: EpisodeSummary, *, recorded: bo
     return recorded or not await services.views.derives(summary.episode_id)
 
 
-def _entry(summary: EpisodeSummary) -> EpisodeEntry:
-    told = {name: getattr(summary, name) for name in EpisodeEntry.model_fields}
-    return EpisodeEntry(**told)
+def _entry(summary: EpisodeSummary, services: Services) -> EpisodeEntry:
+    label = services.cast.opponent_label(summary.environment, summary.opponent)
+    told = {name: getattr(summary, name) for name in EpisodeEntry.model_fields if name != "opponent_label"}
+    return EpisodeEntry(**told, opponent_label=label)

@@ -81,7 +81,8 @@ class LeaderboardPage(Page):
     Args:
         board: What was found.
         groups: The same, group by group.
-        verified: Verified results, each with the options that are not the default.
+        verified: Verified results, each with the options that are not the default, and the version of its
+            world here where that is another.
         glossary: The measures in it.
         environments: Worlds that can be chosen, with their titles.
         packs: Packs likewise.
@@ -91,7 +92,7 @@ class LeaderboardPage(Page):
 
     board: Leaderboard
     groups: Sequence[BoardGroup]
-    verified: Sequence[tuple[VerifiedBundle, Sequence[str]]]
+    verified: Sequence[tuple[VerifiedBundle, Sequence[str], str]]
     glossary: Sequence[Measure]
     environments: Sequence[tuple[str, str]]
     packs: Sequence[tuple[str, str]]

@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from spectator import __version__
 from spectator.catalog import load_world, world_names
 from spectator.environments.world import World
 from spectator.episodes.run.plan import EpisodePlan
@@ -29,23 +28,11 @@ from ..security.faults import http_problem
 from ..services import services_of
 from .assets import Panels
 from .glance import headline_now
+from .lobby_page import lobby_page, who_played
 from .public_address import public_root
 from .templates import Page, Templates, static_path
 
 SEQ: Final = re.compile(r"\d{1,16}")
-
-
-@dataclass(frozen=True, slots=True)
-class LobbyPage(Page):
-    """What ``lobby.html`` is given.
-
-    Args:
-        version: Version of this software.
-        modules: What the page's script imports.
-    """
-
-    version: str
-    modules: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +124,12 @@ def pages_router(templates: Templates) -> APIRouter:
 
     @router.get("/")
     @router.get("/web")
-    def lobby(request: Request) -> Response:
+    async def lobby(request: Request) -> Response:
         services_of(request).exhibition.note_visit()
         deep_link = _deep_link(request.query_params)
         if deep_link is not None:
             return RedirectResponse(deep_link, status_code=303)
-        page = LobbyPage(
-            root="./",
-            static=f"./{static_path(request)}",
-            title="Spectator: watch agents play",
-            version=__version__,
-            modules=request.app.state.modules["lobby.js"],
-        )
-        return templates.render("lobby.html", page)
+        return await run_in_threadpool(templates.render, "lobby.html", await lobby_page(request))
 
     @router.get("/wall")
     def wall(request: Request) -> Response:
@@ -235,7 +215,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
             if "json" in accepted and "text/html" not in accepted:
                 raise EpisodeNotFound(episode_id[:64])
             return await run_in_threadpool(_not_found, request, templates, episode_id)
-        preview, events = _preview_of(summary), summary.head_seq
+        preview, events = _preview_of(summary, who_played(summary, services)), summary.head_seq
     mask = services.orders.mask.text
     preview = replace(
         preview,
@@ -293,8 +273,7 @@ def _preview_of_running(plan: EpisodePlan, title: str) -> Preview:
     return Preview(title, plan.world.name, clean_text(who, 120), live)
 
 
-def _preview_of(summary: EpisodeSummary) -> Preview:
-    who = clean_text(summary.captain_label, 60) + (f" against {summary.opponent}" if summary.opponent else "")
+def _preview_of(summary: EpisodeSummary, who: str) -> Preview:
     reward = "" if summary.score is None else f" Reward {summary.score:.2f}."
     return Preview(
         summary.title,

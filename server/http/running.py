@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from spectator.clock import timestamp
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.errors import EpisodeNotFound, EpisodeOver
+from spectator.evaluation.figures import EXHIBITION
 from spectator.events import EndReason
 from spectator.journal.base import EpisodeSummary
 
@@ -21,6 +22,7 @@ class RunningEpisode(BaseModel):
     episode_id: str
     environment: str
     captain_preset: str
+    captain_label: str = Field(description="The captain's name for people")
     opponent_choice: str | None = Field(description="null in worlds without opponents")
     started_at: str = Field(description="RFC 3339")
     turn: int | None = Field(
@@ -35,6 +37,9 @@ class RunningEpisode(BaseModel):
     )
     viewers: int = Field(ge=0, description="How many watch it, over all servers")
     usage: dict[str, SeatUsage] = Field(description="What models took so far, by actor")
+    exhibition: bool = Field(
+        default=False, description="Whether it is an exhibition match, which makes room for any other"
+    )
 
 
 class StoppedEpisode(BaseModel):
@@ -69,6 +74,7 @@ def described(live: EpisodeHandle, services: Services) -> RunningEpisode:
         episode_id=live.episode_id,
         environment=live.plan.world.name,
         captain_preset=live.plan.captain.name,
+        captain_label=live.plan.captain.label,
         opponent_choice=None if opponent is None else opponent.name,
         started_at=timestamp(live.started_at),
         turn=live.turn,
@@ -77,6 +83,7 @@ def described(live: EpisodeHandle, services: Services) -> RunningEpisode:
         trouble=None if live.trouble is None else live.trouble.message,
         viewers=services.audience.total(live.episode_id),
         usage=usage_in(live.usage),
+        exhibition=live.plan.run_id == EXHIBITION,
     )
 
 
@@ -89,6 +96,7 @@ def described_elsewhere(summary: EpisodeSummary, services: Services) -> RunningE
         episode_id=summary.episode_id,
         environment=summary.environment,
         captain_preset=summary.captain,
+        captain_label=summary.captain_label,
         opponent_choice=summary.opponent or None,
         started_at=summary.started_at,
         turn=None if view is None else view.turn,

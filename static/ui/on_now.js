@@ -16,13 +16,13 @@ const AGAIN_MS = 2_000;
 export function mountOnNow(list, place, root) {
   const rows = h("div", { class: "tiles tiles--rows" });
   const room = h("p", { class: "on-room" });
-  const none = h("p", { class: "on-none" }, "Looking for what is on…");
-  const go = h("a", { class: "button button--go", hidden: true });
-  replace(list, none, h("p", { class: "on-go" }, go, h("a", { class: "button", href: "#start" }, "Start one")), rows, room);
+  const none = h("p", { class: "on-none" });
+  const go = h("a", { class: "button", hidden: true });
+  replace(list, none, h("p", { class: "on-go" }, go), rows, room);
   const live = h("div", { class: "tile-room", hidden: true });
   const before = mountLastPlayed(root);
-  const next = h("p", { class: "lobby__next", hidden: true }, "What is played here is shown here, as it happens.");
-  replace(place, live, before.element, next);
+  const next = /** @type {HTMLElement} */ (place.querySelector(".lobby__next"));
+  place.prepend(live, before.element);
   const large = mountLargeTile(live, root);
   /** @type {Map<string, ReturnType<typeof makeTile>>} */
   const made = new Map();
@@ -65,13 +65,15 @@ export function mountOnNow(list, place, root) {
     if (id) go.href = new URL(`${large.id ? "watch" : "replay"}/${encodeURIComponent(id)}`, root).href;
     setText(go, large.id ? "Watch it" : "Replay the last one");
     none.hidden = running > 0;
-    if (status) setText(none, status.ok ? "Nothing is on. Start one below: it begins at once, and everybody who opens this page can watch." : status.message);
+    if (status) setText(none, status.ok ? "Nothing is on. Start a match: it begins at once, and everyone who opens this page can watch." : status.message);
   };
   const drawRoom = (/** @type {number} */ count) => {
     if (!status?.ok || count === 0) return replace(room);
     const { running, slots } = /** @type {any} */ (status).body;
-    const taken = `${running.length} of ${plural(slots, "place")} taken`;
-    replace(room, running.length >= slots ? `${taken}: another can begin when one ends.` : `${taken}.`,
+    const real = running.filter((/** @type {any} */ one) => !one.exhibition);
+    const taken = `${real.length} of ${plural(slots, "place")} taken`;
+    if (real.length === 0) return replace(room, "An exhibition match. Start one of your own at any time.");
+    replace(room, real.length >= slots ? `${taken}: another can begin when one ends.` : `${taken}.`,
       count > 1 ? [" ", h("a", { href: new URL("wall", root).href }, count > MOST + 1 ? `See all ${count} on the wall` : "See them on the wall")] : null);
   };
   before.onKnown(schedule);

@@ -122,7 +122,7 @@ export function mountPlayed(place, root) {
 function row(episode, root, pick, narrow) {
   const id = encodeURIComponent(episode.episode_id);
   const finished = episode.reason === "finished";
-  const against = episode.opponent ? ` against ${words(episode.opponent)}` : "";
+  const against = episode.opponent ? ` against ${plain(episode.opponent_label)}` : "";
   const result = finished ? plain(episode.result) || "Finished" : `${endWords(episode.reason)} after ${episode.turns ?? 0} turns`;
   const box = h("input", { class: "game__pick", type: "checkbox", value: episode.episode_id, "aria-label": `Compare: ${clip(result, 80)}`, on: { change: () => pick(episode) } });
   const seed = h("button", { class: "game__seed", type: "button", title: "Others with this seed", on: { click: () => narrow({ seed: String(episode.seed), environment: episode.environment }) } }, `seed ${episode.seed}`);

@@ -37,8 +37,8 @@ export function mountStartForm(form, root, onCatalog) {
     const seed = h("input", { id: "seed", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "drawn", "aria-label": "Seed; empty to have one drawn" });
     controls.environment = pick("environment", "World", catalog.environments.map((/** @type {any} */ one) => ({ value: one.name, label: one.title, chosen: one === world })));
     controls.environment.addEventListener("change", () => compose(controls.environment.value));
-    const parts = ["Play ", slot(controls.environment), " with ", slot(pick("captain_preset", "Captain", presetOptions(world.captains, world.default_captain)))];
-    if (world.opponents.length) parts.push(" against ", slot(pick("opponent_choice", "Opponent", presetOptions(world.opponents, world.default_opponent))));
+    const parts = ["Play ", slot(controls.environment), " with ", slot(pick("captain_preset", "Captain", presetOptions(world.captains, world.suggested_captain)))];
+    if (world.opponents.length) parts.push(" against ", slot(pick("opponent_choice", "Opponent", presetOptions(world.opponents, world.suggested_opponent))));
     if (main) parts.push(`, ${words(main.name)} `, slot((controls[`options.${main.name}`] = main.control)));
     parts.push(", at ", slot(pick("pace", "Pace", catalog.paces.map((/** @type {string} */ pace) => ({ value: pace, label: PACES[/** @type {"max"} */ (pace)] ?? pace })))), " pace");
     if (world.packs.length > 1) parts.push(", from the pack ", slot(pick("eval_pack_id", "Evaluation pack", world.packs.map((/** @type {any} */ pack) => ({ value: pack.name, label: words(pack.name) })))));
@@ -99,12 +99,7 @@ export function mountStartForm(form, root, onCatalog) {
     return h("div", { class: "dialog__row" }, wait, place);
   };
 
-  /** Goes to what was started; whether it was. @param {import("../live/api.js").Answer} answer */
-  const started = (answer) => {
-    if (answer.ok) takeStarted(answer.body);
-    if (answer.ok) location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
-    return answer.ok;
-  };
+  const started = (/** @type {import("../live/api.js").Answer} */ answer) => openStarted(answer, root);
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -132,6 +127,13 @@ export function mountStartForm(form, root, onCatalog) {
       compose(catalog.default_environment);
     },
   };
+}
+
+/** Goes to what was started; whether it was. @param {import("../live/api.js").Answer} answer @param {string} root */
+export function openStarted(answer, root) {
+  if (answer.ok) takeStarted(answer.body);
+  if (answer.ok) location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
+  return answer.ok;
 }
 
 /** @param {Element} control */

@@ -9,21 +9,87 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from spectator.catalog import load_world
 from tests.browser.conftest import PHONE, WIDE, Opener
 from tests.serving import Serving, serve, test_settings
 
 pytestmark = pytest.mark.browser
 
 
+def suggested_labels() -> list[str]:
+    """Who would play if one pressed the button."""
+    world = load_world("cricket")
+    captain, opponent = world.pairings()[0]
+    assert opponent is not None
+    return [world.captains[captain].label, world.opponents[opponent].label]
+
+
 def test_an_empty_house_says_what_to_do(tmp_path: Path, open_page: Opener) -> None:
-    """Nothing on, nothing played: both say so, and how to change it."""
+    """Nothing on, nothing played: both say so, and who would play if one pressed the button."""
     with serve(test_settings(tmp_path, environment="cricket")) as app:
         page = open_page(app.base_url)
-        expect(page.locator("#on")).to_contain_text("Nothing is on. Start one below")
-        expect(page.locator("#large")).to_have_text("What is played here is shown here, as it happens.")
+        expect(page.locator("#on")).to_contain_text("Nothing is on. Start a match")
+        for label in suggested_labels():
+            expect(page.locator("#large .lobby__next")).to_contain_text(label)
         expect(page.locator("#played")).to_contain_text("Nothing has been played yet")
         expect(page.get_by_role("button", name="Start the match")).to_be_enabled()
         expect(page.locator("#state")).to_have_text("Ready")
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("button", ["Start a match", "Play a side yourself"])
+def test_one_click_in_the_first_fold_starts_a_match(
+    quiet_app: Serving, open_page: Opener, size: dict[str, int], button: str
+) -> None:
+    """Between two different captains, or with the visitor in the agent's seat."""
+    page = open_page(f"{quiet_app.base_url}/", viewport=size)
+    start = page.get_by_role("button", name=button)
+    box = start.bounding_box()
+    assert box and box["y"] + box["height"] < size["height"] / 2
+    start.click()
+    page.wait_for_url("**/watch/ep-*")
+    (running,) = quiet_app.client.get("/custom/status").json()["running"]
+    captain, opponent = load_world("cricket").pairings()[0]
+    chosen = "human" if "yourself" in button else captain
+    assert (running["captain_preset"], running["opponent_choice"]) == (chosen, opponent)
+    assert chosen != opponent
+    if chosen == "human":
+        expect(page.locator(".seat__do, #seat form, .seat")).not_to_have_count(0)
+
+
+def test_a_refused_start_is_explained_beside_its_button(quiet_app: Serving, open_page: Opener) -> None:
+    for _ in range(2):
+        quiet_app.start(pace="broadcast", max_overs=5, captain_preset="anchor")
+    page = open_page(f"{quiet_app.base_url}/", forgive=("409",))
+    page.get_by_role("button", name="Start a match").click()
+    told = page.locator("#go").get_by_role("alert")
+    expect(told).to_contain_text("Something is on already")
+    expect(told.get_by_role("link", name="Watch Anchor play")).to_have_count(2)
+    expect(page.get_by_role("button", name="Start a match")).to_be_enabled()
+
+
+def test_without_a_script_it_says_what_is_on_and_what_was_played(
+    quiet_app: Serving, open_page: Opener
+) -> None:
+    """By the captains' names, never by those of their presets."""
+    match = {"captain_preset": "match_ups", "opponent_choice": "spin_first", "max_overs": 1}
+    played = quiet_app.finish(quiet_app.start(**match))
+    running = quiet_app.start(pace="broadcast", **match)
+    page = open_page(f"{quiet_app.base_url}/", java_script_enabled=False)
+    expect(page.locator("#state")).to_have_text("On air")
+    expect(page.locator(f"#on a[href$='watch/{running}']")).to_be_visible()
+    row = page.locator(".played__line", has_text=played["result"]).first
+    expect(row).to_contain_text("Matchmaker against Spin Doctor")
+    expect(page.get_by_role("button", name="Start a match")).to_be_hidden()
+    with_script = open_page(f"{quiet_app.base_url}/")
+    expect(with_script.locator(".game__who").first).to_contain_text("Matchmaker against Spin Doctor")
+
+
+def test_the_form_begins_with_two_different_captains(quiet_app: Serving, open_page: Opener) -> None:
+    page = open_page(f"{quiet_app.base_url}/")
+    captain, opponent = load_world("cricket").pairings()[0]
+    expect(page.get_by_label("Captain", exact=True)).to_have_value(captain)
+    expect(page.get_by_label("Opponent")).to_have_value(opponent)
 
 
 def test_wrong_fields_are_named_and_nothing_starts(quiet_app: Serving, open_page: Opener) -> None:

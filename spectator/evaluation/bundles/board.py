@@ -1,7 +1,8 @@
 """The verified results of a server's board: what bundles showed, kept as files beside its journal.
 
-No match of a bundle gets into the journal: what is kept is what the bundle's manifest claims, once all of it
-was found to be so.
+One evaluation of the built-in captains comes with the package; ``make board`` plays it again. No match of a
+bundle gets into the journal: what is kept is what the bundle's manifest claims, once all of it was found to
+be so.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -27,6 +30,9 @@ FOLDER: Final = "board"
 
 MOST: Final = 200
 """Verified results that a board shows, the newest."""
+
+SHIPPED: Final = Path(__file__).with_name("shipped")
+"""Folder of the manifests of bundles that come with the package; a test plays their matches again."""
 
 _FORMAT: Final = 1
 
@@ -73,6 +79,7 @@ class VerifiedBundle(BaseModel):
     commitment: str | None = Field(description="Of sealed seeds")
     matches: int = Field(description="All of them")
     captains: list[VerifiedCaptain] = Field(description="Best first, then those that are not ranked")
+    shipped: bool = Field(default=False, description="Whether it came with Spectator")
 
 
 def verified_result(
@@ -119,6 +126,25 @@ def verified_result(
         matches=len(manifest.results.matches),
         captains=captains,
     )
+
+
+@cache
+def shipped_results() -> list[VerifiedBundle]:
+    """What the built-in captains showed, as it was verified when this version of the package was made."""
+    from spectator.evaluation.bundles.manifest import BundleManifest
+
+    found = []
+    for path in sorted(SHIPPED.glob("*.json")):
+        text = path.read_bytes()
+        manifest = BundleManifest.model_validate_json(text)
+        result = verified_result(
+            manifest,
+            sha256(text).hexdigest(),
+            verified_at=manifest.published_at,
+            verified_by=manifest.spectator_version,
+        )
+        found.append(result.model_copy(update={"shipped": True}))
+    return found
 
 
 def keep_verified(data_dir: Path, result: VerifiedBundle) -> Path:

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
-from spectator.evaluation.bundles.board import keep_verified
+from spectator.catalog import load_world
+from spectator.evaluation.bundles.board import keep_verified, shipped_results
 from tests.evaluation.verified import a_verified_result
 from tests.serving import Serving, serve, test_settings
 
@@ -177,18 +178,37 @@ def test_evaluations_rank_and_single_matches_stand_apart_with_the_reason(tmp_pat
         assert "Nobody is ranked here yet" in shown, "where there is only history, it says how to rank"
 
 
+def test_a_fresh_install_shows_what_its_captains_are_worth(serving: Serving) -> None:
+    """The evaluation that comes with the package, by rank, with intervals, and no command line."""
+    text = Page(serving.client.get("/leaderboard").text).text
+    assert "No match has been played on this server yet" in text
+    assert "comes with Spectator" in text and "Out of date" not in text
+    ranked = [one.label for one in shipped_results()[0].captains if one.rank is not None]
+    places = [text.index(label) for label in ranked]
+    assert len(ranked) >= 5 and places == sorted(places)
+
+
+def test_a_result_of_another_version_of_its_world_says_so(tmp_path: Path) -> None:
+    old = a_verified_result().model_copy(update={"environment_version": "1.0"})
+    with serve(test_settings(tmp_path)) as serving:
+        keep_verified(tmp_path, old)
+        text = Page(serving.client.get("/leaderboard").text).text
+        now = load_world("cricket").version
+        assert f"played with version 1.0 of this world, and version {now} plays here" in text
+
+
 def test_verified_results_stand_apart_and_no_episode_of_theirs_is_in_the_journal(tmp_path: Path) -> None:
     result = a_verified_result()
     with serve(test_settings(tmp_path)) as serving:
-        assert serving.client.get("/api/leaderboard").json()["verified"] == []
+        (shipped,) = serving.client.get("/api/leaderboard").json()["verified"]
         keep_verified(tmp_path, result)
         found = serving.client.get("/api/leaderboard").json()
-        assert found["verified"] == [result.model_dump(mode="json")]
+        assert found["verified"] == [result.model_dump(mode="json"), shipped]
         assert found["rows"] == [] and found["episodes"] == 0
         assert serving.client.get("/api/episodes").json()["episodes"] == []
         text = Page(serving.client.get("/leaderboard").text).text
         assert (
             "Verified results" in text and result.digest in text and "240 matches on 20 sealed seeds" in text
         )
-        for asked, there in (("environment=counting", 0), ("pack=default", 1), ("opponent=planner", 1)):
+        for asked, there in (("environment=counting", 0), ("pack=default", 2), ("opponent=llm:home", 1)):
             assert len(serving.client.get(f"/api/leaderboard?{asked}").json()["verified"]) == there

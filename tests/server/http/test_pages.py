@@ -14,7 +14,8 @@ import pytest
 
 from server.http import glance
 from server.http.assets import folder, modules_of
-from server.http.pages import ErrorPage, LobbyPage, WatchPage
+from server.http.lobby_page import LobbyPage
+from server.http.pages import ErrorPage, WatchPage
 from server.services import Services
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.errors import JournalError

@@ -172,19 +172,6 @@ class ModelExchange(EventData):
     )
 
 
-class StatedExchange(dict[str, Any]):
-    """An exchange that is what :class:`ModelExchange` makes of it already, and need not be checked again.
-
-    Args:
-        request: See :class:`ModelExchange`.
-        reply: See :class:`ModelExchange`; in the order of the fields of :class:`RecordedReply`.
-        digest: See :class:`ModelExchange`.
-    """
-
-    def __init__(self, request: str, reply: Mapping[str, Any] | None, digest: str) -> None:
-        super().__init__(request=request, reply=reply, failure=None, digest=digest)
-
-
 class DecisionMade(EventData):
     """A policy decided; the action may still be refused by the world."""
 

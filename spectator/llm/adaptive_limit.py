@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import Final
 
 from spectator.clock import Clock
-from spectator.llm.places import FairPlaces
 
 CUT: Final = 0.5
 """Factor of the limit after a refusal (multiplicative decrease)."""
@@ -14,7 +15,7 @@ CUT_AGAIN_S: Final = 1.0
 """Refusals within this time of a cut belong to the same overload and cut no further."""
 
 
-class AdaptiveLimit(FairPlaces):
+class AdaptiveLimit:
     """Places for requests under way: one more after each full round of successes, half after a refusal.
 
     Additive increase and multiplicative decrease, as TCP does it (Chiu and Jain 1989): it finds what an
@@ -44,12 +45,62 @@ class AdaptiveLimit(FairPlaces):
     ) -> None:
         if not 1 <= lowest <= start <= highest:
             raise ValueError("an adaptive limit needs 1 <= lowest <= start <= highest")
-        super().__init__(float(start))
+        self._places = float(start)
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._clock = clock
         self._lowest = lowest
         self._highest = highest
         self._doubling = slow_start
         self._cut_at: float | None = None
+
+    @property
+    def places(self) -> int:
+        """How many there are now."""
+        return int(self._places)
+
+    @property
+    def taken(self) -> int:
+        """How many are taken."""
+        return self._taken
+
+    def locked(self) -> bool:
+        """Whether whoever asks for a place now has to wait."""
+        return self._taken >= self.places or bool(self._waiting)
+
+    def take(self) -> bool:
+        """Take a place where one is free and nobody waits; whether there was."""
+        free = self._taken < int(self._places) and not self._waiting
+        self._taken += free
+        return free
+
+    async def acquire(self) -> None:
+        """Take a place; waits until one is free and all who came before have theirs."""
+        if self.take():
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the place was given just as its taker gave up
+            elif turn in self._waiting:  # else it was passed over already
+                self._waiting.remove(turn)
+            raise
+
+    def release(self) -> None:
+        """Give a place back."""
+        self._taken -= 1
+        if self._waiting:
+            self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self._taken < self.places:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._taken += 1
+                turn.set_result(None)
 
     def succeeded(self) -> None:
         """A request was answered: a whole round of them adds one place."""

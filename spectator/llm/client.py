@@ -7,7 +7,7 @@ import logging
 import random
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from spectator import __version__
 from spectator.clock import Clock
@@ -19,7 +19,7 @@ from spectator.errors import (
 )
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import Address
-from spectator.llm.answer_reader import AnswerReader, read_body
+from spectator.llm.answer_reader import AnswerReader
 from spectator.llm.assembly import Assembly
 from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, OnWait
@@ -27,11 +27,8 @@ from spectator.llm.forms.base import OpenAIForm, WireForm
 from spectator.llm.pacing import Pacing
 from spectator.llm.refusals import error_of
 from spectator.llm.retry import Attempts, RetryPolicy, parse_retry_after
-from spectator.llm.secret import ApiKey, cleaner, mask
-from spectator.llm.time_limits import TimeLimit, TimeLimits
+from spectator.llm.secret import ApiKey, mask
 from spectator.llm.transport import HttpTransport, Reply, Transport
-from spectator.llm.usual_answer import Clean, usual_answer
-from spectator.llm.wire import decode_json
 
 logger = logging.getLogger(__name__)
 
@@ -145,10 +142,8 @@ class ChatClient:
         self._places: asyncio.Semaphore | AdaptiveLimit | None = adaptive
         if adaptive is None and limits.concurrency:
             self._places = asyncio.Semaphore(limits.concurrency)
-        self._time = TimeLimits()
         self._first_asked: float | None = None
         self._spread_out = False  # whether the time over which first requests are spread is over
-        self._clean = cleaner(key)
         self._form = form or OpenAIForm()
         self._headers = {
             "Content-Type": "application/json",
@@ -218,7 +213,6 @@ class ChatClient:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
-        self._time.close()
 
     def __repr__(self) -> str:
         return f"ChatClient({type(self._address).__name__}, {self._limits})"
@@ -287,10 +281,10 @@ class ChatClient:
             began = self._clock.monotonic()
             limit = min(self._limits.request_s, pending.until - began)
             try:
-                with TimeLimit(self._time, limit) as scope:
+                async with asyncio.timeout(limit) as scope:
                     return await self._exchange(pending, number, began)
             except TimeoutError:
-                if not scope.expired:
+                if not scope.expired():
                     raise
             raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
 
@@ -313,35 +307,14 @@ class ChatClient:
         async with self._transport.post(pending.url, pending.body, headers) as reply:
             if reply.status != 200:
                 raise await self._failure(reply)
-            if not pending.stream:
-                body = await read_body(reply, self._limits.answer_bytes)
-                took = self._clock.monotonic() - began
-                escaped = b"\\" in body and b"\\u" in body  # one byte is found ten times as fast as two
-                plain = self._key is None and body.isascii() and not escaped
-                return self._whole(decode_json(body), str if plain else self._clean, pending, number, took)
-            reading = self._reading(pending)
-            await reading.stream(reply)
-        return reading.assembly.answer(
+            assembly = Assembly(self._key, pending.on_delta)
+            reading = AnswerReader(assembly, self._limits.answer_bytes, self._clock, self._form.translation())
+            await (reading.stream(reply) if pending.stream else reading.whole(reply))
+        return assembly.answer(
             latency_s=self._clock.monotonic() - began,
             first_token_s=None if reading.first_at is None else reading.first_at - began,
             attempts=number,
         )
-
-    def _whole(
-        self, completion: Any, clean: Clean, pending: _PendingRequest, number: int, latency_s: float
-    ) -> ChatAnswer:
-        """The answer in a whole body; most are of the usual shape, and nobody listens."""
-        if pending.on_delta is None and self._form.translation() is None:
-            usual = usual_answer(completion, clean, latency_s=latency_s, attempts=number)
-            if usual is not None:
-                return usual
-        reading = self._reading(pending)
-        reading.take([completion])
-        return reading.assembly.answer(latency_s=latency_s, first_token_s=None, attempts=number)
-
-    def _reading(self, pending: _PendingRequest) -> AnswerReader:
-        assembly = Assembly(self._key, pending.on_delta)
-        return AnswerReader(assembly, self._limits.answer_bytes, self._clock, self._form.translation())
 
     async def _failure(self, reply: Reply) -> EndpointError:
         body = bytearray()

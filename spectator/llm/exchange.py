@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spectator.errors import EndpointError
-from spectator.events import StatedExchange
 from spectator.json_encoders import PlainObject, is_plain_real
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
 from spectator.llm.fingerprint import hash_question
@@ -60,14 +59,9 @@ def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
     size = sum([len(reply[name]) for name in _TEXTS if reply[name]])
     for made in reply["tool_calls"]:
         size += len(made["id"]) + len(made["name"]) + len(made["arguments"])
-    plain = True  # but for what nobody here knows
-    for held in () if isinstance(reply, PlainObject) else (reply, *reply["tool_calls"]):
-        if "verbatim" in held:
-            plain, size = False, size + _size(held["verbatim"])
-    stated, digest = call.reply if size <= MAX_REPLY else None, call.digest(asked)
-    if plain:
-        return StatedExchange(asked, stated, digest)
-    return {"request": asked, "reply": stated, "digest": digest}
+    size += sum(_size(held["verbatim"]) for held in (reply, *reply["tool_calls"]) if "verbatim" in held)
+    stated = call.reply if size <= MAX_REPLY else None
+    return {"request": asked, "reply": stated, "digest": call.digest(asked)}
 
 
 def _sampling(request: ChatRequest) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from spectator.events import encode_json
 from spectator.failures import FailureClass
 from spectator.json_encoders import json_encoder
 from spectator.llm.chat import ChatAnswer
-from spectator.llm.flat_arguments import flat_arguments
 from spectator.llm.loose_json import MAX_TEXT, find_mended, find_objects, parse_object, shorten
 from spectator.llm.schema import MAX_DEPTH, coerce, first_violation
 from spectator.observations import LegalAction
@@ -135,9 +134,6 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> ParsedCall
         rule = f"the arguments of {action['tool']} are not a JSON object"
         raise CallRefused(rule, failure_class="unparsable")
     schema = action["arguments"]
-    if (flat := flat_arguments(written.arguments, schema, REASON)) is not None:
-        kept, told = flat
-        return ParsedCall(action["tool"], kept, written.reason or told, written.id, written.verbatim)
     arguments = coerce(dict(written.arguments), schema)
     reason, arguments = _take_reason(_plain(arguments), schema)
     if not _surely_short(arguments) and len(encode_json(arguments)) > MAX_ARGUMENTS:

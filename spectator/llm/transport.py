@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Protocol
 
 import aiohttp
@@ -19,7 +19,6 @@ from spectator.errors import (
     EndpointUnavailable,
 )
 from spectator.llm.address import is_public_address
-from spectator.llm.plain_http import PlainConnections, destination_of
 
 
 class Reply(Protocol):
@@ -63,8 +62,8 @@ class Transport(Protocol):
 class HttpTransport:
     """Connections to endpoints, kept alive between requests; opened on first use, in the loop that uses it.
 
-    Without TLS, requests take the shorter way of :mod:`spectator.llm.plain_http`, except to endpoints that
-    answer in a way that it does not speak; those, and TLS, are aiohttp's.
+    A kept connection that turns out to be closed, before any byte of an answer, is replaced and the request
+    sent again at once: servers close idle connections, and some close after each answer without saying so.
 
     Redirects are not followed and cookies not kept, so that a key goes nowhere but where it was sent; proxies
     from the process environment are not used.
@@ -92,25 +91,18 @@ class HttpTransport:
         self._public_only = public_only
         self._resolver = resolver
         self._max_connections = max_connections
-        self._plain = PlainConnections(max_connections, connect_s, read_s)
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=read_s)
         self._session: aiohttp.ClientSession | None = None
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Reply]:
         """See :meth:`Transport.post`."""
-        destination = None if self._public_only or self._resolver else destination_of(url)
-        if destination is not None and destination.place not in self._plain.unspoken:
-            return self._plain.post(destination, body, headers)
-        return _Exchange(self._open().post(url, data=body, headers=headers, allow_redirects=False))
+        return _Exchange(self._open(), url, body, headers)
 
     async def aclose(self) -> None:
         """Close every connection; a later request opens new ones."""
         session, self._session = self._session, None
-        try:
-            await self._plain.aclose()
-        finally:
-            if session is not None:
-                await session.close()
+        if session is not None:
+            await session.close()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -124,6 +116,7 @@ class HttpTransport:
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
+                trace_configs=[_noting_kept_connections()],
             )
         return self._session
 
@@ -139,23 +132,59 @@ def _public_socket(found: aiohttp.AddrInfoType) -> socket.socket:
     return socket.socket(family, kind, protocol)
 
 
+def _noting_kept_connections() -> aiohttp.TraceConfig:
+    """Set ``kept`` of the exchange whose request goes out on a connection that was used before."""
+
+    async def note(_session: aiohttp.ClientSession, context: SimpleNamespace, _: object) -> None:
+        context.trace_request_ctx.kept = True
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_reuseconn.append(note)
+    return trace
+
+
 class _Exchange:
     """One request and its response. aiohttp's errors hold the headers, and with them the key: none leaves."""
 
-    def __init__(self, request: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> None:
-        self._request = request
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, body: bytes, headers: Mapping[str, str]
+    ) -> None:
+        self._session = session
+        self._asked = (url, body, headers)
+        self._response: aiohttp.ClientResponse | None = None
+        self.kept = False
+        """Whether the request went out on a connection that was used before."""
 
     async def __aenter__(self) -> _HttpReply:
-        try:
-            return _HttpReply(await self._request.__aenter__())
-        except (aiohttp.ClientError, OSError) as error:
-            failure = _translate(error)
-        raise failure
+        url, body, headers = self._asked
+        while True:
+            self.kept = False
+            try:
+                self._response = await self._session.post(
+                    url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=self
+                )
+            except (aiohttp.ClientError, OSError) as error:
+                if self.kept and _closed_unasked(error):
+                    continue
+                failure = _translate(error)
+            else:
+                return _HttpReply(self._response)
+            raise failure
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._request.__aexit__(kind, error, trace)
+        if self._response is not None:
+            await self._response.__aexit__(kind, error, trace)
+
+
+def _closed_unasked(error: Exception) -> bool:
+    """Return whether the other end closed the connection before any byte of an answer."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return isinstance(error.message, str)  # else it is the head of an answer, or part of it
+    return isinstance(error, ConnectionResetError | BrokenPipeError) or (
+        isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
+    )
 
 
 class _HttpReply:
@@ -190,7 +219,7 @@ def _translate(error: Exception) -> EndpointError:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return EndpointUnavailable("the endpoint could not be reached in time")
         return EndpointTimeout("the endpoint fell silent")
-    if isinstance(error, aiohttp.InvalidURL):
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return EndpointRefused("the endpoint's address is not a valid URL; use https://HOST/PATH")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
         return EndpointUnavailable("the endpoint's certificate is not to be trusted", detail=str(error))

@@ -11,7 +11,6 @@ from spectator.errors import EndpointError
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message
 from spectator.llm.parsing import find_calls, unjudged
 from spectator.llm.presets import PROVIDERS
-from spectator.llm.usual_head import LIMITS_TOLD
 from spectator.observations import LegalAction
 from spectator.policies.captain_advice import advice
 from spectator.policies.decision_in_progress import with_ids
@@ -21,6 +20,14 @@ if TYPE_CHECKING:
     from spectator.llm.transport import Reply, Transport
     from spectator.policies.captain_table import ModelCaptain
     from spectator.policies.model_ports import ChatEndpoint
+
+LIMITS_TOLD: Final = (
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-limit-tokens",
+    "anthropic-ratelimit-requests-limit",
+    "anthropic-ratelimit-tokens-limit",
+)
+"""Headers in which endpoints state their limits for a minute."""
 
 WORD: Final = "marigold"
 """What the model is asked to say again."""

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from spectator.environments.world import World
 from spectator.errors import EnvironmentFault, PolicyError
-from spectator.events import (
-    DecisionMade,
-    DecisionSource,
-    Fact,
-    ModelExchange,
-    StatedExchange,
-    core_fact,
-    decode_json,
-    encode_json,
-)
+from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, decode_json, encode_json
 from spectator.observations import LegalAction
 from spectator.policies.base import Action, Decision
 from spectator.profile import Profile
 from spectator.steppers.base import Stepped
 from spectator.text import clean_text
-
-DECISION_MADE: Final = "decision.made"
-SOURCES: Final = frozenset(get_args(DecisionSource))
-"""Who may have made a decision."""
-
-TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 MAX_RAW_TEXT: Final = 8_192
 """Characters of a model's own text that an event keeps."""
@@ -93,9 +77,6 @@ def checked_decision(
         if text.count("{") + text.count("[") > MAX_ACTION_DEPTH and _deeper_than(MAX_ACTION_DEPTH, action):
             raise ValueError(f"an action nested deeper than {MAX_ACTION_DEPTH} levels")
         stated = _stated(actor, decision, action, took, offered)
-        if _is_usual(stated):
-            stated["action"] = decode_json(text)  # the world may change its own
-            return action, Fact(DECISION_MADE, stated)
         stated["exchanges"] = [ModelExchange.model_validate(one) for one in decision.exchanges] or None
         return action, core_fact(DecisionMade(**stated))
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
@@ -128,27 +109,6 @@ def _stated(
     if decision.prompt is not None:
         stated["prompt"] = decision.prompt
     return stated
-
-
-def _is_usual(stated: Mapping[str, Any]) -> bool:
-    """Whether the model of the event would take all of it and leave it as it is: so it is nearly always."""
-    tokens_in, tokens_out, cost = stated["tokens_in"], stated["tokens_out"], stated["cost"]
-    return (
-        "failure_class" not in stated
-        and stated["fallback_reason"] is None
-        and type(stated["raw_text"]) in TEXT_OR_NONE
-        and type(stated["model"]) in TEXT_OR_NONE
-        and stated["source"] in SOURCES
-        and stated["parse"] in (None, "ok", "repaired", "failed")
-        and type(stated["latency_s"]) is float
-        and 0.0 <= stated["latency_s"] < math.inf
-        and (tokens_in is None or (type(tokens_in) is int and tokens_in >= 0))
-        and (tokens_out is None or (type(tokens_out) is int and tokens_out >= 0))
-        and type(stated["tokens_estimated"]) is bool
-        and (cost is None or (type(cost) is float and 0.0 <= cost < math.inf))
-        and type(stated.get("prompt", 1)) is int
-        and {StatedExchange}.issuperset(map(type, stated["exchanges"] or ()))
-    )
 
 
 def _deeper_than(limit: int, value: Any) -> bool:

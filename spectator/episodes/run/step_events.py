@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from types import NoneType
 from typing import Any, Final
 
 from spectator.errors import EnvironmentFault
@@ -14,9 +12,6 @@ from spectator.journal.attachments import truth_digest
 from spectator.profile import Profile
 from spectator.steppers.base import Stepped
 from spectator.text import clean_text
-
-STEP_TAKEN: Final = "step.taken"
-_STR, _FLOAT = frozenset({str}), frozenset({float})
 
 DETAIL_LENGTH: Final = 500
 """Characters of what went wrong that an end keeps."""
@@ -45,31 +40,15 @@ def facts_of_step(
             refusals=refusals[actor],
         )
         return [decided, core_fact(refused)]
-    taken = {
-        "actor": actor,
-        "next_actor": observation.actor,
-        "reward": observation.reward,
-        "done": observation.done,
-        "rubric": dict(observation.metadata.get("rubric", {})),
-        "duration_s": round(took, 6),
-    }
-    fact = Fact(STEP_TAKEN, taken) if _is_usual(taken) else core_fact(StepTaken(**taken))
-    return [decided, *stepped.facts, fact]
-
-
-def _is_usual(taken: Mapping[str, Any]) -> bool:
-    """Whether the model of the event would take all of it and leave it as it is: so it is nearly always."""
-    rubric, took = taken["rubric"], taken["duration_s"]
-    return (
-        type(taken["actor"]) is str
-        and type(taken["next_actor"]) in (str, NoneType)
-        and type(taken["done"]) is bool
-        and type(took) is type(taken["reward"]) is float
-        and took >= 0.0
-        and _STR.issuperset(map(type, rubric))
-        and _FLOAT.issuperset(map(type, rubric.values()))
-        and math.isfinite(sum(rubric.values(), took + taken["reward"]))  # else one of them is not
+    taken = StepTaken(
+        actor=actor,
+        next_actor=observation.actor,
+        reward=observation.reward,
+        done=observation.done,
+        rubric=dict(observation.metadata.get("rubric", {})),
+        duration_s=round(took, 6),
     )
+    return [decided, *stepped.facts, core_fact(taken)]
 
 
 def finished(

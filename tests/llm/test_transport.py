@@ -1,4 +1,4 @@
-"""HTTP/1.1 by the short way: every shape of a response, and what is left to aiohttp."""
+"""The transport: every shape of a response, and connections that are kept, replaced or refused."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
-from spectator.llm import plain_connection
-from spectator.llm.plain_http import PlainConnections, destination_of
+from spectator.errors import EndpointError, EndpointRefused, EndpointTimeout, EndpointUnavailable
 from spectator.llm.transport import HttpTransport
-from tests.fakes import until
 
 Script = Sequence[bytes | Callable[[asyncio.StreamWriter], Coroutine[Any, Any, None]]]
 
@@ -114,7 +111,6 @@ def test_a_response_in_any_shape_and_its_connection_is_used_again(response: byte
     [
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
         b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-        WHOLE + b"and more that nobody asked for",
         WHOLE + WHOLE,
     ],
 )
@@ -167,7 +163,6 @@ def test_half_a_response_is_an_error_and_the_next_request_is_fine(step: Any) -> 
     "response",
     [
         b"SSH-2.0-OpenSSH_9.6\r\n",
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\nConnection: Upgrade\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
     ],
 )
@@ -188,113 +183,105 @@ def test_a_head_without_end_is_not_read_to_the_end() -> None:
     assert isinstance(error, EndpointUnavailable)
 
 
-def test_an_endpoint_that_compresses_unasked_is_left_to_aiohttp_from_then_on() -> None:
+def test_an_endpoint_may_compress_its_answers() -> None:
     packed = gzip.compress(b"hello")
-    response = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (
-        len(packed),
-        packed,
-    )
-    found, fake = asked(response, response, response, times=3)
-    assert isinstance(found[0], EndpointUnavailable)
-    assert found[1:] == [(200, b"hello")] * 2
-    assert fake.connections == 2
-
-
-def test_an_endpoint_that_ends_lines_as_only_aiohttp_reads_them_is_left_to_it() -> None:
-    response = b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello"
-    found, _ = asked(response, response, times=2)
-    assert isinstance(found[0], EndpointUnavailable)
-    assert found[1] == (200, b"hello")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://localhost/v1",
-        "http://me:word@localhost/v1",
-        "http://exämple.org/v1",
-        "http://localhost/v 1",
-        "http://localhost/v1\r\nX-Evil: 1",
-        "http:///v1",
-    ],
-)
-def test_addresses_that_are_not_for_it(url: str) -> None:
-    assert destination_of(url) is None
-
-
-def test_an_address_of_version_six() -> None:
-    destination = destination_of("http://[::1]:80/v1")
-    assert destination is not None and destination.place == ("::1", 80)
-    assert b"Host: [::1]:80\r\n" in destination.head
-
-
-def test_a_server_that_closed_an_idle_connection_costs_no_request() -> None:
-    async def run() -> None:
-        async with answering(WHOLE) as fake:
-            transport = HttpTransport()
-            assert await ask(transport, fake.base) == (200, b"hello")  # then it hangs up
-            await until(lambda: not transport._plain._open)
-            fake._script.append(WHOLE)
-            assert await ask(transport, fake.base) == (200, b"hello")
-            assert fake.connections == 2
-            await transport.aclose()
-
-    asyncio.run(run())
-
-
-def test_a_connection_that_idled_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_connection, "IDLE_S", 0.0)
-    found, fake = asked(WHOLE, WHOLE, times=2)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+    found, fake = asked(head % len(packed) + packed, head % len(packed) + packed, times=2)
     assert found == [(200, b"hello")] * 2
-    assert fake.connections == 2
+    assert fake.connections == 1
 
 
-def test_a_reader_that_does_not_keep_up_holds_the_socket_back() -> None:
-    size = 4 * plain_connection.MAX_AHEAD
+def test_an_endpoint_may_end_lines_without_a_carriage_return() -> None:
+    found, _ = asked(b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello")
+    assert found == [(200, b"hello")]
 
+
+@pytest.mark.parametrize("url", ["http:///v1", "ftp://localhost/v1", "localhost/v1"])
+def test_an_address_that_is_not_a_url_is_refused(url: str) -> None:
     async def run() -> None:
-        async with answering(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + size * b"x") as fake:
+        transport = HttpTransport()
+        with pytest.raises(EndpointRefused, match="not a valid URL"):
+            await ask(transport, url)
+        await transport.aclose()
+
+    asyncio.run(run())
+
+
+class ClosingAfterEachAnswer(asyncio.Protocol):
+    """A server that answers once, keeps the connection open, and closes it once the next request is there.
+
+    So llama.cpp looks to a client whose request crosses the end of the connection.
+
+    Args:
+        answers: Answers on each connection before it closes.
+    """
+
+    connections = 0
+    requests = 0
+
+    def __init__(self, answers: int) -> None:
+        self._left = answers
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        type(self).connections += 1
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not data.endswith(b"{}"):
+            return
+        type(self).requests += 1
+        if self._left:
+            self._left -= 1
+            self._transport.write(WHOLE)  # type: ignore[attr-defined]
+        else:
+            self._transport.close()
+
+
+@asynccontextmanager
+async def closing_after(answers: int) -> AsyncIterator[tuple[str, type[ClosingAfterEachAnswer]]]:
+    fake = type("Fake", (ClosingAfterEachAnswer,), {})
+    server = await asyncio.get_running_loop().create_server(lambda: fake(answers), "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", fake
+
+
+def test_a_request_on_a_kept_connection_that_died_is_sent_again_at_once() -> None:
+    async def run() -> None:
+        async with closing_after(1) as (url, fake):
             transport = HttpTransport()
-            async with transport.post(fake.base, b"{}", {}) as reply:
-                connection = next(iter(transport._plain._open))
-                await until(lambda: connection._paused)
-                read = 0
-                while piece := await reply.read():
-                    assert len(piece) < 2 * plain_connection.MAX_AHEAD
-                    read += len(piece)
-                assert read == size
+            for _ in range(5):
+                assert await ask(transport, url) == (200, b"hello")
+            assert (fake.connections, fake.requests) == (5, 9)
             await transport.aclose()
 
     asyncio.run(run())
+
+
+def test_a_new_connection_that_dies_is_a_failure() -> None:
+    async def run() -> None:
+        async with closing_after(0) as (url, fake):
+            transport = HttpTransport()
+            with pytest.raises(EndpointUnavailable, match="the endpoint broke off"):
+                await ask(transport, url)
+            assert fake.connections == 1
+            await transport.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_kept_connection_that_dies_within_an_answer_is_a_failure() -> None:
+    async def half_a_head(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-")
+
+    found, fake = asked(WHOLE, half_a_head, WHOLE, times=2)
+    assert found[0] == (200, b"hello")
+    assert isinstance(found[1], EndpointUnavailable)
+    assert (fake.connections, len(fake.requests)) == (1, 2)
 
 
 def test_silence_is_told_from_a_broken_connection() -> None:
     async def silent(writer: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()
 
-    async def run() -> None:
-        async with answering(silent) as fake:
-            connections = PlainConnections(1, 1.0, 0.01)
-            destination = destination_of(fake.base)
-            assert destination is not None
-            with pytest.raises(EndpointTimeout, match="fell silent"):
-                async with connections.post(destination, b"{}", {}):
-                    pass
-            assert not connections._places.locked()
-            await connections.aclose()
-            await connections.aclose()
-
-    asyncio.run(run())
-
-
-def test_it_can_be_used_in_one_loop_after_another() -> None:
-    transport = HttpTransport()
-
-    async def run() -> None:
-        async with answering(WHOLE) as fake:
-            assert await ask(transport, fake.base) == (200, b"hello")
-            for connection in list(transport._plain._open):
-                await connection.closed()
-
-    asyncio.run(run())
-    asyncio.run(run())
+    (error,), _ = asked(silent, read_s=0.01)
+    assert isinstance(error, EndpointTimeout) and str(error) == "the endpoint fell silent"

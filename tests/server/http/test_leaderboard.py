@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.catalog import load_world
+from spectator.cli import main
 from spectator.evaluation.bundles.board import keep_verified, shipped_results
 from tests.evaluation.verified import a_verified_result
 from tests.serving import Serving, serve, test_settings
@@ -72,7 +72,7 @@ def page(serving: Serving, **asked: str) -> Page:
 
 def test_from_nothing_to_a_table_with_links_to_replays(served: Serving) -> None:
     empty = page(served)
-    assert "No episode has ended here yet" in empty.text and "spectator evaluate" in empty.text
+    assert "No match has been played on this server yet" in empty.text
     assert board(served, 0)["rows"] == []
 
     match = {"environment": "cricket", "max_overs": 1, "seed": 3}
@@ -178,9 +178,10 @@ def test_evaluations_rank_and_single_matches_stand_apart_with_the_reason(tmp_pat
         assert "Nobody is ranked here yet" in shown, "where there is only history, it says how to rank"
 
 
-def test_a_fresh_install_shows_what_its_captains_are_worth(serving: Serving) -> None:
+def test_a_fresh_install_shows_what_its_captains_are_worth(tmp_path: Path) -> None:
     """The evaluation that comes with the package, by rank, with intervals, and no command line."""
-    text = Page(serving.client.get("/leaderboard").text).text
+    with serve(test_settings(tmp_path)) as serving:
+        text = Page(serving.client.get("/leaderboard").text).text
     assert "No match has been played on this server yet" in text
     assert "comes with Spectator" in text and "Out of date" not in text
     ranked = [one.label for one in shipped_results()[0].captains if one.rank is not None]

@@ -36,7 +36,7 @@ INSTALL = {
     "redis-py": "make install",
     "redis-server": "apt-get install redis-server",
     "inspect_ai": "make openenv-venv",
-    "both ends of the ranges": "make edges-venv",
+    "the lowest uvicorn and websockets": "make install",
     "ray": "make ray-venv",
     "espeak-ng": "apt-get install espeak-ng",
     "hibari-tts": "make install",

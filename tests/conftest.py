@@ -33,7 +33,7 @@ INSTALL = {
     "postgresql": "apt-get install postgresql",
     "psycopg": "make install",
     "inspect_ai": "make openenv-venv",
-    "both ends of the ranges": "make edges-venv",
+    "the lowest uvicorn and websockets": "make install",
     "espeak-ng": "apt-get install espeak-ng",
     "hibari-tts": "make install",
     "the compiled loop": "apt-get install gcc python3-dev; touch pyproject.toml; make install",

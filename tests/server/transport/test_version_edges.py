@@ -1,4 +1,7 @@
-"""Viewers' connections with the lowest and the newest uvicorn and websockets, and with unfit ones."""
+"""Viewers' connections with the lowest uvicorn and websockets that are allowed, and with unfit ones.
+
+The other tests run with the newest: the set-up of a clean clone installs them.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +20,33 @@ from server.transport import choose_protocols, fast_path, private_api
 from tests.conftest import ROOT, require
 from tests.serving import serve, test_settings
 
-FOLDER = ROOT / ".venv-edges"
 PACKAGES = ("uvicorn", "websockets")
 SUITES = ("tests/server/transport/test_patience.py", "tests/server/transport/test_live_channel.py")
 
 
-def installed(end: str) -> dict[str, str]:
-    """The versions in the folder of one end of the ranges."""
-    found = importlib.metadata.distributions(path=[str(FOLDER / end)])
+@pytest.fixture(scope="module")
+def lowest() -> Path:
+    """The folder with the lowest versions."""
+    folder = ROOT / ".venv" / "lowest"
+    return Path(require("the lowest uvicorn and websockets", str(folder) if folder.exists() else None))
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """The versions in a folder."""
+    found = importlib.metadata.distributions(path=[str(folder)])
     return {one.name: one.version for one in found if one.name in PACKAGES}
 
 
-@pytest.mark.parametrize("end", ["lowest", "newest"])
 @pytest.mark.timeout(400)
-def test_connections_keep_their_promises_at_both_ends_of_the_range(end: str) -> None:
-    folder = FOLDER / end
-    require("both ends of the ranges", str(folder) if (FOLDER / ".installed").exists() else None)
-    environ = {**os.environ, "PYTHONPATH": str(folder)}
+def test_connections_keep_their_promises_with_the_lowest_versions(lowest: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(lowest)}
     versions = [
         sys.executable,
         "-c",
         "import uvicorn, websockets; print(uvicorn.__version__, websockets.__version__)",
     ]
     seen = subprocess.run(versions, env=environ, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert seen.stdout.split() == [installed(end)[name] for name in PACKAGES]
+    assert seen.stdout.split() == [installed(lowest)[name] for name in PACKAGES]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", *SUITES],
         env=environ,
@@ -52,13 +58,12 @@ def test_connections_keep_their_promises_at_both_ends_of_the_range(end: str) -> 
     assert run.returncode == 0, f"with {seen.stdout}: {run.stdout[-4000:]}{run.stderr[-2000:]}"
 
 
-def test_the_lowest_versions_are_those_of_the_ranges() -> None:
-    require("both ends of the ranges", str(FOLDER) if (FOLDER / ".installed").exists() else None)
+def test_the_lowest_versions_are_those_of_the_ranges(lowest: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     declared = project["optional-dependencies"]["server"]
-    for name, version in installed("lowest").items():
+    for name, version in installed(lowest).items():
         assert any(one.startswith(f"{name}>={version},<") for one in declared), f"{name} {version}"
-    assert set(installed("lowest")) == set(PACKAGES)
+    assert set(installed(lowest)) == set(PACKAGES)
 
 
 def test_this_installation_has_every_private_name() -> None:

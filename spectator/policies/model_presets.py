@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import ClassVar, Final
 
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError
@@ -115,6 +115,9 @@ class ModelBuild:
     Breaker and pacing are shared by all episodes with this captain, see :class:`CaptainEndpoints`.
     """
 
+    policy: ClassVar[type[ModelPolicy]] = ModelPolicy
+    """What it makes."""
+
     name: str
     """Of the captain's preset."""
     captain: ModelCaptain
@@ -166,7 +169,7 @@ class ModelBuild:
         fallback = self.seat.fallback(seed)
         if not isinstance(fallback, ScriptedPolicy):
             raise ConfigurationError("the fallback of a model must be a scripted policy")
-        return ModelPolicy(
+        return self.policy(
             client,
             self.captain.settings(),
             self.seat.briefing,

@@ -39,6 +39,7 @@ from .http import (
     rollouts,
     seats,
     sharing,
+    sign_in,
     start_routes,
     training,
     voice_page,
@@ -112,6 +113,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(rollouts.live_router)
     templates = Templates(join=settings.join_assets)
     app.include_router(pages_router(templates))
+    app.include_router(sign_in.sign_in_router(templates))
     install_error_pages(app, templates)
     app.include_router(leaderboard_page.leaderboard_page(templates))
     app.include_router(sharing.sharing_pages(templates))

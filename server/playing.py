@@ -180,6 +180,7 @@ def _supervisor(
         load=cast.load,
         ledger=ledger,
         fair=True,
+        load_left=cast.lent_before,
     )
 
 

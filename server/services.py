@@ -27,6 +27,7 @@ from .background.housekeeping import Housekeeper
 from .background.narration import Narration
 from .background.readiness import Readiness
 from .background.reading_process import ReadingProcess
+from .background.router_models import RouterModels
 from .background.takeover import Takeover
 from .background.unended_room import UnendedRoom
 from .metrics.loop_lag import LoopLag
@@ -37,7 +38,9 @@ from .security.kept_starters import KeptStarters
 from .security.offer import Offer
 from .security.orders import OperatorOrders
 from .security.seat_keys import SeatKeys
+from .security.sign_in import SignIn
 from .security.slot_queue import SlotQueue
+from .security.visitor_sessions import VisitorSessions
 from .settings import Settings
 from .transport import TransportPorts
 from .viewers.audience import Audience
@@ -78,6 +81,9 @@ class Services:
         offer: What they may have played.
         orders: The operator's orders.
         seat_keys: Keys of the seats that people play.
+        visitors: Visitors who sign in.
+        sign_in: Where they do; ``None`` where they cannot.
+        router_models: The models that they can bring.
         starters: Who started which episodes, across restarts; ``None`` where that does not matter.
         deletions: Deletes single episodes.
         notes: What people noted on episodes.
@@ -120,6 +126,9 @@ class Services:
     offer: Offer
     orders: OperatorOrders
     seat_keys: SeatKeys
+    visitors: VisitorSessions
+    sign_in: SignIn | None
+    router_models: RouterModels
     starters: KeptStarters | None
     deletions: Deletions
     notes: NoteBook

@@ -10,7 +10,9 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 from pydantic_settings import NoDecode
 
+from spectator.errors import ConfigurationError
 from spectator.journal.stores.postgres import is_server
+from spectator.llm.address import check_base_url
 
 PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""
@@ -45,6 +47,19 @@ def _beside_a_journal(url: SecretStr | None, others: ValidationInfo) -> SecretSt
     if url is not None and others.data.get("journal_url") is None:
         raise ValueError(f"needs {PREFIX}JOURNAL_URL beside it, the same database")
     return url
+
+
+def _origin(url: str | None) -> str | None:
+    if url is not None and not ORIGIN.fullmatch(url := url.rstrip("/").lower()):
+        raise ValueError("must be an address without a path, such as https://example.org")
+    return url
+
+
+def _of_a_router(url: str) -> str:
+    try:
+        return check_base_url(url)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
 
 
 def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,6 +122,12 @@ FrameSources = Annotated[WordList, AfterValidator(_frame_sources)]
 
 TrustedProxies = Annotated[WordList, AfterValidator(_networks)]
 """Addresses and networks of proxies; none where ``trusted_hops`` says how many there are."""
+
+PublicUrl = Annotated[str | None, BeforeValidator(_none_if_empty), AfterValidator(_origin)]
+"""The origin of a server, without a slash at its end, or none."""
+
+BaseUrl = Annotated[str, AfterValidator(_of_a_router)]
+"""What the addresses of an endpoint for chat completions begin with."""
 
 OptionLimits = Annotated[WordList, AfterValidator(_option_limits)]
 """Options and their largest values."""

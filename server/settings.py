@@ -39,12 +39,13 @@ from .setting_types import (
     TrustedProxies,
     WordList,
 )
+from .sign_in_settings import OpenIdProvider, SignInSettings
 
 ALLOWED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
 """uvicorn's name for the proxies that are trusted."""
 
 
-class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
+class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseSettings):
     """Everything that can be set, with its default; see docs/settings.md.
 
     >>> Settings.from_environ({"SPECTATOR_PORT": "9000"}).port
@@ -263,6 +264,27 @@ class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
         return is_loopback(self.host)
 
     @property
+    def openid_provider(self) -> OpenIdProvider | None:
+        """Where visitors sign in; ``None`` where the environment does not name all of it."""
+        names = ("OPENID_PROVIDER_URL", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET")
+        url, client_id, secret = (self._variables.get(name, "") for name in names)
+        host = self._variables.get("SPACE_HOST")
+        public_url = self.public_url or (f"https://{host}" if host else None)
+        if not (url and client_id and secret and public_url):
+            return None
+        return OpenIdProvider(url.rstrip("/"), client_id, SecretStr(secret), public_url)
+
+    @property
+    def asks_private_endpoints(self) -> bool:
+        """Whether endpoints that a start names may be on this machine or in its network."""
+        return self.profile == "open" and self.on_loopback
+
+    @property
+    def offers_own_endpoints(self) -> bool:
+        """Whether a start may name an endpoint of its own."""
+        return self.own_endpoints == "on" or (self.own_endpoints == "auto" and self.asks_private_endpoints)
+
+    @property
     def variables(self) -> Mapping[str, str]:
         """Every variable of the process, where keys are found by name; never shown with the settings."""
         return self._variables
@@ -319,6 +341,8 @@ class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
             known.setdefault("cartesia_api_key", key)
         if host := environ.get("SPACE_HOST"):
             known["allowed_origins"] = f"{known.get('allowed_origins', '')} https://{host}"
+        if url := known.get("public_url"):
+            known["allowed_origins"] = f"{known.get('allowed_origins', '')} {url}"
         try:
             settings = cls.model_validate(known)
         except ValidationError as error:

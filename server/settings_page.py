@@ -13,6 +13,7 @@ from .page_settings import PageSettings
 from .public_profile import PUBLIC
 from .setting_types import PREFIX
 from .settings import Settings
+from .sign_in_settings import SignInSettings
 
 
 def settings_page() -> str:
@@ -43,6 +44,8 @@ def settings_page() -> str:
         "The other commands read only `SPECTATOR_CAPTAINS_FILE`, `SPECTATOR_LLM_LIVE`, `SPECTATOR_MODEL_*`.",
         "`FORWARDED_ALLOW_IPS` is uvicorn's own name for `SPECTATOR_TRUSTED_PROXIES`; `*` is refused.",
         "`SPACE_HOST` is set by Hugging Face; its origin is allowed too.",
+        "`OPENID_PROVIDER_URL`, `OAUTH_CLIENT_ID` and `OAUTH_CLIENT_SECRET`, which Hugging Face sets too,",
+        "offer a sign-in: see [sign-in.md](sign-in.md).",
         "",
     ]
     return "\n".join(lines)
@@ -50,7 +53,8 @@ def settings_page() -> str:
 
 def _in_order() -> list[tuple[str, FieldInfo]]:
     """Every setting: those of the server itself, its limits, its pages, what models may take."""
-    inherited = [*LimitSettings.model_fields, *PageSettings.model_fields, *CapSettings.model_fields]
+    parts = (LimitSettings, PageSettings, SignInSettings, CapSettings)
+    inherited = [name for part in parts for name in part.model_fields]
     own = [name for name in Settings.model_fields if name not in inherited]
     return [(name, Settings.model_fields[name]) for name in (*own, *inherited)]
 

@@ -25,6 +25,7 @@ from .background.housekeeping import Housekeeper
 from .background.journal_opening import journal_url
 from .background.narration import open_narration
 from .background.reading_process import ReadingProcess
+from .background.router_models import RouterModels
 from .background.unended_room import UnendedRoom
 from .http.commanded import carry_out
 from .metrics.loop_lag import LoopLag
@@ -35,8 +36,10 @@ from .security.kept_starters import KeptStarters
 from .security.offer import Offer
 from .security.seat_keys import SeatKeys
 from .security.shared_rates import SharedRates
+from .security.sign_in import SignIn
 from .security.slot_queue import SlotQueue
 from .security.slot_tickets import QueueLimits
+from .security.visitor_sessions import VisitorSessions
 from .services import Services
 from .settings import Settings
 from .transport import Keepalive, TransportPorts
@@ -77,6 +80,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "queue for slots": queue.run(),
             "exhibition": exhibition.run(),
         }, stack, playing.tasks)  # fmt: skip
+        provider = settings.openid_provider
+        visitors = VisitorSessions(
+            clock, secure=provider is not None and provider.public_url.startswith("https:")
+        )
+        stack.callback(visitors.end_all)
         reading = ReadingProcess(journal_url(settings), journal)
         stack.push_async_callback(reading.aclose)
         alternatives = AlternativesProcess(clock)
@@ -91,7 +99,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
             notes=NoteBook(settings.data_dir / NOTES_FILE), recorded=PublicReader(journal, playing.cast.load),
-            exhibition=exhibition, seat_keys=seat_keys, starters=starters,
+            exhibition=exhibition, seat_keys=seat_keys, starters=starters, visitors=visitors,
+            sign_in=None if provider is None else SignIn(provider, clock),
+            router_models=RouterModels(settings.router_url, clock),
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=viewing.feeds.finals,
             wall=viewing.wall, elsewhere=viewing.elsewhere,
             runs=viewing.runs, groups=viewing.groups, cast=playing.cast, ledger=playing.ledger,

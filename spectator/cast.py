@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from spectator.catalog import load_world
+from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
@@ -18,6 +18,7 @@ from spectator.policies.captain_endpoints import CaptainEndpoints
 from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.captains import load_captains, unpriced_captains
 from spectator.policies.human import human_preset
+from spectator.policies.lent_models import LentModel, is_lent, left_model
 from spectator.policies.model_presets import ModelSeat, model_presets
 
 LIVE: Final = "llm_live"
@@ -129,6 +130,39 @@ class Cast:
             presets = {}
         return presets[name].label if name in presets else name.replace("_", " ")
 
+    def lending(self, captain: LentModel | None, opponent: LentModel | None) -> LoadWorld:
+        """Find worlds in which these models can be chosen too, each for its own seat.
+
+        Args:
+            captain: For the agent's seat; ``None`` for no other than :meth:`load` has.
+            opponent: Likewise for the other seats.
+        """
+        if captain is None and opponent is None:
+            return self.load
+
+        def load(name: str) -> World:
+            world = self.load(name)
+            captains = self._with_lent(captain, world, world.captains, world.default_captain)
+            if not world.opponents:
+                return replace(world, captains=captains)
+            opponents = self._with_lent(opponent, world, world.opponents, world.default_opponent)
+            return replace(world, captains=captains, opponents=opponents)
+
+        return load
+
+    def lent_before(self, started: Mapping[str, Any]) -> LoadWorld:
+        """Find worlds for playing an episode on whose models were asked with keys that are gone by now.
+
+        Args:
+            started: Data of its first event.
+        """
+        left = {
+            actor == started["agent"]: left_model(seat["policy"], seat["label"], self._clock)
+            for actor, seat in started["seats"].items()
+            if is_lent(seat["policy"])
+        }
+        return self.lending(left.get(True), left.get(False))
+
     def include(self, world: World) -> None:
         """Let :meth:`load` find a world that is not in the catalogue, under its name."""
         self._included[world.name] = world
@@ -160,3 +194,12 @@ class Cast:
         limit_s = DEFAULT_PERSON_S if self._person_s is None else self._person_s
         person = human_preset(seat.briefing, fallback, clock=self._clock, limit_s=limit_s, missing=missing)
         return {**models, **cached_presets(self._cached, seat), person.name: person}
+
+    def _with_lent(
+        self, model: LentModel | None, world: World, known: Mapping[str, Preset], usual: str
+    ) -> Mapping[str, Preset]:
+        """``known`` and the model that somebody brings, where one is brought."""
+        if model is None:
+            return known
+        seat = ModelSeat(world.briefing, known[usual].build)
+        return {**known, model.name: model.preset(seat, self._clock, self._rng)}

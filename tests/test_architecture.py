@@ -84,7 +84,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
 SERVER = "server"
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("setting_types", "close_codes", "identifiers", "recently_used"),
-    ("public_profile", "limit_settings", "page_settings"),
+    ("public_profile", "limit_settings", "page_settings", "sign_in_settings"),
     ("settings",),
     ("settings_page",),
     ("security", "metrics"),

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import FieldError, InvalidRequest, SpectatorError
+from spectator.policies.lent_models import spends_here
 
 from ..security import faults
 from ..security.client_address import address_of
@@ -86,7 +87,7 @@ class Rights:
         """
         if self.whose != OPERATOR:
             services.offer.check(plan.world.name, plan.options)
-        if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
+        if spends_here(plan.captain) or spends_here(plan.opponent):
             self.spend()
             await services.budget.need_money()
 

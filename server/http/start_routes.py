@@ -11,8 +11,9 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
+from spectator.catalog import LoadWorld
 from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.replay.fork import plan_fork
+from spectator.episodes.replay.fork import ForkRequest, plan_fork
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeBusy, FieldError, InvalidRequest, JournalError
 
@@ -25,6 +26,7 @@ from ..security.slot_queue import OPERATOR
 from ..security.slot_tickets import NoSlot
 from ..services import Services, ServicesDep
 from .control import ALWAYS, keep_starter, running_here
+from .own_models import OwnModels, WantedSeat, brings_model
 from .rights import Rights
 from .starting import ForkEpisode, StartEpisode, wanted_episode, wanted_fork
 
@@ -68,7 +70,8 @@ async def start_episode(request: Request, response: Response, services: Services
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         sent, default = await read_object(request), services.settings.environment
-        plan, wait = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
+        own = OwnModels(request, services)
+        plan, wait = await wanted_episode(sent, default, own, services.supervisor.plan)
         await Rights.of(request, services).need(plan, services)
         return await _started(
             plan, lambda: services.supervisor.start(plan), wait, request, response, services
@@ -90,10 +93,25 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
         if last is not None and wanted.seq > last:  # it would show a decision that viewers may not see yet
             rule = f"must be from 1 to {last}: that is how much is shown yet"
             raise InvalidRequest([FieldError("seq", rule)])
-        plan = await plan_fork(services.journal, wanted, services.cast.load)
+        plan = await plan_fork(services.journal, wanted, await _load_for_fork(wanted, request, services))
         await Rights.of(request, services).need(plan, services)
         fork = services.supervisor.fork
         return await _started(plan, lambda: fork(wanted, plan), wait, request, response, services)
+
+
+async def _load_for_fork(wanted: ForkRequest, request: Request, services: Services) -> LoadWorld:
+    """Finds worlds with the models that the sender brings; those of the parent are not theirs.
+
+    Raises:
+        InvalidRequest: A model is the parent's still, or chosen, and the sender brings none of that name.
+    """
+    begun = await services.journal.read(wanted.episode_id, limit=1)
+    seats = begun[0].event.data["seats"].items() if begun else ()
+    before = {actor == begun[0].event.data["agent"]: seat["policy"] for actor, seat in seats}
+    captain = WantedSeat("captain_preset", wanted.captain or before.get(True))
+    opponent = WantedSeat("opponent_choice", wanted.opponent or before.get(False))
+    load, _ = await OwnModels(request, services).load((captain, opponent))
+    return load
 
 
 async def _started(
@@ -139,12 +157,13 @@ async def _elsewhere_or_in_turn(
 ) -> str:
     """Have another server play it that has room, or start it here once it is this client's turn.
 
-    A fork, whose past has to be copied first, is begun only where it is asked for.
+    A fork, whose past has to be copied first, is begun only where it is asked for; so is a match with a
+    model that its starter brings, whose key no other server has.
 
     Raises:
         Refused: Nobody has room, and here there was none in time.
     """
-    handed_over = plan if isinstance(wait, StartEpisode) else None
+    handed_over = plan if isinstance(wait, StartEpisode) and not brings_model(plan) else None
     if (episode_id := await _handed_over(handed_over, services)) is not None:
         return episode_id
     try:

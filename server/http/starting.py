@@ -18,6 +18,7 @@ from spectator.errors import FieldError, InvalidRequest
 from spectator.events import FailedDecisions, OnFailure, View
 
 from ..security.bodies import Body, read_fields, unknown_field
+from .own_models import MOST_NAME, OwnEndpoint, OwnModels, WantedSeat
 
 DEFAULT_OVERS: Final = 5
 """Length when none is asked for, in worlds that have an option of the name ``max_overs``."""
@@ -52,13 +53,22 @@ class StartEpisode(Body):
         default=None, min_length=1, max_length=64, description="World; the server's default when left out"
     )
     captain_preset: str = Field(
-        default="heuristic", min_length=1, max_length=64, description="Who takes the agent's seat"
+        default="heuristic",
+        min_length=1,
+        max_length=MOST_NAME,
+        description="Who takes the agent's seat; `hf:OWNER/MODEL` is asked with one's own sign-in",
     )
     opponent_choice: str = Field(
         default="heuristic",
         min_length=1,
-        max_length=64,
-        description="Who takes the other seats, in worlds that have any",
+        max_length=MOST_NAME,
+        description="Who takes the other seats, in worlds that have any; likewise",
+    )
+    captain_endpoint: OwnEndpoint | None = Field(
+        default=None, description="Endpoint of one's own that takes the agent's seat, where that is allowed"
+    )
+    opponent_endpoint: OwnEndpoint | None = Field(
+        default=None, description="The same of the other seats, in worlds that have any"
     )
     max_overs: int = Field(
         default=DEFAULT_OVERS,
@@ -113,10 +123,10 @@ class ForkEpisode(Body):
         description="Its last event that is kept: the last of a step, before the end of the game",
     )
     captain_preset: str | None = Field(
-        default=None, min_length=1, max_length=64, description="Who takes the agent's seat; as before"
+        default=None, min_length=1, max_length=MOST_NAME, description="Who takes the agent's seat; as before"
     )
     opponent_choice: str | None = Field(
-        default=None, min_length=1, max_length=64, description="Who takes the other seats; as before"
+        default=None, min_length=1, max_length=MOST_NAME, description="Who takes the other seats; as before"
     )
     pace: PaceName = Field(default="broadcast", description="How fast to play on")
     seed: int | None = Field(
@@ -158,15 +168,15 @@ def wanted_fork(sent: dict[str, Any]) -> tuple[ForkRequest, ForkEpisode]:
 async def wanted_episode(
     sent: dict[str, Any],
     default_environment: str,
-    load: LoadWorld,
-    plan: Callable[[EpisodeRequest], EpisodePlan],
+    own: OwnModels,
+    plan: Callable[[EpisodeRequest, LoadWorld], EpisodePlan],
 ) -> tuple[EpisodePlan, StartEpisode]:
     """The plan of the episode that a body asks for, and its fields.
 
     Args:
         sent: The body.
         default_environment: World when none is named.
-        load: Finds worlds.
+        own: Finds the models that the sender brings.
         plan: Plans an episode.
 
     Raises:
@@ -177,6 +187,7 @@ async def wanted_episode(
     fields = reading.fields
     name = default_environment if fields.environment is None else fields.environment
     try:
+        load, (captain, opponent) = await own.load(_seats(fields))
         world = await asyncio.to_thread(load, name)
     except InvalidRequest as error:
         raise InvalidRequest([*wrong, *error.fields]) from error
@@ -186,8 +197,8 @@ async def wanted_episode(
     shorthand = _spread_overs(world, fields, options, wrong)
     request = EpisodeRequest(
         environment=name,
-        captain=fields.captain_preset,
-        opponent=fields.opponent_choice,
+        captain=captain or fields.captain_preset,
+        opponent=opponent or fields.opponent_choice,
         pack=fields.eval_pack_id,
         seed=fields.seed,
         pace=Pace(fields.pace),
@@ -199,7 +210,7 @@ async def wanted_episode(
         view=fields.view,
     )
     try:
-        planned = plan(request)
+        planned = plan(request, load)
     except InvalidRequest as error:
         raise InvalidRequest(
             [*wrong, *(_as_spelt(field, world, shorthand) for field in error.fields)]
@@ -207,6 +218,17 @@ async def wanted_episode(
     if wrong:
         raise InvalidRequest(wrong)
     return planned, fields
+
+
+def _seats(fields: StartEpisode) -> tuple[WantedSeat, WantedSeat]:
+    """What was sent on each seat."""
+    sent = fields.model_fields_set
+    captain = fields.captain_preset if "captain_preset" in sent else None
+    opponent = fields.opponent_choice if "opponent_choice" in sent else None
+    return (
+        WantedSeat("captain_preset", captain, "captain_endpoint", fields.captain_endpoint),
+        WantedSeat("opponent_choice", opponent, "opponent_endpoint", fields.opponent_endpoint),
+    )
 
 
 def _spread_overs(

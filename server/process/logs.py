@@ -83,6 +83,11 @@ def configure_logging(settings: Settings) -> None:
     logging.getLogger("uvicorn.error").addFilter(Reason())
     logging.getLogger(REFUSALS).addFilter(FewLines(REFUSALS_A_MINUTE))
     for chatty in (
+        "authlib",
+        "httpcore",
+        "httpcore2",
+        "httpx",
+        "httpx2",
         "uvicorn.access",
         "server.transport.private_api",
         "spectator.server.transport.private_api",

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
+from typing import ClassVar
 
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError
@@ -103,6 +104,9 @@ class ModelBuild:
     Breaker and pacing are shared by all episodes with this captain, see :class:`CaptainEndpoints`.
     """
 
+    policy: ClassVar[type[ModelPolicy]] = ModelPolicy
+    """What it makes."""
+
     name: str
     """Of the captain's preset."""
     captain: ModelCaptain
@@ -154,7 +158,7 @@ class ModelBuild:
         fallback = self.seat.fallback(seed)
         if not isinstance(fallback, ScriptedPolicy):
             raise ConfigurationError("the fallback of a model must be a scripted policy")
-        return ModelPolicy(
+        return self.policy(
             client,
             self.captain.settings(),
             self.seat.briefing,

@@ -256,7 +256,8 @@ class Recovery:
             await self._unless_leaving(left.check())  # nothing is put behind a damaged record
             return GONE if supervisor is None else f"{GONE}, and every slot is taken"
         try:
-            rebuilding = rebuild(left, limit_s=self._limit_s, load=supervisor.load)
+            load = supervisor.load_left(left.first.data)
+            rebuilding = rebuild(left, limit_s=self._limit_s, load=load)
             episode = await supervisor.play_on(await self._unless_leaving(rebuilding))
         except JournalError:
             raise

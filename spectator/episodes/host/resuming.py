@@ -73,7 +73,7 @@ class SuspendedEpisodes:
             rebuilt = await rebuild(
                 left,
                 limit_s=self._limit_s,
-                load=supervisor.load,
+                load=supervisor.load_left(left.first.data),
                 attempts=math.inf,
                 open_stepper=supervisor.open_stepper,
             )

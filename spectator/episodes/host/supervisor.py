@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from spectator.bus.base import Bus
 from spectator.catalog import LoadWorld
@@ -64,6 +65,8 @@ class Supervisor:
         open_stepper: Makes the stepper of each episode's environment.
         stops: Remembers stops that cannot be recorded; until this process ends when left out.
         fair: Whether viewers may be rivals, who see nothing of a decision before what it led to.
+        load_left: Finds the world of an episode that is played on, by the data of its first event; as
+            ``load`` when left out.
     """
 
     def __init__(
@@ -84,11 +87,13 @@ class Supervisor:
         open_stepper: OpenStepper = on_a_thread,
         stops: StopRequests | None = None,
         fair: bool = False,
+        load_left: Callable[[Mapping[str, Any]], LoadWorld] | None = None,
     ) -> None:
         if slots < 1:
             raise ValueError(f"slots must be at least 1, not {slots}")
         self.slots = slots
         self.load = load
+        self._load_left = load_left
         self.open_stepper = open_stepper
         self.promised = 0
         """Slots that are kept free for whoever waits; whoever starts gives its own back before."""
@@ -155,13 +160,21 @@ class Supervisor:
             raise EpisodeNotFound(episode_id)
         return episode
 
-    def plan(self, request: EpisodeRequest) -> EpisodePlan:
+    def plan(self, request: EpisodeRequest, load: LoadWorld | None = None) -> EpisodePlan:
         """What :meth:`start` plays when it is asked for ``request``; may import a world.
+
+        Args:
+            request: What is asked for.
+            load: Finds the world; as the other episodes' when left out.
 
         Raises:
             InvalidRequest: A field is wrong.
         """
-        return plan_episode(request, draw_seed=self._draw_seed, load=self.load)
+        return plan_episode(request, draw_seed=self._draw_seed, load=load or self.load)
+
+    def load_left(self, started: Mapping[str, Any]) -> LoadWorld | None:
+        """Finds the world of an episode that is played on, by the data of its first event."""
+        return self.load if self._load_left is None else self._load_left(started)
 
     async def _planned(self, request: EpisodeRequest) -> EpisodePlan:
         """See :meth:`plan`; on a thread the first time, for that may import a world."""

@@ -11,6 +11,7 @@ from spectator.clock import timestamp
 from spectator.errors import EpisodeDamaged, JournalError
 from spectator.events import UNDECIDED_IN, Event, RecordedEvent
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+from spectator.policies.lent_models import is_lent
 from spectator.policies.spending import Spent
 
 logger = logging.getLogger(__name__)
@@ -51,17 +52,21 @@ async def _asks_a_model(journal: Journal, summary: EpisodeSummary) -> bool:
     first = await journal.read(summary.episode_id, limit=1)
     if not first or first[0].event.type != "episode.started":
         raise EpisodeDamaged(f"the record of {summary.episode_id} does not begin with its start")
-    return any(seat["source"] == "model" for seat in first[0].event.data["seats"].values())
+    seats = first[0].event.data["seats"].values()
+    return any(seat["source"] == "model" and not is_lent(seat["policy"]) for seat in seats)
 
 
 async def _spent_by(journal: Journal, summary: EpisodeSummary, day: date | None) -> Spent:
-    spent, borrowed = Spent(), 0
+    spent, borrowed, lent = Spent(), 0, frozenset[str]()
     async for recorded in journal.stream(summary.episode_id):
         event = recorded.event
         if event.type == "episode.started":
             borrowed = (event.data.get("parent") or {}).get("turn", 0)
+            seats = event.data["seats"].items()
+            lent = frozenset(actor for actor, seat in seats if is_lent(seat["policy"]))
         elif event.type in UNDECIDED_IN or (event.type == "decision.made" and event.turn > borrowed):
-            if day is None or event.at[:10] == day.isoformat():
+            lent_it = event.data.get("undecided", event.data).get("actor") in lent
+            if not lent_it and (day is None or event.at[:10] == day.isoformat()):
                 spent += _spent_in(event)
     return spent
 

@@ -1,0 +1,135 @@
+"""The chat models that the router of Hugging Face offers, as it lists them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from spectator.clock import Clock
+from spectator.text import clean_text
+
+logger = logging.getLogger(__name__)
+
+FRESH_S: Final = 600.0
+"""How long a list is taken for the present one."""
+
+AGAIN_S: Final = 20.0
+"""The same of the news that there is none."""
+
+TIMEOUT_S: Final = 10.0
+MOST_BYTES: Final = 8 * 1024 * 1024
+MOST_MODELS: Final = 2000
+MOST_NAME: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class RouterModel:
+    """A model of the router.
+
+    Args:
+        id: Its name there.
+        tools: Whether one of its providers lets it call tools.
+        context: Tokens that prompt and answer may have at the provider that allows most; 0 if not known.
+    """
+
+    id: str
+    tools: bool
+    context: int
+
+
+class RouterModels:
+    """Lists the router's chat models; asked without anybody's token.
+
+    Args:
+        router_url: What the router's addresses begin with.
+        clock: Time.
+    """
+
+    def __init__(self, router_url: str, clock: Clock) -> None:
+        self._url = f"{router_url.rstrip('/')}/models"
+        self._clock = clock
+        self._models: tuple[RouterModel, ...] = ()
+        self._until = 0.0
+        self._reading = asyncio.Lock()
+
+    async def listed(self) -> tuple[RouterModel, ...]:
+        """The models by name; the last list that could be read, or none, where it cannot be read now."""
+        async with self._reading:
+            now = self._clock.monotonic()
+            if now < self._until:
+                return self._models
+            try:
+                self._models, self._until = await self._read(), now + FRESH_S
+            except ValueError as error:
+                self._until = now + AGAIN_S
+                logger.warning("the router's list of models cannot be read: %s", error)
+            return self._models
+
+    async def model(self, name: str) -> RouterModel | None:
+        """The model of this name, with or without the provider that follows it after a colon."""
+        plain = name.partition(":")[0]
+        return next((one for one in await self.listed() if one.id == plain), None)
+
+    async def _read(self) -> tuple[RouterModel, ...]:
+        """Ask for the list.
+
+        Raises:
+            ValueError: It cannot be had, or is not one.
+        """
+        httpx = await asyncio.to_thread(import_module, "httpx")
+        body = bytearray()
+        try:
+            async with (
+                httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client,
+                asyncio.timeout(TIMEOUT_S),
+                client.stream("GET", self._url) as answer,
+            ):
+                if answer.status_code != 200:
+                    raise ValueError(f"status {answer.status_code}")
+                async for piece in answer.aiter_bytes():
+                    body += piece
+                    if len(body) > MOST_BYTES:
+                        raise ValueError(f"it has more than {MOST_BYTES} bytes")
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+            raise ValueError(type(error).__name__) from None
+        return await asyncio.to_thread(models_in, bytes(body))
+
+
+def models_in(body: bytes) -> tuple[RouterModel, ...]:
+    """The chat models in a router's list, by name; members that are not models are left out.
+
+    Raises:
+        ValueError: It is not a list of models.
+
+    >>> models_in(b'{"data": [{"id": "b/two"}, {"id": "a/one", "providers": [{"supports_tools": true}]}, 7]}')
+    (RouterModel(id='a/one', tools=True, context=0), RouterModel(id='b/two', tools=False, context=0))
+    """
+    import orjson
+
+    said: Any = orjson.loads(body)
+    data = said.get("data") if isinstance(said, dict) else None
+    if not isinstance(data, list):
+        raise ValueError("it has no list `data`")
+    found = {one.id: one for item in data if (one := _model_in(item)) is not None}
+    return tuple(found[name] for name in sorted(found, key=str.lower)[:MOST_MODELS])
+
+
+def _model_in(item: Any) -> RouterModel | None:
+    name = item.get("id") if isinstance(item, dict) else None
+    if not isinstance(name, str) or not name or clean_text(name, MOST_NAME) != name or " " in name:
+        return None
+    outputs = item.get("architecture")
+    outputs = outputs.get("output_modalities") if isinstance(outputs, dict) else None
+    if isinstance(outputs, list) and "text" not in outputs:
+        return None
+    sent = item.get("providers")
+    providers = [one for one in sent if isinstance(one, dict)] if isinstance(sent, list) else []
+    lengths = [one.get("context_length") for one in providers]
+    return RouterModel(
+        name,
+        tools=any(one.get("supports_tools") is True for one in providers),
+        context=max((length for length in lengths if isinstance(length, int) and length > 0), default=0),
+    )

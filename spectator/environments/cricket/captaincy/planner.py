@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spectator.environments.cricket.ball.vocabulary import SHOTS, DeliveryPlan
-from spectator.environments.cricket.captaincy.bowling_ahead import best_order, costs_ahead, strain_of
+from spectator.environments.cricket.captaincy.bowling_ahead import (
+    Costs,
+    Strain,
+    best_order,
+    costs_ahead,
+    strain_of,
+)
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.orders_ahead import batting_orders, bowling_orders
 from spectator.environments.cricket.captaincy.reading import (
@@ -37,6 +43,24 @@ from spectator.policies.base import Decision, Preset
 
 TOOLS: Final = frozenset({"bowler", "delivery", "field", "attack", "shot"})
 """What it decides itself; the rest, the toss included, is left as usual."""
+
+
+class OversAhead(NamedTuple):
+    """What the overs that are left cost with each bowler; see :func:`.bowling_ahead.best_order`.
+
+    Args:
+        names: The bowlers.
+        costs: By over and bowler.
+        left: Overs that each may still bowl.
+        resting: Who may not bowl the next over.
+        strain: What tired bowlers cost beside; ``None`` where nobody tires.
+    """
+
+    names: list[str]
+    costs: Costs
+    left: list[int]
+    resting: int | None
+    strain: Strain | None
 
 
 class PlannerCaptain(StyledCaptain):
@@ -96,6 +120,12 @@ class PlannerCaptain(StyledCaptain):
 
     def _order_of_overs(self, view: Mapping[str, Any]) -> list[str]:
         """Who bowls each over that is left, by name; empty when they cannot bowl them all."""
+        ahead = self.overs_ahead(view)
+        order = best_order(ahead.costs, ahead.left, ahead.resting, ahead.strain)
+        return [ahead.names[at] for at in order]
+
+    def overs_ahead(self, view: Mapping[str, Any]) -> OversAhead:
+        """What the overs that are left cost with each bowler."""
         able = [one["name"] for one in view["choices"]["bowlers"]]
         people = cards(view, fielding(view))
         names = [name for name, man in people.items() if man.bowls and self.left.get(name, 0) > 0]
@@ -107,8 +137,7 @@ class PlannerCaptain(StyledCaptain):
         if view.get("tired") is not None:
             tiring = costs_ahead(replace(now, tired=1.0), bowlers, batters, following, value)
             strain = strain_of(fresh, tiring, [view["tired"].get(name, 0.0) for name in names])
-        left = [self.left[name] for name in names]
-        return [names[at] for at in best_order(fresh, left, resting, strain)]
+        return OversAhead(names, fresh, [self.left[name] for name in names], resting, strain)
 
     def _remember(self, view: Mapping[str, Any]) -> None:
         """Overs that everybody has left: as told of who may bowl now, and on the card of who has bowled."""

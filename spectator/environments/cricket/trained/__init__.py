@@ -1,0 +1,1 @@
+"""A captain that was trained on this world: a small language model, played by numpy."""

@@ -1,0 +1,302 @@
+"""What the trained captain may say, token by token: an order in one sentence, each choice with a true reason.
+
+A sentence is a row of choices. Only the tokens of choices that are legal, and of clauses that hold, can follow;
+where a single token can follow, the model is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from spectator.environments.cricket.ball.vocabulary import SHOTS
+from spectator.environments.cricket.match.field import legal_presets
+from spectator.environments.cricket.trained import because
+from spectator.environments.cricket.trained.sight import PACKED, Sight, kind_of
+from spectator.environments.cricket.trained.tokens import NOTHING, Tokenizer
+
+Order = dict[str, Any]
+"""What is ordered: the value of each part that was chosen."""
+
+LENGTH_WORDS: Final[Mapping[str, str]] = {
+    "yorker": "yorkers",
+    "full": "full",
+    "good": "good length",
+    "back of a length": "back of a length",
+    "short": "short",
+}
+LINE_WORDS: Final[Mapping[str, str]] = {
+    "wide outside off": "wide outside off",
+    "outside off": "outside off",
+    "stumps": "straight",
+    "leg": "leg side",
+}
+ATTACK_WORDS: Final[Mapping[float, str]] = {
+    0.3: "shut the runs off at 0.3",
+    0.4: "hold them at 0.4",
+    0.6: "press at 0.6",
+    0.7: "hunt wickets at 0.7",
+}
+LEVEL_WORDS: Final[Mapping[float, str]] = {
+    0.3: "blocks at 0.3",
+    0.4: "waits at 0.4",
+    0.5: "plays at 0.5",
+    0.6: "hits at 0.6",
+    0.7: "swings at 0.7",
+}
+"""How hard a batter is to hit; the verbs begin with different words."""
+USUAL_STROKES: Final = "usual strokes"
+ORDER_PARTS: Final = frozenset({"elect", "by", "length", "line", "field", "attack", "shot", "level"})
+"""Parts that are acted on; the others are words."""
+
+
+class Option(NamedTuple):
+    """One way a sentence may go on.
+
+    Args:
+        text: What is said.
+        value: What it means, in parts of an order.
+        weight: How likely a good captain says it, beside the other options; what is acted on weighs alike.
+    """
+
+    text: str
+    value: Any = None
+    weight: float = 1.0
+
+
+class Choice(NamedTuple):
+    """A place where a sentence may go on in several ways.
+
+    Args:
+        part: What is chosen: one of :data:`ORDER_PARTS`, ``why`` or ``word``.
+        options: At least one; no text is the beginning of another.
+        about: Whose level, or of which length the line is; empty otherwise.
+    """
+
+    part: str
+    options: Sequence[Option]
+    about: str = ""
+
+
+Sentence = Generator[Choice, Option, Order]
+"""Asks for each choice in turn, and returns the order."""
+
+
+def sentence(sight: Sight) -> Sentence:
+    """The sentence of the decision that is due."""
+    if sight.role == "bowl":
+        return _bowl(sight)
+    if sight.role == "bat":
+        return _bat(sight)
+    return _other(sight)
+
+
+def _other(sight: Sight) -> Sentence:
+    role, view = sight.role, sight.view
+    if role == "plan":
+        yield from _word(
+            "Play each situation as it asks, at 0.5 throughout.",
+            "No fixed plan: 0.5 throughout, and look for what fits.",
+            "Begin at 0.5 in every phase and read the match from there.",
+        )
+        return {"plan": 0.5}
+    if role in ("toss", "elect"):
+        yield from _word(*(("Heads;", "We call heads;") if role == "toss" else ("Toss won;", "The coin is ours;")))
+        elect = yield Choice("elect", [Option(" field first", "field"), Option(" bat first", "bat")])
+        dew, wears = (view["conditions"]["evening"] == name for name in ("dew", "wearing"))
+        if elect.value == "field":
+            why = [" to know what to chase.", " and chase.", *([" as dew will help a chase."] if dew else [])]
+        else:
+            why = [" to put runs on the board.", " and defend.", *([" as the pitch will wear."] if wears else [])]
+        yield from _word(*why)
+        return {"elect": elect.value}
+    slots = sight.waiting()
+    if role == "openers":
+        yield from _word(f"Innings {view['innings']}:", f"To begin innings {view['innings']}:")
+        yield from _word(f" {slots[0]} and {slots[1]} open, in the natural order.")
+        return {"in": slots[:2]}
+    yield from _word(*_heads(sight))
+    yield from _word(f" {slots[0]} comes in, next in the order.")
+    return {"in": slots[:1]}
+
+
+def _bowl(sight: Sight) -> Sentence:
+    yield from _word(*_heads(sight))
+    order: Order = {}
+    if sight.bowlers:
+        by = yield Choice(
+            "by",
+            [Option(f" {slot}, {kind_of(card)}", slot) for slot, card in sight.bowlers.items()],
+        )
+        order["by"] = by.value
+        yield from _why(because.for_bowler(sight, by.value))
+    else:
+        yield from _word(f" {sight.bowling} bowls on", f" {sight.bowling} stays on")
+    length = yield Choice(
+        "length",
+        [Option(NOTHING), *(Option(f"; {words}", value) for value, words in LENGTH_WORDS.items())],
+    )
+    mark = "," if length.value else ";"
+    line = yield Choice(
+        "line",
+        [Option(NOTHING), *(Option(f"{mark} {words}", value) for value, words in LINE_WORDS.items())],
+        length.value or "",
+    )
+    order |= {"length": length.value, "line": line.value}
+    if length.value or line.value:
+        yield from _why(because.for_ball(sight, length.value, line.value))
+    if not sight.view["free_hit"]:
+        presets = [name.replace("_", " ") for name in legal_presets(sight.view["outside_limit"])]
+        named = [name for name in (*presets, *PACKED) if name != "standard"]
+        field = yield Choice(
+            "field",
+            [Option(NOTHING, "standard"), *(Option(f"; {_field_words(name)}", name) for name in named)],
+        )
+        order["field"] = field.value
+        if field.value != "standard":
+            yield from _why(because.for_field(sight, field.value))
+    attack = yield Choice(
+        "attack",
+        [Option(NOTHING, 0.5), *(Option(f"; {words}", level) for level, words in ATTACK_WORDS.items())],
+    )
+    order["attack"] = attack.value
+    if attack.value != 0.5:
+        yield from _why(because.for_attack(sight, attack.value))
+    yield from _word(".")
+    return order
+
+
+def _bat(sight: Sight) -> Sentence:
+    yield from _word(*_heads(sight))
+    shot = yield Choice(
+        "shot",
+        [Option(f" {USUAL_STROKES}"), *(Option(f" the {name}", name) for name in SHOTS)],
+    )
+    if shot.value:
+        yield from _why(because.for_shot(sight, shot.value))
+    levels: dict[str, float] = {}
+    for slot in sight.batters:
+        level = yield Choice(
+            "level", [Option(f"; {slot} {words}", value) for value, words in LEVEL_WORDS.items()], slot
+        )
+        levels[slot] = level.value
+        yield from _why(because.for_level(sight, slot, level.value))
+    yield from _word(".")
+    return {"shot": shot.value, "levels": levels}
+
+
+def _field_words(name: str) -> str:
+    return name if name in PACKED else f"{name} field"
+
+
+def _word(*texts: str) -> Generator[Choice, Option, None]:
+    yield Choice("word", [Option(text) for text in texts])
+
+
+def _why(clauses: because.Clauses) -> Generator[Choice, Option, None]:
+    """One of the clauses, or nothing where there is none."""
+    said = [Option(f" {link} {text}", text, weight) for text, weight in clauses for link in ("as", "since")]
+    yield Choice("why", [*said, Option(NOTHING, None, 0.2)])
+
+
+def _heads(sight: Sight) -> list[str]:
+    """How the state of the match may be told; all of it is the observation's."""
+    view, score = sight.view, sight.view["score"]
+    left, runs, wickets = score["balls_left"], score["runs"], score["wickets"]
+    need, ours = view.get("need"), sight.role != "bowl"
+    we, balls = ("We" if ours else "They"), f"{left} ball{'s' * (left != 1)}"
+    who = "we" if ours else "they"
+    if need is None:
+        heads = [
+            f"{we} are {runs} for {wickets} with {balls} left:",
+            f"At {runs} for {wickets}, {balls} to come:",
+            f"With {balls} left {who} are {runs} for {wickets}:",
+            f"Still {balls} left at {runs} for {wickets}:",
+        ]
+    else:
+        heads = [
+            f"{we} need {need} off {balls}, {wickets} down:",
+            f"With {wickets} down {who} want {need} from {balls}:",
+            f"Still {need} to get off {balls}, {wickets} down:",
+            f"From {balls} {who} must make {need}, {wickets} down:",
+        ]
+    if view["super_over"]:
+        return [f"Super over {(view['innings'] - 1) // 2}, {head[0].lower()}{head[1:]}" for head in heads]
+    return heads
+
+
+@dataclass
+class Speech:
+    """One sentence while it is said, token by token.
+
+    Args:
+        sight: The situation.
+        tokenizer: Tokens.
+
+    Attributes:
+        ids: All tokens said.
+        allowed: Tokens that may follow; empty once the sentence is complete.
+        choice: What is being chosen.
+        order: The order, once the sentence is complete.
+    """
+
+    sight: Sight
+    tokenizer: Tokenizer
+    ids: list[int] = field(default_factory=list)
+    allowed: list[int] = field(default_factory=list)
+    order: Order | None = None
+
+    def __post_init__(self) -> None:
+        self._sentence = sentence(self.sight)
+        self._open: list[tuple[Option, list[int]]] = []
+        self._depth = 0
+        self.choice = next(self._sentence)
+        self._begin()
+
+    def take(self, token: int) -> None:
+        """Say one of the allowed tokens, and all that can only follow it."""
+        self._open = [(option, ids) for option, ids in self._open if ids[self._depth] == token]
+        if not self._open:
+            raise ValueError(f"{self.tokenizer.decode([token])!r} cannot follow here")
+        self._say(token)
+        self._go_on()
+
+    def weights(self, wanted: Mapping[int, float]) -> list[float]:
+        """The share of each allowed token, where option number N of the choice has weight ``wanted[N]``."""
+        shares = dict.fromkeys(self.allowed, 0.0)
+        for option, ids in self._open:
+            shares[ids[self._depth]] += wanted[self.choice.options.index(option)]
+        total = sum(shares.values()) or 1.0
+        return [share / total for share in shares.values()]
+
+    @property
+    def text(self) -> str:
+        """What is said so far, with players by slot."""
+        return self.tokenizer.decode(number for number in self.ids).replace(NOTHING, "")
+
+    def _say(self, token: int) -> None:
+        self.ids.append(token)
+        self._depth += 1
+
+    def _begin(self) -> None:
+        encoded = [(option, self.tokenizer.encode(option.text)) for option in self.choice.options]
+        self._open = [(option, ids) for option, ids in encoded if 0 not in ids] or encoded
+        self._depth = 0
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while True:
+            if len(self._open) == 1 and self._depth == len(self._open[0][1]):
+                try:
+                    self.choice = self._sentence.send(self._open[0][0])
+                except StopIteration as done:
+                    self.order, self.allowed = done.value, []
+                    return
+                self._begin()
+                return
+            following = list(dict.fromkeys(ids[self._depth] for _, ids in self._open))
+            if len(following) > 1:
+                self.allowed = following
+                return
+            self._say(following[0])

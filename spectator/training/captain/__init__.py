@@ -1,0 +1,1 @@
+"""The recipe of the trained cricket captain: examples, supervised learning, self-play, evaluation."""

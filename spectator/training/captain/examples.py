@@ -1,0 +1,252 @@
+"""Examples to learn from: situations of matches, each with the teacher's sentence and its doubts.
+
+    python -m spectator.training.captain.examples FIRST_SEED SECONDS WORDS.json OUT.npz
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.environments.cricket.match.circumstances import VARIED
+from spectator.environments.cricket.trained.sight import Sight
+from spectator.environments.cricket.trained.speech import ORDER_PARTS, Speech
+from spectator.environments.cricket.trained.tokens import Tokenizer, vocabulary
+from spectator.environments.seeds import derive_seed
+from spectator.observations import Observation
+from spectator.training.captain.teacher import Teacher
+
+OTHERS: Final = (
+    "heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician", "match_ups", "blocker", "random",
+)  # fmt: skip
+"""Captains that share matches with the teacher, so that it is asked in every kind of situation."""
+NOISE: Final = (0.0, 0.0, 0.15, 0.3)
+"""Shares of orders that are drawn at random instead."""
+
+
+@dataclass
+class Example:
+    """One sentence to learn.
+
+    Args:
+        seed: Of its match.
+        ids: Tokens of the situation, then of the sentence.
+        begins: Where the sentence begins.
+        at: Where tokens were chosen.
+        allowed: What could be chosen at each place.
+        shares: How likely each of it is.
+        acts: Whether the choice is acted on, or words alone.
+    """
+
+    seed: int
+    ids: list[int]
+    begins: int
+    at: list[int] = field(default_factory=list)
+    allowed: list[list[int]] = field(default_factory=list)
+    shares: list[list[float]] = field(default_factory=list)
+    acts: list[bool] = field(default_factory=list)
+
+
+def options_of_match(rng: random.Random) -> dict[str, Any]:
+    """Options of one match to learn from: mostly of five overs, all circumstances, men and women."""
+    overs = rng.choices((5, 20, 10, rng.randint(1, 20)), (0.68, 0.14, 0.1, 0.08))[0]
+    options: dict[str, Any] = {"max_overs": overs, "decisions": "over", "reward": "result"}
+    options["profile"] = rng.choices(("men", "women", "associates"), (0.6, 0.35, 0.05))[0]
+    if rng.random() < 0.6:
+        options |= VARIED
+    else:
+        options |= {name: value for name, value in VARIED.items() if rng.random() < 0.5}
+    if rng.random() < 0.15:
+        options["start"] = rng.choice(("chase", "defend", "death", "collapse", "super_over"))
+    return plain_options(options)
+
+
+def plain_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a match, complete."""
+    return WORLD.options_type.model_validate(options).model_dump(mode="json")
+
+
+def play_match(seed: int, shown: Callable[[Observation, Sight, Teacher], None]) -> None:
+    """Play a match and show each decision with its teacher, who has looked at it."""
+    rng = random.Random(derive_seed(seed, "captain", "examples"))
+    world = CricketEnvironment()
+    observation = world.reset(seed=seed, episode_id="examples", options=options_of_match(rng))
+    teachers = {side: Teacher(derive_seed(seed, "policy", side)) for side in ("home", "away")}
+    names = {side: "" if rng.random() < 0.5 else rng.choice(OTHERS) for side in teachers}
+    others = {
+        side: WORLD.captains[name].build(derive_seed(seed, "other", side)) for side, name in names.items() if name
+    }
+    noise = rng.choice(NOISE)
+    while not observation.done:
+        side = observation.actor
+        sight = Sight(observation.content, [one["tool"] for one in observation.legal_actions])
+        action = teachers[side].look(observation, sight)
+        shown(observation, sight, teachers[side])
+        if side in others:
+            action = others[side].choose(observation).action
+        if sight.role in ("bowl", "bat") and rng.random() < noise:
+            action = _at_random(sight, rng)
+        following = world.step(action)
+        if following.refused:
+            following = world.step(teachers[side].look(observation, sight))
+        world.facts()
+        observation = following
+
+
+def _at_random(sight: Sight, rng: random.Random) -> dict[str, Any]:
+    from spectator.environments.cricket.trained.orders import calls_of
+
+    speech = Speech(sight, _Growing())
+    while speech.allowed:
+        speech.take(rng.choice(speech.allowed))
+    tool, arguments = calls_of(sight, speech.order or {})[-1]
+    return {"tool": tool, "arguments": arguments}
+
+
+class _Growing(Tokenizer):
+    """A tokenizer that takes in every word it meets."""
+
+    def __init__(self) -> None:
+        super().__init__(["<?>"])
+
+    def encode(self, text: str) -> list[int]:
+        from spectator.environments.cricket.trained import tokens
+
+        words, known = list(self.words), self._ids
+        for word in tokens._SPLIT.findall(text):
+            if word not in known:
+                known[word] = len(words)
+                words.append(word)
+        self.words = tuple(words)
+        return [known[word] for word in tokens._SPLIT.findall(text)]
+
+
+def words_of_play(matches: int, seed: int) -> list[str]:
+    """The vocabulary: every word of that many matches in which orders are drawn at random."""
+    growing, rng = _Growing(), random.Random(seed)
+    for number in range(matches):
+        world = CricketEnvironment()
+        options = options_of_match(rng) | {"reward": "result"}
+        observation = world.reset(seed=derive_seed(seed, "words", number), episode_id="words", options=options)
+        while not observation.done:
+            sight = Sight(observation.content, [one["tool"] for one in observation.legal_actions])
+            growing.encode(sight.text())
+            speech = Speech(sight, growing)
+            while speech.allowed:
+                speech.take(rng.choice(speech.allowed))
+            from spectator.environments.cricket.trained.orders import calls_of
+
+            tool, arguments = calls_of(sight, speech.order or {})[-1]
+            observation = world.step({"tool": tool, "arguments": arguments})
+            world.facts()
+    return vocabulary(growing.words[1:])
+
+
+def taught(seed: int, sight: Sight, teacher: Teacher, tokenizer: Tokenizer, rng: random.Random) -> Example:
+    """The teacher's sentence on a situation."""
+    speech = Speech(sight, tokenizer)
+    prompt = tokenizer.encode(sight.text())
+    example = Example(seed, prompt, len(prompt))
+    while speech.allowed:
+        choice = speech.choice
+        acts = choice.part in ORDER_PARTS
+        wanted = teacher.weights(choice) if acts else [option.weight for option in choice.options]
+        shares = speech.weights(dict(enumerate(wanted)))
+        example.at.append(len(prompt) + len(speech.ids))
+        example.allowed.append(list(speech.allowed))
+        example.shares.append(shares)
+        example.acts.append(acts)
+        if acts:
+            taken = max(range(len(shares)), key=lambda one: shares[one])
+        else:
+            taken = rng.choices(range(len(shares)), shares)[0] if sum(shares) else 0
+        speech.take(speech.allowed[taken])
+    example.ids = prompt + speech.ids
+    return example
+
+
+KEPT_OF_THE_EASY: Final = 0.3
+"""Share of tosses, plans and openers that are learnt from: they are all alike."""
+
+
+def examples_of(seed: int, tokenizer: Tokenizer) -> list[Example]:
+    """Examples of one match."""
+    rng, found = random.Random(derive_seed(seed, "captain", "sentences")), list[Example]()
+
+    def shown(observation: Observation, sight: Sight, teacher: Teacher) -> None:
+        if sight.role in ("bowl", "bat") or rng.random() < KEPT_OF_THE_EASY:
+            found.append(taught(seed, sight, teacher, tokenizer, rng))
+
+    play_match(seed, shown)
+    return found
+
+
+def save(examples: Sequence[Example], path: Path) -> None:
+    """Write examples as flat arrays."""
+    ids = [one for example in examples for one in example.ids]
+    places = [one for example in examples for one in example.at]
+    allowed = [one for example in examples for place in example.allowed for one in place]
+    shares = [one for example in examples for place in example.shares for one in place]
+    np.savez_compressed(
+        path,
+        seed=np.array([example.seed for example in examples], np.int64),
+        length=np.array([len(example.ids) for example in examples], np.int32),
+        begins=np.array([example.begins for example in examples], np.int32),
+        choices=np.array([len(example.at) for example in examples], np.int32),
+        options=np.array([len(place) for example in examples for place in example.allowed], np.int32),
+        acts=np.array([act for example in examples for act in example.acts], np.uint8),
+        ids=np.array(ids, np.uint16),
+        at=np.array(places, np.uint16),
+        allowed=np.array(allowed, np.uint16),
+        shares=np.array(shares, np.float16),
+    )
+
+
+def load(path: Path) -> Iterator[Example]:
+    """Examples of a file."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    ends = np.cumsum(arrays["length"])
+    last = np.cumsum(arrays["choices"])
+    stops = np.concatenate([[0], np.cumsum(arrays["options"])])
+    for number, end in enumerate(ends):
+        begin = last[number] - arrays["choices"][number]
+        places = range(begin, last[number])
+        yield Example(
+            int(arrays["seed"][number]),
+            arrays["ids"][end - arrays["length"][number] : end],
+            int(arrays["begins"][number]),
+            arrays["at"][begin : last[number]],
+            [arrays["allowed"][stops[place] : stops[place + 1]] for place in places],
+            [arrays["shares"][stops[place] : stops[place + 1]] for place in places],
+            arrays["acts"][begin : last[number]],
+        )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write examples for so many seconds, in files of about 5,000."""
+    first, seconds, words, out = int(arguments[0]), float(arguments[1]), Path(arguments[2]), arguments[3]
+    tokenizer, begun = Tokenizer(json.loads(words.read_text())), time.monotonic()
+    seed, part, found = first, 0, list[Example]()
+    while time.monotonic() - begun < seconds:
+        found += examples_of(seed, tokenizer)
+        seed += 1
+        if len(found) >= 5000:
+            save(found, Path(out.format(part)))
+            found, part = [], part + 1
+    if found:
+        save(found, Path(out.format(part)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 INSTALL := $(PYTHON) scripts/install.py
+# Tests start hundreds of servers and commands, each in half the time once its modules are compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install run test check format board openenv-venv trl-venv verifiers-venv training days bench clean supported-python
 

@@ -13,7 +13,6 @@ from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.policies.base import Policy, Preset
-from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
 from spectator.policies.captain_endpoints import CaptainEndpoints
 from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.captains import load_captains, unpriced_captains
@@ -44,7 +43,6 @@ class Cast:
         clock: Time.
         rng: Draws waits and the names of sessions; not seeded.
         person_s: Seconds that a person has for a decision; ``None`` where there is no page to decide at.
-        cached: Captains that decide from a cache.
         limits: See :class:`~spectator.policies.captain_endpoints.CaptainEndpoints`.
 
     Raises:
@@ -60,7 +58,6 @@ class Cast:
         clock: Clock,
         rng: random.Random,
         person_s: float | None = None,
-        cached: Mapping[str, CachedCaptain] | None = None,
         limits: Path | None = None,
     ) -> None:
         if live not in captains:
@@ -73,7 +70,6 @@ class Cast:
         self._clock = clock
         self._rng = rng
         self._person_s = person_s
-        self._cached = cached or {}
         self._endpoints = CaptainEndpoints(clock, limits)
         self._worlds: dict[str, tuple[World, World]] = {}
         self._included: dict[str, World] = {}
@@ -100,7 +96,6 @@ class Cast:
             clock=clock,
             rng=random.SystemRandom(),
             person_s=person_s,
-            cached=None if user_file is None else load_cached(user_file),
             limits=None if user_file is None else user_file.with_name(f"{user_file.name}{LIMITS}"),
         )
 
@@ -179,7 +174,7 @@ class Cast:
         return replace(world, captains=captains, opponents={**world.opponents, **others, LIVE: live})
 
     def _presets(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
-        """The models, the caches and the person that may take a seat for which ``fallback`` stands in."""
+        """The models and the person that may take a seat for which ``fallback`` stands in."""
         seat = ModelSeat(world.briefing, fallback)
         models = model_presets(
             self._captains,
@@ -193,7 +188,7 @@ class Cast:
         missing = None if here else "needs a person at the watch page of a server: spectator serve"
         limit_s = DEFAULT_PERSON_S if self._person_s is None else self._person_s
         person = human_preset(seat.briefing, fallback, clock=self._clock, limit_s=limit_s, missing=missing)
-        return {**models, **cached_presets(self._cached, seat), person.name: person}
+        return {**models, person.name: person}
 
     def _with_lent(
         self, model: LentModel | None, world: World, known: Mapping[str, Preset], usual: str

@@ -20,7 +20,6 @@ FailureClass = Literal[
     "truncated",
     "timeout",
     "spent",
-    "cache_miss",
     "policy_fault",
     "env_infra",
     "env_verdict",
@@ -42,7 +41,6 @@ FAILURES: Final[Mapping[FailureClass, str]] = {
     "truncated": "A length was reached: of the answer, or the step cap of the episode.",
     "timeout": "Nobody decided in time, or the episode took longer than it may.",
     "spent": "A cap on tokens, money or time was reached, so that nobody was asked.",
-    "cache_miss": "A recorded captain was asked something that is not in its cache.",
     "policy_fault": "The policy raised an error, or made something that cannot be recorded as a decision.",
     "env_infra": "The environment raised an error, hung, could not be reached, or broke its contract.",
     "env_verdict": "The environment itself ended the episode as a failure; its reward counts.",
@@ -61,7 +59,6 @@ _CLASS_OF_WORD: Final[Mapping[str, FailureClass]] = {
     "refused": "model_rejected",
     "timeout": "timeout",
     "spent": "spent",
-    "miss": "cache_miss",
 }
 """By the first word of a ``fallback_reason``; ``unusable`` is told apart by what follows."""
 
@@ -133,7 +130,7 @@ def reward_of_end(data: Mapping[str, Any]) -> float | None:
 
 
 def _class_of_words(reason: str) -> FailureClass:
-    word, _, rest = reason.removeprefix("recorded: ").partition(": ")
+    word, _, rest = reason.partition(": ")
     if word == "unusable":
         return _class_of_answer(rest)
     if word == "refused" and "in a row by the world" in rest:

@@ -56,7 +56,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         ("export", "ID", "--data-dir", "d", "--format", "messages-parquet", "--out", "DEVICE"),
         ("narrate", "ID", "--data-dir", "d", "--out", "DEVICE"),
         ("narrate", "ID", "--data-dir", "d", "--out", "x.mp3", "--captions", "DEVICE"),
-        ("cache", "build", "ID", "--data-dir", "d", "--out", "DEVICE"),
         ("claim", "export", "ID", "--data-dir", "d", "--out", "DEVICE"),
         (
             "rollouts",

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectator.cli import main
-from tests.episodes.test_rebuilt_prompts import MEASURED
+from tests.episodes.test_recorded_questions import MEASURED
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 
@@ -91,5 +91,5 @@ def test_what_cannot_be_replayed_is_told_in_a_line(tmp_path: Path) -> None:
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
     where = ("--data-dir", str(tmp_path))
     nothing = run("replay", episode_id, "--as-endpoint", *where)
-    assert nothing.exit_code == 1 and "no language model decided in it" in nothing.stderr
+    assert nothing.exit_code == 1 and "holds no exchange with a language model" in nothing.stderr
     assert run("replay", "ep-nobody", *where).exit_code == 1

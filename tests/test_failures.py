@@ -39,8 +39,6 @@ def test_every_class_is_explained_in_the_code_and_on_its_page() -> None:
         ("unusable: 'fly' is not legal now; legal: say", "illegal_action"),
         ("unusable: plan: level: 3 is more than 1", "illegal_action"),
         ("spent: the day's cap of 900 tokens is reached", "spent"),
-        ("miss: m-8b was never asked this", "cache_miss"),
-        ("recorded: busy: wait", "rate_limited"),
         ("it rained", "unknown"),
         (None, "unknown"),
     ],
@@ -51,7 +49,7 @@ def test_a_record_from_before_the_field_tells_its_class_by_its_words(reason: str
     assert failure_of_decision(told) == "env_infra", "the field wins over the words"
 
 
-@pytest.mark.parametrize("source", ["model", "heuristic", "human", "replay", "remote"])
+@pytest.mark.parametrize("source", ["model", "heuristic", "human", "remote"])
 def test_who_decided_did_not_fail(source: str) -> None:
     assert failure_of_decision({"source": source, "fallback_reason": None}) is None
 

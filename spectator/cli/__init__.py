@@ -12,7 +12,6 @@ import click
 
 from spectator import __version__
 from spectator.cli.board import board
-from spectator.cli.cache import cache
 from spectator.cli.captain import captain
 from spectator.cli.catalog import catalog
 from spectator.cli.claim import claim
@@ -100,7 +99,6 @@ for command in (
     prune,
     copy_journal,
     watch,
-    cache,
     captain,
     catalog,
     claim,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from spectator.cli.cache import record
 from spectator.cli.environment import read_caps, read_cast
 from spectator.cli.options import environment_options, rest_option, world_at, world_options
 from spectator.cli.recordings import JOURNAL_FILE
@@ -52,11 +51,6 @@ NOT_ITS_OWN: Final = 3
     help="Folder of the journal to record into; nothing is kept when left out.",
 )
 @click.option(
-    "--record-decisions",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Cache to add the model captain's decisions to; see `spectator cache build`.",
-)
-@click.option(
     "--on-failure",
     type=click.Choice(["fallback", "suspend", "end"]),
     default="fallback",
@@ -76,7 +70,6 @@ def play(
     pace: str,
     options: dict[str, Any],
     data_dir: Path | None,
-    record_decisions: Path | None,
     on_failure: OnFailure,
     waits_for_rest: bool,
     max_tokens: int | None,
@@ -122,7 +115,7 @@ def play(
     caps, spent = _caps(max_tokens, max_cost), SpendingReport()
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
     spending = caps if _asks_models(plan, max_cost) else None
-    _conclude(asyncio.run(_play(plan, data_dir, cast, record_decisions, spending, spent, captain)), spent)
+    _conclude(asyncio.run(_play(plan, data_dir, cast, spending, spent)), spent)
 
 
 def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:
@@ -169,10 +162,8 @@ async def _play(
     plan: EpisodePlan,
     data_dir: Path | None,
     cast: Cast,
-    decisions: Path | None,
     caps: CapSettings | None,
     spent: SpendingReport,
-    captain: str | None,
 ) -> EpisodeEnded:
     from ulid import ULID
 
@@ -209,10 +200,7 @@ async def _play(
                 _print(await ViewReader(journal).read(episode.episode_id, limit=head), spent)
                 async for batch in subscription:
                     _print(batch, spent)
-                ended = await episode.wait()
-            if decisions is not None:
-                await record(journal, [episode.episode_id], cast, decisions, captain)
-            return ended
+                return await episode.wait()
         except* (SpectatorError, BrokenPipeError) as failures:
             raise failures.exceptions[0] from None
         finally:

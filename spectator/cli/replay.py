@@ -6,15 +6,11 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from spectator.cli.environment import read_cast
 from spectator.cli.recordings import journal_folder, recorded_episode
-
-if TYPE_CHECKING:
-    from spectator.episodes.replay.prompts import EpisodePrompts
 
 REASON_LENGTH = 160
 
@@ -75,22 +71,14 @@ def _decision_line(turn: int, decision: Mapping[str, Any]) -> str:
 
 
 async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
-    from spectator.episodes.replay.prompts import rebuild_prompts
-    from spectator.episodes.replay.recorded_calls import calls_of
+    from spectator.episodes.replay.recorded_calls import exchanges_of
     from spectator.llm.playback import Playback
     from spectator.llm.playback_server import serving_playback
 
     async with recorded_episode(episode_id, data_dir) as journal:
-        recorded, calls = (
-            [one async for one in journal.stream(episode_id)],
-            await calls_of(journal, episode_id),
-        )
-    rebuilt = await rebuild_prompts(recorded, read_cast().load, calls)
-    exchanges = rebuilt.exchanges
+        exchanges = await exchanges_of(journal, episode_id)
     if not exchanges:
-        raise click.ClickException(f"{episode_id} holds no exchange with a model{_why_none(rebuilt)}")
-    for gap in rebuilt.gaps if any(one.messages is None for one in exchanges) else ():
-        click.echo(f"some questions are known by their fingerprints only: {gap}", err=True)
+        raise click.ClickException(f"{episode_id} holds no exchange with a language model")
     try:
         async with serving_playback(Playback(exchanges), host, port) as base_url:
             click.echo(f"{len(exchanges)} recorded questions of {episode_id}; Ctrl-C ends it", err=True)
@@ -98,9 +86,3 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
             await asyncio.Event().wait()
     except OSError as error:
         raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-
-
-def _why_none(rebuilt: EpisodePrompts) -> str:
-    if rebuilt.decisions:
-        return ": it was recorded by a version that did not keep them yet"
-    return ": no language model decided in it"

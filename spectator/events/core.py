@@ -25,7 +25,7 @@ FailedDecisions = Literal["fallback", "random", "forfeit"]
 View = Literal["live", "derived"]
 """Whether patches and commentary are recorded, or derived from the record: see ``EpisodeStarted.view``."""
 
-DecisionSource = Literal["model", "heuristic", "random", "oracle", "human", "replay", "fallback", "remote"]
+DecisionSource = Literal["model", "heuristic", "random", "oracle", "human", "fallback", "remote"]
 """Who made a decision; ``remote`` is somebody elsewhere, of whom nothing more is known."""
 
 

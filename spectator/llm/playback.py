@@ -24,20 +24,20 @@ class RecordedExchange:
         turn: The turn that it was about.
         actor: Who was to decide.
         request: Fingerprint of the question.
-        reply: What came back; ``None`` when nothing did, or when it was too long to be kept.
-        failure: Why nothing came back: ``kind``, ``status``, ``retry_after_s``.
-        messages: The question itself; ``None`` where it could not be asked again.
+        messages: The question itself.
         tools: Its tools.
-        call: The whole call, with its tokens; ``None`` where none was recorded.
+        reply: What came back; ``None`` when nothing did.
+        failure: Why nothing came back: ``kind``, ``status``, ``retry_after_s``.
+        call: The whole call, with its tokens.
     """
 
     turn: int
     actor: str
     request: str
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
     reply: Mapping[str, Any] | None = None
     failure: Mapping[str, Any] | None = None
-    messages: Sequence[Message] | None = None
-    tools: Sequence[Mapping[str, Any]] = ()
     call: ModelCall | None = None
 
 
@@ -95,14 +95,9 @@ class Playback:
         return exchange
 
     def _unknown(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> NotRecorded:
-        known = [one for one in self._exchanges if one.messages is not None]
-        if not known:
-            return NotRecorded(
-                f"none of the {len(self._exchanges)} recorded questions is this one; they are known by their "
-                "fingerprints only",
-                "messages",
-            )
-        nearest = max(known, key=lambda one: _nearness(one.messages or (), messages))
+        if not self._exchanges:
+            return NotRecorded("no question is recorded", "messages")
+        nearest = max(self._exchanges, key=lambda one: _nearness(one.messages, messages))
         where, how = _difference(nearest, messages, tools)
         near = f"the nearest is that of turn {nearest.turn} for {nearest.actor}"
         return NotRecorded(f"this question is not recorded; {near}: {how}", where)
@@ -124,7 +119,7 @@ def _same(recorded: Sequence[Message], asked: Sequence[Message]) -> int:
 def _difference(
     nearest: RecordedExchange, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
 ) -> tuple[str, str]:
-    recorded = nearest.messages or ()
+    recorded = nearest.messages
     place = _same(recorded, messages)
     if place == len(recorded) == len(messages):
         return "tools", _different_tools(nearest.tools, tools)

@@ -63,10 +63,7 @@ def read_user_file(user_file: Path) -> str:
 
 
 def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
-    """The captains in ``text``, the TOML of the file called ``name``; see :func:`load_captains`.
-
-    Tables that name a cache are :mod:`spectator.policies.cached_captains`' own.
-    """
+    """The captains in ``text``, the TOML of the file called ``name``; see :func:`load_captains`."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -79,8 +76,6 @@ def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
     for key, table in tables.items():
         if not NAME.fullmatch(key):
             problems.append(f"{name}: captains.{key}: a name has 1 to 48 of the characters a-z 0-9 . _ -")
-            continue
-        if isinstance(table, dict) and "cache" in table:
             continue
         try:
             captains[PREFIX + key] = ModelCaptain.model_validate(table)

@@ -36,8 +36,6 @@ class RecordedEndpoint:
     """
 
     def __init__(self, decided: Mapping[str, Any], fallback: ScriptedPolicy) -> None:
-        self.asked: list[ChatRequest] = []
-        """The questions that were asked again, in order."""
         self.decided = decided
         self._fallback = fallback
         self._due = deque(decided.get("exchanges") or ())
@@ -78,7 +76,6 @@ class RecordedEndpoint:
             self._differs |= self._failed != EndpointResting.failure_class
             raise EndpointResting(AS_RECORDED)
         exchange = self._due.popleft()
-        self.asked.append(request)
         self._differs |= exchange["request"] != fingerprint(request.messages, request.tools)
         if exchange["reply"] is not None:
             return answer_of(exchange["reply"])
@@ -111,6 +108,24 @@ class RecordedEndpoint:
 
     async def aclose(self) -> None:
         """Let go of nothing."""
+
+
+class UnaskedEndpoint:
+    """The client of a policy that only remembers."""
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """Fail: a policy that remembers asks nothing."""
+        raise AssertionError("a policy that remembers asks nothing")
+
+    async def aclose(self) -> None:
+        """Do nothing."""
 
 
 def at_once(coroutine: Coroutine[Any, Any, _T]) -> _T:

@@ -188,7 +188,7 @@ class Raising(CarefulCounter):
     ("error", "failure_class"),
     [
         (RuntimeError("oh"), "policy_fault"),
-        (PolicyError("none", failure_class="cache_miss"), "cache_miss"),
+        (PolicyError("none", failure_class="spent"), "spent"),
     ],
 )
 @pytest.mark.parametrize("on_failure", ["fallback", "end", "suspend"])

@@ -17,8 +17,7 @@ from spectator.clock import SystemClock
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
 from spectator.episodes.host.recovery import recover
-from spectator.episodes.replay.prompts import rebuild_prompts
-from spectator.episodes.replay.recorded_calls import calls_of
+from spectator.episodes.replay.recorded_calls import calls_of, exchanges_of
 from spectator.events import RecordedEvent
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.assembly import Assembly
@@ -97,19 +96,15 @@ def test_a_fork_has_the_calls_of_its_past_and_remembers_long_replies(tmp_path: P
     asyncio.run(scenario())
 
 
-def test_recorded_questions_are_given_as_they_were_whatever_became_of_the_catalogue(tmp_path: Path) -> None:
+def test_recorded_questions_are_given_as_they_were_with_whole_replies(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(verbose, chunk=4_096) as fake:
             world = world_of(COUNTING, mine={"base_url": fake.base_url, "style": "json"})
             events = await whole(tmp_path, world, turns=3)
             journal = await SqlJournal.open(url_of(tmp_path))
-            calls = await calls_of(journal, events[0].event.episode_id)
-            rebuilt = await rebuild_prompts(events, lambda name: COUNTING, calls)
-            assert [list(one.messages or ()) for one in rebuilt.exchanges] == [
-                body["messages"] for body in fake.bodies
-            ]
-            assert all(one.reply and len(one.reply["thought"]) > MAX_REPLY for one in rebuilt.exchanges)
-            assert [one.same for one in rebuilt.decisions] == [False] * 3, "nothing is vouched for by that"
+            exchanges = await exchanges_of(journal, events[0].event.episode_id)
+            assert [list(one.messages) for one in exchanges] == [body["messages"] for body in fake.bodies]
+            assert all(one.reply and len(one.reply["thought"]) > MAX_REPLY for one in exchanges)
             first = await calls_of(journal, events[0].event.episode_id, until=1)
             assert len(first) == 1
             await journal.aclose()
@@ -172,10 +167,9 @@ def test_played_against_its_record_an_episode_has_the_same_calls_tokens_and_all(
             world = world_of(COUNTING, mine={"base_url": fake.base_url, **table})
             first = await whole(tmp_path / "first", world, turns=3)
         journal = await SqlJournal.open(url_of(tmp_path / "first"))
-        calls = await calls_of(journal, "ep-0001")
+        exchanges = await exchanges_of(journal, "ep-0001")
         await journal.aclose()
-        rebuilt = await rebuild_prompts(first, lambda name: world, calls)
-        async with serving_playback(Playback(rebuilt.exchanges), "127.0.0.1", 0) as base_url:
+        async with serving_playback(Playback(exchanges), "127.0.0.1", 0) as base_url:
             again = world_of(COUNTING, mine={"base_url": base_url, **table})
             second = await whole(tmp_path / "second", again, turns=3)
         assert digests(second) == digests(first) and len(digests(first)) == 3

@@ -13,14 +13,12 @@ from spectator.errors import EndpointBusy, EndpointResting, EndpointTimeout
 from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.wire import encode_request
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Decision, Remembers, ScriptedPolicy
-from spectator.policies.cached import CachedPolicy
+from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
 from spectator.policies.recorded_endpoint import RecordedEndpoint, at_once
 from spectator.policies.spending import Caps, EpisodeBudget, SpendLedger, Spent
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
-from tests.policies.test_cached import SEEN, TASK, cache_of, line
 from tests.policies.test_model import LEGAL, PLAN
 
 
@@ -138,16 +136,6 @@ def test_captains_who_change_are_asked_in_todays_words_and_keep_what_they_said()
     assert [message["role"] for message in client.requests[0].messages] == [
         "system", "user", "assistant", "user",
     ]  # fmt: skip
-
-
-def test_a_cached_captain_counts_on_how_often_a_question_came_up() -> None:
-    cache = cache_of(line(SEEN, 0.1), line(SEEN, 0.2, occurrence=1))
-    policy = CachedPolicy(cache, TASK, on_miss="error", fallback=Numbered())
-    assert isinstance(policy, Remembers)
-    first = asyncio.run(policy.decide(SEEN, deadline=1))
-    other = CachedPolicy(cache, TASK, on_miss="error", fallback=Numbered())
-    other.remember(SEEN, fact(first))
-    assert asyncio.run(other.decide(SEEN, deadline=1)).action["arguments"]["level"] == 0.2
 
 
 def test_what_waits_for_something_is_not_remembered_by_accident() -> None:

@@ -175,7 +175,7 @@ async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | No
     own_since = {  # for models that stay in their seats
         actor: 0 if before is None else before.own_after(actor)
         for actor, seat in seats.items()
-        if seat["source"] in ("model", "replay") and plan.preset(actor).name == seat["policy"]
+        if seat["source"] == "model" and plan.preset(actor).name == seat["policy"]
     }
     origin = Parent(
         episode_id=request.episode_id, seq=request.seq, turn=ANY_TURN, captains_seed=seed,

@@ -9,6 +9,7 @@ from typing import Any
 from spectator.events import RecordedEvent
 from spectator.journal.attachments import RecordedCall
 from spectator.journal.base import EpisodeLog
+from spectator.llm.playback import RecordedExchange
 from spectator.model_calls import ModelCall
 
 Calls = Mapping[int, Sequence[ModelCall]]
@@ -35,6 +36,34 @@ async def calls_of(journal: EpisodeLog, episode_id: str, *, until: int | None = 
         if one.decided.type == "decision.made":
             calls.setdefault(one.decided.turn, []).append(one.call)
     return calls
+
+
+async def exchanges_of(journal: EpisodeLog, episode_id: str) -> list[RecordedExchange]:
+    """Return the questions to the models of an episode, with their replies, in order.
+
+    Those behind a decision that failed and was not made are left out.
+
+    Args:
+        journal: Where they are.
+        episode_id: Whose.
+
+    Raises:
+        JournalError: One cannot be read, or is not as it was recorded.
+    """
+    return [
+        RecordedExchange(
+            turn=one.decided.turn,
+            actor=one.decided.data["actor"],
+            request=one.exchange["request"],
+            messages=one.call.messages,
+            tools=one.call.tools,
+            reply=one.call.reply,
+            failure=one.exchange["failure"],
+            call=one.call,
+        )
+        async for one in journal.calls(episode_id)
+        if one.decided.type == "decision.made"
+    ]
 
 
 async def with_whole_replies(

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from spectator.environments.world import World
-from spectator.episodes.replay.prompts import UnaskedEndpoint
 from spectator.episodes.run.contract_checks import checked_decision
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import BundleError, typed_as
@@ -16,7 +15,7 @@ from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelBuild
-from spectator.policies.recorded_endpoint import PATIENCE_S
+from spectator.policies.recorded_endpoint import PATIENCE_S, UnaskedEndpoint
 from spectator.steppers.base import Stepper
 
 SCRIPTED_SAME: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ from .templates import Page, static_path
 
 MOST_RUNNING: Final = 4
 MOST_PLAYED: Final = 5
+PATIENCE_S: Final = 2.0
+"""How long the page waits for the record; then it comes without what was played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class LobbyPage(Page):
         world: Title of the world of the match that one button starts.
         captains: Who plays in it, one or two.
         running: What is on, the oldest first.
-        played: What ended last, the newest first.
+        played: What ended last, the newest first; ``None`` where the record cannot be read now.
     """
 
     version: str
@@ -70,7 +73,7 @@ class LobbyPage(Page):
     world: str
     captains: Sequence[SuggestedCaptain]
     running: Sequence[LobbyEpisode]
-    played: Sequence[LobbyEpisode]
+    played: Sequence[LobbyEpisode] | None
 
 
 async def lobby_page(request: Request) -> LobbyPage:
@@ -110,12 +113,13 @@ async def _running(services: Services) -> list[LobbyEpisode]:
     return found
 
 
-async def _played(services: Services) -> list[LobbyEpisode]:
+async def _played(services: Services) -> list[LobbyEpisode] | None:
     mask = services.orders.mask.text
     try:
-        ended = await services.journal.episodes(EpisodeFilter(ended=True, limit=MOST_PLAYED))
-    except JournalError:
-        return []  # the script says what is wrong, once it asks
+        async with asyncio.timeout(PATIENCE_S):
+            ended = await services.journal.episodes(EpisodeFilter(ended=True, limit=MOST_PLAYED))
+    except (JournalError, TimeoutError):
+        return None  # the script says what is wrong, once it asks
     return [
         LobbyEpisode(
             one.episode_id, mask(clean_text(one.result or one.title, 120)), mask(who_played(one, services))

@@ -212,7 +212,7 @@ class World:
             return [(model or self.default_captain, None)]
         listed = [(model or captain, other) for captain, other in self.showcase if other in others]
         usual = model or self.default_captain
-        found = [
+        found: list[tuple[str, str | None]] = [
             (captain, other)
             for captain, other in listed or [(usual, other) for other in others]
             if captain in captains and captain != other

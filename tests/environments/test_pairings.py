@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_model_that_plays_here_for_nothing_is_in_every_pair() -> None:
 
 
 @pytest.mark.parametrize("change", [{"missing": "needs a key"}, {"costs_money": True}])
-def test_a_model_that_cannot_play_here_for_nothing_is_in_none(change: dict[str, object]) -> None:
+def test_a_model_that_cannot_play_here_for_nothing_is_in_none(change: dict[str, Any]) -> None:
     assert with_model(replace(MODEL, **change)).pairings() == CRICKET.pairings()
 
 

@@ -19,6 +19,7 @@ from server.http.pages import ErrorPage, WatchPage
 from server.services import Services
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.errors import JournalError
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.serving import Serving, serve, test_settings
 
 TEMPLATES = {"lobby.html": LobbyPage, "watch.html": WatchPage, "error.html": ErrorPage}
@@ -281,3 +282,15 @@ def test_a_page_does_not_wait_for_a_record_that_stands_still(monkeypatch: pytest
         away = cast(EpisodeHandle, Away(stuck=stuck))
         assert asyncio.run(glance.headline_now(cast(Services, None), away)) == ""
     assert heard == ["asked", "asked"]
+
+
+def test_the_lobby_comes_also_where_the_record_cannot_be_read(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(self: object, wanted: object) -> None:
+        raise JournalError("the disk is gone")
+
+    monkeypatch.setattr(SqlJournal, "episodes", fail)
+    answer = serving.client.get("/")
+    assert answer.status_code == 200
+    assert "The record cannot be read now." in answer.text and "Start a match" in answer.text

@@ -29,6 +29,7 @@ from spectator.environments.cricket.captaincy.reading import (
     situation_of,
     to_come,
 )
+from spectator.environments.cricket.captaincy.reasons import play_reason
 from spectator.environments.cricket.captaincy.worth import (
     INTENTS,
     PLANS,
@@ -93,6 +94,7 @@ class PlannerCaptain(StyledCaptain):
         if found is None:
             return super().choose(observation)
         tool, arguments, reason = found
+        self._said = reason
         return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
 
     def snapshot(self) -> Any:
@@ -195,14 +197,16 @@ class PlannerCaptain(StyledCaptain):
             if worth.gain(replace(ball, attack=best_attack), ball, -1.0):
                 why = "in trouble" if best_attack > own["attack"] else "on top"
                 return "set_bowling_strategy", {"attack": best_attack}, f"{_name(view)} is {why}."
-        return "bowl_delivery", {}, "As planned."
+        planned = "" if plan is None else _words(plan)
+        why = play_reason(view, own["attack"], batting=False, said=self._said)
+        return "bowl_delivery", {}, f"{planned}. {why}" if planned else why
 
     def _play_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         own = view["you"]
         if "shot" not in self._decides or "plan_shot" not in legal or own["shot"] is not None:
-            return "play_delivery", {}, "As planned."
+            return "play_delivery", {}, self._why_play(view)
         if own["shot_aggression"] is not None:
-            return "play_delivery", {}, "As planned."
+            return "play_delivery", {}, self._why_play(view)
         usual = replace(situation_of(view), aggression=own["aggression"])
         worth = CallWorth(usual)
         shot = max((None, *SHOTS), key=lambda one: value(replace(usual, shot=one)))
@@ -210,12 +214,19 @@ class PlannerCaptain(StyledCaptain):
         intent = max(INTENTS, key=lambda one: value(replace(best, aggression=one)))
         best = replace(best, aggression=intent)
         if not worth.gain(best, usual, 1.0):
-            return "play_delivery", {}, "As usual."
+            return "play_delivery", {}, self._why_play(view)
         return (
             "plan_shot",
             {"shot": shot, "aggression": intent},
             f"The {shot or 'usual stroke'} suits {_name(view)}.",
         )
+
+    def _why_play(self, view: Mapping[str, Any]) -> str:
+        """The planned stroke, and what the situation asks for."""
+        own = view["you"]
+        level = own["aggression"] if own["shot_aggression"] is None else own["shot_aggression"]
+        why = play_reason(view, level, batting=True, said=self._said)
+        return f"The {own['shot']}. {why}" if own["shot"] else why
 
 
 Choice = tuple[str, dict[str, Any], str]

@@ -1,6 +1,6 @@
 """A stand-in for Hugging Face: its OpenID provider and its router of models, on one real socket.
 
-It follows the documented flow: discovery, authorization code with PKCE, token, keys, userinfo; chat completions
+It follows the documented flow: discovery, code with PKCE, token, keys, userinfo; chat completions
 with a bearer token. By hand: ``python -m tests.stand_in_hub --port 9900``.
 """
 

@@ -136,7 +136,9 @@ class StandInHub:
         assert query["scope"].split() == ["openid", "profile", "inference-api"]
         if "consent" not in query:  # a page, so that a browser shows where it is
             yes = f"{request.url}&consent=yes"
-            return HTMLResponse(f"<title>Hub</title><link rel=icon href=data:,><h1>Hub</h1><a id=allow href='{yes}'>Allow</a>")
+            return HTMLResponse(
+                f"<title>Hub</title><link rel=icon href=data:,><h1>Hub</h1><a id=allow href='{yes}'>Allow</a>"
+            )
         answer = {"state": query["state"]}
         if self.denies:
             answer |= {"error": "access_denied", "error_description": "denied <b>by</b> the user"}

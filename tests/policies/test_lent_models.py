@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import random
 from typing import Any, cast
 
 import pytest
 
+from spectator.clock import SystemClock
 from spectator.errors import EndpointRefused
 from spectator.llm.chat import ChatRequest
 from spectator.llm.secret import ApiKey
-from spectator.policies.lent_models import HUB_WORDS, LentEndpoint, LentKey
+from spectator.policies.captain_table import ModelCaptain
+from spectator.policies.lent_models import HUB_WORDS, OWN_WORDS, LentEndpoint, LentKey, LentModel
+from spectator.policies.model_presets import ModelSeat
+from spectator.policies.prompting import Briefing
 from tests.fakes import ManualClock
+from tests.llm.brains import obedient
+from tests.llm.fake_server import serving
+from tests.policies.seats import observed
+from tests.policies.test_model import LEGAL, Steady
 
 CANARY = "hf_oauth_canary_4711"
 
@@ -93,6 +102,27 @@ def test_giving_up_waiting_gives_up_the_request() -> None:
         with pytest.raises(asyncio.CancelledError):
             await asking
         assert client.cancelled
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f.1", "[::1]"])
+def test_a_private_address_is_not_asked_where_only_public_ones_may_be(host: str) -> None:
+    async def run() -> None:
+        async with serving(obedient) as fake:
+            port = fake.base_url.rpartition(":")[2]  # with its path
+            captain = ModelCaptain(label="m", base_url=f"http://{host}:{port}", model="m", retries=0)
+            lent = LentKey(ApiKey(CANARY), OWN_WORDS, clock=SystemClock())
+            seat = ModelSeat(Briefing("A game."), lambda seed: Steady())
+            preset = LentModel("own:m", captain, lent, public_only=True).preset(
+                seat, SystemClock(), random.Random(1)
+            )
+            policy = preset.build(1)
+            decision = await policy.decide(observed(LEGAL), deadline=10)
+            await policy.aclose()
+            assert decision.failure_class == "model_rejected"
+            assert "address is private" in (decision.fallback_reason or "")
+            assert not fake.received
 
     asyncio.run(run())
 

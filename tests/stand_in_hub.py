@@ -1,6 +1,6 @@
 """A stand-in for Hugging Face: its OpenID provider and its router of models, on one real socket.
 
-It follows the documented flow: discovery, authorization code with PKCE, token, keys, userinfo; chat completions
+It follows the documented flow: discovery, code with PKCE, token, keys, userinfo; chat completions
 with a bearer token. By hand: ``python -m tests.stand_in_hub --port 9900``.
 """
 
@@ -136,7 +136,9 @@ class StandInHub:
         assert query["scope"].split() == ["openid", "profile", "inference-api"]
         if "consent" not in query:  # a page, so that a browser shows where it is
             yes = f"{request.url}&consent=yes"
-            return HTMLResponse(f"<title>Hub</title><h1>Hub</h1><a id=allow href='{yes}'>Allow</a>")
+            return HTMLResponse(
+                f"<title>Hub</title><link rel=icon href=data:,><h1>Hub</h1><a id=allow href='{yes}'>Allow</a>"
+            )
         answer = {"state": query["state"]}
         if self.denies:
             answer |= {"error": "access_denied", "error_description": "denied <b>by</b> the user"}

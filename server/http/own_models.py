@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,21 +14,14 @@ from starlette.requests import Request
 from spectator.catalog import LoadWorld
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import ConfigurationError, FieldError, InvalidRequest
+from spectator.llm.address import is_public_address
 from spectator.llm.secret import ApiKey
 from spectator.policies.captain_table import ModelCaptain
-from spectator.policies.lent_models import (
-    HUB,
-    OWN,
-    OWN_WORDS,
-    LentBuild,
-    LentKey,
-    LentModel,
-)
+from spectator.policies.lent_models import HUB, OWN, OWN_WORDS, LentBuild, LentKey, LentModel
 from spectator.text import clean_text
 
 from ..security.bodies import Body
 from ..services import Services
-from ..settings import is_loopback
 
 MOST_NAME: Final = 200
 """Characters of a preset's name, which may hold that of a model."""
@@ -186,13 +178,11 @@ def _key(endpoint: OwnEndpoint, where: str) -> ApiKey | None:
 
 def _is_private(base_url: str) -> bool:
     """Whether the address itself says that it is not public; what names lead to is seen on connecting."""
-    host = urlsplit(base_url).hostname or ""
-    if is_loopback(host) or host.endswith(".localhost") or "." not in host.replace(":", "."):
-        return True
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
     try:
-        return not ipaddress.ip_address(host).is_global
+        return not is_public_address(host)
     except ValueError:
-        return False
+        return "." not in host or host.endswith((".localhost", ".local", ".internal"))
 
 
 def _wrong(field: str, rule: str) -> InvalidRequest:

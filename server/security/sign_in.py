@@ -171,7 +171,7 @@ def _unusable() -> tuple[type[Exception], ...]:
 
 def _refused_by_provider(said: str) -> Refused:
     if said == "access_denied":
-        detail = "You did not allow the sign-in, so nothing was changed. Other captains need none."
+        detail = "You did not allow the sign-in, so nothing was changed. The other captains need no sign-in."
         return Refused(DENIED, detail)
     logger.warning("the provider refused a sign-in: %s", clean_text(said, 40))
     return Refused(FAILED, "Hugging Face refused the sign-in. Try again from the start page.")

@@ -199,8 +199,7 @@ class LentBuild(ModelBuild):
         """A new policy, with connections of its own; see :meth:`ModelBuild.asking`."""
         from spectator.llm.transport import HttpTransport
 
-        only = {"public_only": True} if self.public_only else {}
-        transport = HttpTransport(max_connections=4, **only)
+        transport = HttpTransport(max_connections=4, public_only=self.public_only)
         name, captain = self.name, self.captain
 
         def client(key: ApiKey | None) -> ChatClient:

@@ -5,6 +5,7 @@ import { call, get, rememberToken } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
 import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
+import { mountOwnModel } from "./own_model.js";
 import { showRefusal } from "./refusal.js";
 import { clip, plain, words } from "./text.js";
 import { waitForSlot } from "./waiting.js";
@@ -21,6 +22,7 @@ export function mountStartForm(form, root, onCatalog) {
   let catalog = null;
   /** @type {Record<string, HTMLInputElement | HTMLSelectElement>} by field of the request */
   let controls = {};
+  const own = mountOwnModel(root);
   const sentence = h("p", { class: "start__sentence" });
   const more = h("details", { class: "start__more", hidden: true }, h("summary", {}, "More choices"), h("div", { class: "start__options" }));
   const about = h("p", { class: "start__about" });
@@ -50,6 +52,7 @@ export function mountStartForm(form, root, onCatalog) {
     replace(more.lastElementChild, ...rest.map((one) => h("div", { class: "field" }, h("label", { for: one.control.id }, words(one.name)), one.control, h("small", {}, one.about))));
     more.hidden = rest.length === 0;
     for (const control of Object.values(controls)) control.addEventListener("input", () => { clearWrong(); describe(world); });
+    own.attach(controls);
     describe(world);
   };
 
@@ -72,7 +75,7 @@ export function mountStartForm(form, root, onCatalog) {
     showRefusal(wrong, answer, root, { again: () => form.requestSubmit(), more: answer.status === 409 ? [waitRow()] : [] });
     let first = true;
     for (const { field } of answer.wrong) {
-      const control = controls[field] ?? controls[`options.${field}`];
+      const control = own.controlOf(field) ?? controls[field] ?? controls[`options.${field}`];
       control?.setAttribute("aria-invalid", "true");
       if (control?.closest("details")) more.open = true;
       if (first) control?.focus();
@@ -84,7 +87,7 @@ export function mountStartForm(form, root, onCatalog) {
     const wait = h("button", { class: "button", type: "button" }, WAIT);
     const place = h("span", { role: "status" });
     wait.addEventListener("click", async () => {
-      const fields = requestFields(controls);
+      const fields = own.into(requestFields(controls));
       setText(wait, waiting ? WAIT : "Stop waiting");
       setText(place, waiting ? "" : "Waiting for a slot.");
       if (waiting) {
@@ -107,7 +110,7 @@ export function mountStartForm(form, root, onCatalog) {
     clearWrong();
     go.disabled = true;
     setText(go, "Starting…");
-    const answer = await call(root, "custom/start_episode", requestFields(controls));
+    const answer = await call(root, "custom/start_episode", own.into(requestFields(controls)));
     if (started(answer)) return;
     go.disabled = false;
     setText(go, "Start the match");
@@ -123,8 +126,9 @@ export function mountStartForm(form, root, onCatalog) {
       if (broken) return replace(form, h("p", {}, h("b", {}, "What can be played could not be read. "), answer.message, " This page keeps trying."));
       catalog = answer.body;
       onCatalog(catalog);
-      replace(form, sentence, more, h("div", { class: "start__foot" }, go, about), wrong);
+      replace(form, sentence, own.element, more, h("div", { class: "start__foot" }, go, about), wrong);
       compose(catalog.default_environment);
+      await own.load();
     },
   };
 }

@@ -20,7 +20,6 @@ from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import run, started, url_of
 from tests.journal.test_conformance import end_with
-from tests.journal.test_migrations import VERSION_2, VERSION_3, make_version
 
 TRUTH = encode_json({"hidden": "x" * 400})
 
@@ -119,11 +118,3 @@ def test_whatever_is_changed_beside_the_events_is_found(
     code, output = verified(tmp_path)
     assert code == 1 and says in output, output
     assert "what belongs to ep-1 is not as it was recorded" in output
-
-
-@pytest.mark.parametrize("tables", [VERSION_2, VERSION_3], ids=["2", "3"])
-def test_records_of_older_versions_pass_as_they_are(tmp_path: Path, tables: str) -> None:
-    make_version(tmp_path, tables)
-    arguments = ["verify", "ep-0", "--chain-only", "--data-dir", str(tmp_path)]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output

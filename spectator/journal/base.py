@@ -36,8 +36,8 @@ class EpisodeSummary:
         turns: Turns taken, once it has ended.
         head_seq: Number of its last event.
         detail: What went wrong, when something did, once it has ended.
-        digest: The chain's digest up to its last event, 64 hexadecimal digits; ``None`` in a journal of
-            schema version 1 that is only read.
+        digest: The chain's digest up to its last event, 64 hexadecimal digits; ``None`` where viewers
+            may not see all of its events yet.
         parent: Id of the episode that it was forked from; ``None`` for most.
         run_id: The run that it was played for, if for one.
         group_id: Its group within the run.

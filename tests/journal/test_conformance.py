@@ -23,7 +23,6 @@ from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.chat import Conversation, SettledBeginning, SettledMessage
 from tests.journal.calls import TOOLS, call_of, decided, reply, user
 from tests.journal.records import ended, execute, run, said, seqs, started, url_of
-from tests.journal.test_migrations import VERSION_3, make_version
 from tests.postgres import Cluster
 
 Opens = Callable[[Path], Awaitable[Journal]]
@@ -33,13 +32,7 @@ async def new_sqlite(folder: Path) -> Journal:
     return await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}")
 
 
-async def migrated_sqlite(folder: Path) -> Journal:
-    if not (folder / "journal.db").exists():
-        make_version(folder, VERSION_3, empty=True)
-    return await new_sqlite(folder)
-
-
-STORES: dict[str, Opens] = {"sqlite": new_sqlite, "sqlite, migrated": migrated_sqlite}
+STORES: dict[str, Opens] = {"sqlite": new_sqlite}
 """How each embedded store is opened, again and again, on the same folder. A new store joins here."""
 
 

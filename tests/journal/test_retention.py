@@ -26,8 +26,7 @@ from spectator.journal.base import EpisodeFilter
 from spectator.journal.stores.retention import BATCH, Keep, begin_removal, go_on_removing
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.calls import call_of, decided, user
-from tests.journal.records import execute, run, said, seqs, started, url_of
-from tests.journal.test_migrations import make_version_1
+from tests.journal.records import ended, execute, run, said, seqs, started, url_of
 
 both = pytest.mark.usefixtures("each_store")
 
@@ -235,14 +234,24 @@ def test_the_command_says_what_it_would_do_then_does_it(tmp_path: Path) -> None:
         assert says in refused.stderr
 
 
-def test_a_file_of_version_1_is_made_to_shrink_by_compacting_it(tmp_path: Path) -> None:
-    path = make_version_1(tmp_path)
+def test_a_file_that_does_not_shrink_by_itself_is_made_to_by_compacting_it(tmp_path: Path) -> None:
+    async def recorded() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await journal.append([started("ep-1"), ended("ep-1", 2)])
+        await journal.append([started("ep-2")])
+        await journal.aclose()
+
+    run(recorded())
+    connection = sqlite3.connect(tmp_path / "journal.db")
+    connection.executescript("PRAGMA auto_vacuum=NONE; VACUUM")
+    assert connection.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+    connection.close()
     result = spectator("prune", "--data-dir", str(tmp_path), "--keep-days", "0.5", "--compact")
     assert result.exit_code == 0, result.stderr
-    connection = sqlite3.connect(path)
+    connection = sqlite3.connect(tmp_path / "journal.db")
     assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
-    assert connection.execute("SELECT count(*) FROM events").fetchone() == (2,)
+    assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
     connection.close()
 
 

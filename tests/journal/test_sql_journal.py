@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, update
 
-from spectator.errors import ConfigurationError, JournalError, SequenceConflict
+from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
 from spectator.journal.base import EpisodeFilter, Synchronous
 from spectator.journal.stores import database
@@ -430,13 +430,15 @@ def test_a_url_that_is_none_of_a_durable_database(url: str, said: str) -> None:
 def test_another_schema_version_is_not_touched_and_lets_the_lock_go(tmp_path: Path) -> None:
     run(_make(tmp_path))
     engine = create_engine(url_of(tmp_path))
-    for version, expected in ((999, ConfigurationError), (SCHEMA_VERSION, None)):
+    for version, expected in (
+        (999, ConfigurationError), (0, JournalDamaged), (-3, JournalDamaged), (SCHEMA_VERSION, None)
+    ):  # fmt: skip
         with engine.begin() as connection:
             connection.execute(update(schema).values(version=version))
         if expected is not None:
-            with pytest.raises(expected, match="schema version 999"):
+            with pytest.raises(expected, match=f"schema version {version}"):
                 run(SqlJournal.open(url_of(tmp_path)))
-            with pytest.raises(expected, match="schema version 999"):
+            with pytest.raises(expected, match=f"schema version {version}"):
                 run(SqlJournal.open(url_of(tmp_path), writable=False))
         else:
             run(_make(tmp_path))

@@ -25,8 +25,8 @@ SECRET = "s3cret-Pass"
 TURNS = 60
 
 TOO_NEW = "from spectator.journal.stores import postgres; postgres.OLDEST = 99"
-EARLIER = "from spectator.journal.stores import database; database.SCHEMA_VERSION -= 1"
-"""What makes the program of a server one that wants a newer PostgreSQL, or that knows fewer tables."""
+LATER = "from spectator.journal.stores import database; database.SCHEMA_VERSION += 1"
+"""What makes the program of a server one that needs a newer PostgreSQL, or other tables."""
 
 
 @pytest.fixture
@@ -73,9 +73,7 @@ def test_a_server_does_not_start_on_a_database_that_does_not_fit_and_says_why(
     postgres.execute("postgres", f"ALTER DATABASE {database} RESET default_transaction_read_only")
     postgres.execute(database, f"UPDATE schema SET version = {SCHEMA_VERSION + 1}")
     told = refused(url, tmp_path / "b")
-    assert (
-        f"has schema version {SCHEMA_VERSION + 1} and this software writes {SCHEMA_VERSION}; use the" in told
-    )
+    assert f"has schema version {SCHEMA_VERSION + 1}, but this release needs version" in told
     postgres.execute(database, f"UPDATE schema SET version = {SCHEMA_VERSION}")
     nowhere = f"postgresql://{USER}:{SECRET}@nowhere.invalid/{database}"
     assert "nowhere.invalid" in refused(nowhere, tmp_path / "b")
@@ -127,8 +125,8 @@ def test_a_server_of_another_version_plays_where_it_knows_the_tables_and_else_do
     url = postgres.url(database, password=SECRET)
     with shared(url, tmp_path / "b") as staying:
         played = staying.start(pace="fast", options={"turns": TURNS})
-        told = refused(url, tmp_path / "c", EARLIER)
-        assert f"has schema version {SCHEMA_VERSION} and this software writes {SCHEMA_VERSION - 1}" in told
+        told = refused(url, tmp_path / "c", LATER)
+        assert f"has schema version {SCHEMA_VERSION}, but this release needs" in told
         assert staying.finish(played)["reason"] == "finished"
         assert check_record(url, played).count("episode.recovered") == 0
         play_on_after_a_death(url, tmp_path / "a", staying)

@@ -26,7 +26,7 @@ def copy_episodes(source: Path, target: Path, episode_ids: Sequence[str]) -> Non
     without a write-ahead log.
 
     Args:
-        source: A journal's file, of the present schema version.
+        source: A journal's file.
         target: Where the copy goes; there is nothing yet.
         episode_ids: Which episodes; they have ended.
 

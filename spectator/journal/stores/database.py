@@ -31,13 +31,9 @@ from spectator.journal.stores import postgres
 from spectator.journal.stores.commands import command_tables
 from spectator.journal.stores.fleet_runs import fleet_tables
 from spectator.journal.stores.leases import lease_tables
-from spectator.journal.stores.migrations import OLD_VIEWS, migrate
 from spectator.journal.stores.ownership import Fences, owner_tables
 from spectator.journal.stores.reservations import reservation_tables
 from spectator.journal.stores.schema import COMMITTED, SCHEMA_VERSION, metadata, schema
-
-SHARING: Final = (owner_tables, command_tables, reservation_tables, fleet_tables)
-"""Tables by which several processes share a journal on a database server."""
 
 DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 """What SQLite's names of errors begin with when the file itself is wrong."""
@@ -244,16 +240,7 @@ def _prepare_writer(synchronous: Synchronous, connection: sqlite3.Connection, _:
 def _prepare_reader(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA busy_timeout=5000").close()
-    for view in OLD_VIEWS.get(_version_seen(connection), ()):
-        connection.execute(view).close()
     connection.execute("PRAGMA query_only=ON").close()
-
-
-def _version_seen(connection: sqlite3.Connection) -> int:
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema'").fetchall():
-        return 0
-    found = connection.execute("SELECT version FROM schema").fetchall()
-    return int(found[0][0]) if found else 0
 
 
 def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
@@ -265,24 +252,17 @@ def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
                 connection.execute(insert(schema).values(version=SCHEMA_VERSION))
                 connection.commit()
             version: int | None = connection.scalar(select(schema.c.version))
-            if writable and version is not None and 0 < version < SCHEMA_VERSION:
-                migrate(connection, version)
-                version = SCHEMA_VERSION
             if version == SCHEMA_VERSION and writable:
                 prove_writable(connection)
     except (SQLAlchemyError, OSError, UnicodeDecodeError) as error:
         engine.dispose()
         raise _unopened(where, error) from error
-    readable = {SCHEMA_VERSION, *(() if writable else OLD_VIEWS)}
     if version is None or version < 1:
         engine.dispose()
         raise JournalDamaged(f"the journal at {where} is damaged: it says schema version {version}")
-    if version not in readable:
+    if version != SCHEMA_VERSION:
         engine.dispose()
-        raise ConfigurationError(
-            f"the journal at {where} has schema version {version} and this software writes {SCHEMA_VERSION}; "
-            "use the version that wrote it, or another SPECTATOR_DATA_DIR"
-        )
+        raise _other_version(where, version, "SPECTATOR_DATA_DIR")
     return engine
 
 
@@ -302,10 +282,8 @@ def _open_server(url: str, writable: bool) -> Database:
                 _make_on_server(connection, where)
             version: int | None = connection.scalar(select(schema.c.version))
             if version != SCHEMA_VERSION:
-                raise _other_version(where, version)
+                raise _other_version(where, version, "database")
             if fences is not None:
-                for tables in SHARING:  # which a journal that is older may lack
-                    tables.create_all(connection)
                 fences.register(connection)
                 connection.commit()
     except SQLAlchemyError as error:
@@ -318,7 +296,7 @@ def _open_server(url: str, writable: bool) -> Database:
 
 
 def _make_on_server(connection: Connection, where: str) -> None:
-    tables = (metadata, lease_tables, *SHARING)
+    tables = (metadata, lease_tables, owner_tables, command_tables, reservation_tables, fleet_tables)
     names = frozenset(name for one in tables for name in one.tables)
     postgres.need_no_strangers(connection, names, where)
     for one in tables:
@@ -328,10 +306,10 @@ def _make_on_server(connection: Connection, where: str) -> None:
     connection.execute(insert(schema).values(version=SCHEMA_VERSION))
 
 
-def _other_version(where: str, version: int | None) -> ConfigurationError:
+def _other_version(where: str, version: int | None, place: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the journal at {where} has schema version {version} and this software writes {SCHEMA_VERSION}; "
-        "use the version that wrote it, or another database"
+        f"the journal at {where} has schema version {version}, but this release needs version "
+        f"{SCHEMA_VERSION}; use the release that wrote it, or another {place}"
     )
 
 

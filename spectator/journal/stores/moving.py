@@ -138,7 +138,7 @@ def moving(source_url: str, target_url: str) -> Iterator[Moving]:
     """Open two journals to copy the one into the other; no other process may write the first meanwhile.
 
     Args:
-        source_url: Of an SQLite journal, which is brought up to date first where it is of an older version.
+        source_url: Of an SQLite journal.
         target_url: Of a database on a PostgreSQL server; the tables are made where there are none.
 
     Raises:

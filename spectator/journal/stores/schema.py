@@ -1,4 +1,4 @@
-"""The journal's tables as they are now; :mod:`.migrations` brings older ones here."""
+"""The journal's tables."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION: Final = 5
-"""Version of the tables; a journal of a later version is not touched."""
+SCHEMA_VERSION: Final = 1
+"""Version of the tables; a journal of another version is not touched."""
 
 metadata: Final = MetaData()
 

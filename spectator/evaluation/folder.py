@@ -23,9 +23,6 @@ RESULTS: Final = "results.json"
 REPORT: Final = "report.html"
 PLOTS: Final = "plots"
 
-ASKED_EARLIER: Final = {"prompt": 1, "history_tokens": 2_000}
-"""How models were asked, where a folder was begun before it said so."""
-
 EARLIER: Final = {"failed_decisions": "fallback"}
 """What folders mean that were begun before they said so."""
 
@@ -128,7 +125,7 @@ def _need_same(known: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]
         for name, asked in models.items()
         if name in known
         for field, value in asked.items()
-        if known[name].get(field, ASKED_EARLIER.get(field)) != value
+        if known[name].get(field) != value
     ]
     if changed:
         rule = f"{folder} holds matches of other settings ({'; '.join(changed)}); choose another folder"

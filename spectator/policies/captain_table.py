@@ -12,11 +12,11 @@ from spectator.llm.address import check_base_url
 from spectator.llm.presets import PROVIDERS, Form, Price
 from spectator.policies.captain_table_errors import name_of_a_variable
 from spectator.policies.model_settings import ModelSettings
-from spectator.policies.prompting import Edition, Style
+from spectator.policies.prompting import EDITION, Style
 
 ASKED_BY: Final = frozenset({
     "model", "style", "temperature", "max_tokens", "context_tokens", "actions_per_answer", "tool_choice",
-    "send_seed", "extra", "prompt", "history_tokens",
+    "send_seed", "extra", "history_tokens",
 })  # fmt: skip
 """Fields of a model captain on which its answers may depend, whatever its endpoint."""
 
@@ -87,11 +87,10 @@ class ModelCaptain(BaseModel):
     price_cached_in: float | None = Field(
         default=None, ge=0, description="US dollars for a million prompt tokens that the endpoint had at hand"
     )
-    prompt: Edition = Field(default=2, description="Edition of the prompt")
     history_tokens: int = Field(
         default=2_000,
         ge=256,
-        description="Tokens of past turns after which the conversation begins anew, in edition 2",
+        description="Tokens of past turns after which the conversation begins again",
     )
     extra: dict[str, Any] = Field(default_factory=dict, description="Further fields of the request")
 
@@ -115,9 +114,9 @@ class ModelCaptain(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all on which its answers may depend: endpoint, model, style and sampling."""
+        """A digest of all on which its answers may depend: endpoint, model, style, sampling and prompt."""
         asked = self.model_dump_json(include={"base_url", "form", *ASKED_BY})
-        return hashlib.sha256(asked.encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{asked}{EDITION}".encode()).hexdigest()[:16]
 
     @field_validator("base_url")
     @classmethod
@@ -174,5 +173,5 @@ class ModelCaptain(BaseModel):
 
     def settings(self) -> ModelSettings:
         """How the policy asks it."""
-        fields = ModelSettings.__dataclass_fields__
-        return ModelSettings(**{name: getattr(self, name) for name in fields})
+        fields = ModelSettings.__dataclass_fields__.keys() & ModelCaptain.model_fields.keys()
+        return ModelSettings(price=self.price, **{name: getattr(self, name) for name in fields})

@@ -24,7 +24,7 @@ from spectator.model_calls import ModelCall
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Decision
 from spectator.policies.history import answer_message, tool_messages
-from spectator.policies.prompting import Edition, correction
+from spectator.policies.prompting import EDITION, correction
 
 MAX_CALLS_SHOWN: Final = 8
 """Calls of a rejected answer that are shown back to the model."""
@@ -38,8 +38,6 @@ class DecisionInProgress:
         observation: What is to be decided on.
         began: When, by the clock's ``monotonic``.
         limit: Seconds that it may take.
-        seen: The situation, member by member.
-        shown: The situation as text.
         tools: The legal actions in the endpoint's form, where the style has them.
         answers: What the model answered so far.
         parse: How the answer became an action, as far as it did.
@@ -49,14 +47,11 @@ class DecisionInProgress:
         used: Tokens so far; ``None`` before any.
         estimated: Whether some of them were not counted by the endpoint.
         cost: What they cost; ``None`` without prices.
-        prompt: Edition of the prompt.
     """
 
     observation: Observation
     began: float
     limit: float
-    seen: Mapping[str, str] = field(default_factory=dict)
-    shown: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
     answers: list[ChatAnswer] = field(default_factory=list)
     parse: Literal["ok", "repaired", "failed"] | None = "ok"
@@ -66,7 +61,6 @@ class DecisionInProgress:
     used: Usage | None = None
     estimated: bool = False
     cost: float | None = None
-    prompt: Edition = 1
 
     def left(self, clock: Clock) -> float:
         """Seconds left."""
@@ -98,7 +92,7 @@ class DecisionInProgress:
             tokens_out=None if self.used is None else self.used.tokens_out,
             tokens_estimated=self.estimated,
             cost=self.cost,
-            prompt=self.prompt,
+            prompt=EDITION,
             exchanges=self.exchanges,
             calls=self.calls,
         )

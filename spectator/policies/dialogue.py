@@ -35,9 +35,19 @@ class Dialogue:
         history_room: Tokens that the messages after the beginning may have.
         estimate: Counts.
         style: How the model names its actions.
+        whole_situations: Whether every message states the whole situation, and not only what changed.
     """
 
-    def __init__(self, room: int, history_room: int, estimate: TokenEstimate, style: Style) -> None:
+    def __init__(
+        self,
+        room: int,
+        history_room: int,
+        estimate: TokenEstimate,
+        style: Style,
+        *,
+        whole_situations: bool = False,
+    ) -> None:
+        self._whole = whole_situations
         self._room = room
         self._history_room = history_room
         self._estimate = estimate
@@ -150,7 +160,8 @@ class Dialogue:
     def _question(self, opening: str, lines: Mapping[str, str], note: str, in_full: frozenset[str]) -> str:
         parts = [note] if note else []
         if len(self._said) > 1:
-            return "\n\n".join([*parts, changed_lines(self._told, lines, in_full)])
+            told = all_lines(lines) if self._whole else changed_lines(self._told, lines, in_full)
+            return "\n\n".join([*parts, told])
         if self._decided:
             earlier = "\n".join(f"- {words}" for words in self._kept_decisions())
             parts.insert(

@@ -53,8 +53,6 @@ class Turn:
     """One decision that the model made itself.
 
     Args:
-        seen: The situation, member by member.
-        shown: The same as text, in full.
         text: What it wrote beside its calls.
         calls: Its calls in the endpoint's own form; empty when it wrote them as text.
         outcomes: What became of each call, as far as it is known.
@@ -64,10 +62,10 @@ class Turn:
         answer: The model's message; set by the history.
         weight: Characters that it takes in a prompt, but for the outcomes and ``shown``; set by the history.
         verbatim: What else its message held, to be sent back as it is.
+        seen: The situation, member by member; for :class:`History`.
+        shown: The same as text, in full; for :class:`History`.
     """
 
-    seen: Mapping[str, str]
-    shown: str
     text: str
     calls: Sequence[ParsedCall] = ()
     outcomes: list[str] = field(default_factory=list)
@@ -77,6 +75,8 @@ class Turn:
     answer: Message = field(default_factory=dict)
     weight: int = 0
     verbatim: Mapping[str, Any] = field(default_factory=dict)
+    seen: Mapping[str, str] = field(default_factory=dict)
+    shown: str = ""
 
     def snapshot(self) -> dict[str, Any]:
         """What a conversation goes on from after this turn, as plain JSON."""
@@ -93,7 +93,7 @@ class Turn:
         """The turn whose :meth:`snapshot` it is, without the situation that it was shown."""
         calls, made = ([ParsedCall(**call) for call in kept[name]] for name in ("calls", "made"))
         outcomes, verbatim = list(kept["outcomes"]), kept["verbatim"]
-        return cls({}, "", kept["text"], calls, outcomes, made, verbatim=verbatim)
+        return cls(kept["text"], calls, outcomes, made, verbatim=verbatim)
 
     def reply(self, shown: str) -> list[Message]:
         """The messages that follow: what became of it, with ``shown``, the next situation."""

@@ -1,4 +1,4 @@
-"""Prompts of the second edition: a beginning that never changes, then only what changed."""
+"""The prompts of a model: a beginning that never changes, then only what changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spectator.policies.dialogue import Dialogue
 from spectator.policies.history import TokenEstimate, Turn
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompting import TEXT_ALONE, Briefing, answer_form, how_many
-from spectator.policies.situation_lines import READING, SituationLines, refusal_in_words
+from spectator.policies.situation_lines import READING, READING_WHOLE, SituationLines, refusal_in_words
 
 LEAST_PER_CHARACTER: Final = 0.2
 """Fewest tokens a character that an endpoint is believed to count: some count no more than they keep."""
@@ -35,8 +35,6 @@ class LinePrompts:
         edit: Changes the conversation before it is sent and recorded; nothing when left out.
     """
 
-    edition: Final = 2
-
     def __init__(
         self,
         settings: ModelSettings,
@@ -51,7 +49,13 @@ class LinePrompts:
         self._briefing = briefing
         self._edit = edit
         room = max(1, settings.context_tokens - settings.max_tokens)
-        self._dialogue = Dialogue(room, settings.history_tokens, self.estimate, settings.style)
+        self._dialogue = Dialogue(
+            room,
+            settings.history_tokens,
+            self.estimate,
+            settings.style,
+            whole_situations=settings.whole_situations,
+        )
         self.characters = 0
         """Characters of the last prompt."""
         self.add = self._dialogue.add
@@ -75,7 +79,7 @@ class LinePrompts:
         if not isinstance(tool, str) or not isinstance(arguments, Mapping):
             tool, arguments = self._briefing.legal(observation)[0]["tool"], action
         made = () if self._briefing.text_field is not None else (ParsedCall(tool, arguments),)
-        turn = Turn(seen={}, shown="", text=text, outcomes=["carried out"], made=made)
+        turn = Turn(text=text, outcomes=["carried out"], made=made)
         self.add(turn)
         return turn
 
@@ -148,7 +152,7 @@ class LinePrompts:
         parts = [
             f"You decide for {observation.actor or ''!r}. {briefing.task}",
             briefing.rendering.guide,
-            READING,
+            READING_WHOLE if settings.whole_situations else READING,
         ]
         if in_text:
             return "\n\n".join(part for part in (*parts, TEXT_ALONE) if part)

@@ -35,8 +35,7 @@ from spectator.policies.line_prompts import LinePrompts
 from spectator.policies.model_memory import ModelMemory, kept_memory, restored_memory
 from spectator.policies.model_ports import ChatEndpoint, FallbackPolicy
 from spectator.policies.model_settings import ModelSettings
-from spectator.policies.prompt_builder import PromptBuilder
-from spectator.policies.prompting import Briefing, Edition
+from spectator.policies.prompting import EDITION, Briefing
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
 from spectator.policies.spending import SpendLimit, Spent
 from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
@@ -101,23 +100,13 @@ class ModelPolicy(EndsWhenCancelled):
         self._session = session
         self._closes_client = closes_client
         self._edit = edit
-        self._prompts = self._builder(settings.prompt)
+        self._prompts = LinePrompts(settings, briefing, edit)
         self._planned: list[WrittenCall] = []
         self._turn: Turn | None = None
         self._refused = 0
         self._decisions = 0
         self._listener: Callable[[Thought], None] | None = None
         self._budget: SpendLimit | None = None
-
-    def _builder(self, edition: Edition) -> PromptBuilder | LinePrompts:
-        """What builds prompts of that edition; it remembers nothing yet."""
-        builder = PromptBuilder if edition == 1 else LinePrompts
-        return builder(self._settings, self._briefing, self._edit)
-
-    @property
-    def edition(self) -> Edition:
-        """Edition of the prompt that the model is asked with now."""
-        return self._prompts.edition
 
     def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
         """See :class:`ThinksAloud`."""
@@ -134,7 +123,7 @@ class ModelPolicy(EndsWhenCancelled):
         if self._planned and (planned := self._next_planned(observation)) is not None:
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
-        asking = DecisionInProgress(observation, self._clock.monotonic(), limit, prompt=self._prompts.edition)
+        asking = DecisionInProgress(observation, self._clock.monotonic(), limit)
         if self._refused >= MAX_REFUSALS:
             reason = f"refused: {self._refused} actions in a row by the world's rules"
             return self._fall_back(asking, reason, "illegal_action")
@@ -155,17 +144,12 @@ class ModelPolicy(EndsWhenCancelled):
     def remember(self, observation: Observation, decided: Mapping[str, Any]) -> RecordedEndpoint:
         """See :class:`Remembers`: the next question is the one that would have followed this decision.
 
-        An episode is played on with the edition of the prompt with which it was begun.
-
         It is, but for one thing: where the record does not have the reply, as much of its text as the event
         has stands for it.
 
         Returns:
             What was asked again, and whether it was what the record says.
         """
-        edition: Edition = 1 if decided.get("prompt") in (None, 1) else 2
-        if edition != self._prompts.edition:
-            self._prompts = self._builder(edition)
         recorded = RecordedEndpoint(decided, self._scripted)
         held = self._client, self._budget, self._fallback, self._listener
         self._client = self._budget = self._fallback = recorded
@@ -185,7 +169,7 @@ class ModelPolicy(EndsWhenCancelled):
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """See :class:`Restorable`; raises :class:`PolicyError` where the fallback keeps no memory now."""
-        self._prompts = self._builder(2)
+        self._prompts = LinePrompts(self._settings, self._briefing, self._edit)
         memory = restored_memory(snapshot, self._prompts, self._scripted)
         self._planned, self._turn = memory.planned, memory.turn
         self._refused, self._decisions = memory.refused, memory.decisions
@@ -226,7 +210,7 @@ class ModelPolicy(EndsWhenCancelled):
             reasoning,
             parse="ok",
             model=self._settings.model,
-            prompt=self._prompts.edition,
+            prompt=EDITION,
         )
 
     async def _ask(self, asking: DecisionInProgress) -> list[ParsedCall]:
@@ -354,8 +338,6 @@ class ModelPolicy(EndsWhenCancelled):
         for call in calls[1:]:
             self._planned.append(WrittenCall(call.tool, call.arguments, call.reason, call.id))
         self._turn = Turn(
-            seen=asking.seen,
-            shown=asking.shown,
             text=answer.text,
             calls=with_ids(calls) if answer.tool_calls else (),
             verbatim=answer.verbatim,

@@ -15,7 +15,6 @@ from spectator.llm.parsing import WrittenCall
 from spectator.policies.base import Restorable, ScriptedPolicy
 from spectator.policies.history import Turn
 from spectator.policies.line_prompts import LinePrompts
-from spectator.policies.prompt_builder import PromptBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +34,7 @@ class ModelMemory:
     decisions: int
 
 
-def kept_memory(
-    memory: ModelMemory, prompts: PromptBuilder | LinePrompts, fallback: ScriptedPolicy
-) -> dict[str, Any]:
+def kept_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPolicy) -> dict[str, Any]:
     """All of it as plain JSON.
 
     Args:
@@ -46,42 +43,38 @@ def kept_memory(
         fallback: Who decides where the model does not.
 
     Raises:
-        PolicyError: The prompts are of the first edition, somebody else changes them, or the fallback does
-            not offer its memory; the policy is brought through its record then.
+        PolicyError: Something else changes the prompts, or the fallback does not offer its memory; the policy
+            is then brought through its record.
     """
-    lines, scripted = _restorable(prompts, fallback)
+    scripted = _restorable(fallback)
     turn = memory.turn
     return {
-        "prompts": lines.snapshot(),
+        "prompts": prompts.snapshot(),
         "planned": [asdict(call) for call in memory.planned],
         "turn": None if turn is None else turn.snapshot(),
-        "is_last": turn is not None and turn is lines.last,
+        "is_last": turn is not None and turn is prompts.last,
         "refused": memory.refused,
         "decisions": memory.decisions,
         "fallback": scripted.snapshot(),
     }
 
 
-def restored_memory(
-    kept: Mapping[str, Any], prompts: PromptBuilder | LinePrompts, fallback: ScriptedPolicy
-) -> ModelMemory:
+def restored_memory(kept: Mapping[str, Any], prompts: LinePrompts, fallback: ScriptedPolicy) -> ModelMemory:
     """The memory that :func:`kept_memory` kept; new ``prompts`` and ``fallback`` take theirs back.
 
     Raises:
         PolicyError: They cannot.
     """
-    lines, scripted = _restorable(prompts, fallback)
-    lines.restore(kept["prompts"])
+    scripted = _restorable(fallback)
+    prompts.restore(kept["prompts"])
     scripted.restore(kept["fallback"])
     own = None if kept["turn"] is None else Turn.of_snapshot(kept["turn"])
-    turn = lines.last if kept["is_last"] else own  # the one whose outcomes the conversation tells
+    turn = prompts.last if kept["is_last"] else own  # the one whose outcomes the conversation tells
     planned = [WrittenCall(**call) for call in kept["planned"]]
     return ModelMemory(planned, turn, kept["refused"], kept["decisions"])
 
 
-def _restorable(
-    prompts: PromptBuilder | LinePrompts, fallback: ScriptedPolicy
-) -> tuple[LinePrompts, Restorable]:
-    if not isinstance(prompts, LinePrompts) or not isinstance(fallback, Restorable):
+def _restorable(fallback: ScriptedPolicy) -> Restorable:
+    if not isinstance(fallback, Restorable):
         raise PolicyError("what it remembers cannot be kept")
-    return prompts, fallback
+    return fallback

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spectator.llm.presets import Price
-from spectator.policies.prompting import Edition, Style
+from spectator.policies.prompting import Style
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +31,9 @@ class ModelSettings:
             failing; else somebody else decides at once.
         send_back: Whether members of its messages that nobody here knows, such as thoughts and their
             signatures, are sent back with them.
-        prompt: Edition of the prompt: 2, or 1 as episodes of old were played.
-        history_tokens: Tokens of past turns after which the second edition begins its conversation anew.
+        history_tokens: Tokens of past turns after which the conversation begins again.
+        whole_situations: Whether every message states the whole situation, and not only what changed: for
+            prompts from which earlier messages are removed.
         extra: Further fields of the request.
         price_in: Price of a million prompt tokens; 0 where it is not known.
         price_out: Price of a million answer tokens.
@@ -52,8 +53,8 @@ class ModelSettings:
     send_seed: bool = True
     tokens: bool = False
     send_back: bool = True
-    prompt: Edition = 2
     history_tokens: int = 2_000
+    whole_situations: bool = False
     waits_for_rest: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     price_in: float = 0.0

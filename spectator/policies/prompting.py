@@ -19,8 +19,8 @@ from spectator.policies.base import Action
 Style = Literal["tools", "json", "xml"]
 """How a model is asked to act: by the endpoint's tool calls, one JSON object, ``<tool_call>`` marks."""
 
-Edition = Literal[1, 2]
-"""Of the prompt: 1 tells the situation anew each time, as JSON; 2 what stays, then what changed."""
+EDITION: Final = 2
+"""Number of the prompts' wording, recorded with each decision; raise it whenever the prompts change."""
 
 Render = Callable[[Observation], str]
 """Turns what an actor sees into text for a model."""
@@ -66,24 +66,13 @@ class TextCache:
         return kept[1]
 
 
-def situation(
-    observation: Observation, kept: TextCache | None = None, without: frozenset[str] = frozenset()
-) -> dict[str, str]:
-    """What the actor sees, legal actions left out: the JSON text of each member, safe from change.
-
-    Args:
-        observation: What is shown.
-        kept: Texts of the situations before, where there were any.
-        without: Further members to leave out.
-    """
+def situation(observation: Observation) -> dict[str, str]:
+    """What the actor sees, without the legal actions: the JSON text of each member."""
     seen = observation.to_json()
     del seen["legal_actions"]
-    for name in without:
-        seen.pop(name, None)
     if seen["refused"] is None:
         del seen["refused"]
-    text = TextCache().text if kept is None else kept.text
-    return {name: text(name, value) for name, value in seen.items()}
+    return {name: encode_json(value) for name, value in seen.items()}
 
 
 def as_json(members: Mapping[str, str]) -> str:
@@ -107,7 +96,7 @@ def legend(observation_type: type[BaseModel]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How a world tells its episodes to a language model, in prompts of the second edition.
+    """How a world tells its episodes to a language model.
 
     Args:
         guide: Rules, what counts, what the tools do and what every field and unit means; the same in all
@@ -118,7 +107,6 @@ class Rendering:
         actions: Every action that may become legal in the episode, with its widest schema; ``None`` tells
             them as they come up.
         in_full: Lines that only a full statement of the situation has: others tell what they do, too.
-        later: Members that observations did not have at the time of the first edition, which leaves them out.
     """
 
     guide: str = ""
@@ -126,7 +114,6 @@ class Rendering:
     lines: Callable[[Observation], Mapping[str, str]] | None = None
     actions: Callable[[Observation], Sequence[LegalAction]] | None = None
     in_full: frozenset[str] = frozenset()
-    later: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +127,7 @@ class Briefing:
         standing: The one action that is always legal, in worlds whose observations list none.
         text_field: Its argument that takes free text: a whole answer is the action then.
         conversation: Reads what is to be sent, word for word, where observations hold whole conversations.
-        rendering: How episodes are told in prompts of the second edition.
+        rendering: How episodes are told.
     """
 
     task: str

@@ -104,7 +104,7 @@ class FleetSeat:
 
     def __post_init__(self) -> None:
         settings = self.model.settings()  # where turns are cut away, prompts have to need none of them
-        settings = replace(settings, prompt=1) if self.message_cut else settings
+        settings = replace(settings, whole_situations=True) if self.message_cut else settings
         object.__setattr__(self, "_asked", settings)
 
     def preset(

@@ -23,7 +23,7 @@ def asked(told: Dialogue, note: str = "", **lines: str) -> list[Message]:
 
 def turn(number: int, text: str = "", *, calls: bool = False) -> Turn:
     made = (ParsedCall("go", {"n": number}, f"because {number}", id=f"c{number}"),)
-    return Turn({}, "", text or f'{{"n":{number}}}', made if calls else (), ["carried out"], made)
+    return Turn(text or f'{{"n":{number}}}', made if calls else (), ["carried out"], made)
 
 
 def test_every_prompt_begins_with_the_one_before() -> None:

@@ -24,7 +24,7 @@ def turn(number: int, *, calls: int = 0, length: int = 20) -> Turn:
     made = tuple(
         ParsedCall("go", {"n": number, "step": step}, id=f"c{number}-{step}") for step in range(calls)
     )
-    return Turn(seen, as_json(seen), f"answer {number}", made, ["carried out"] * calls)
+    return Turn(f"answer {number}", made, ["carried out"] * calls, seen=seen, shown=as_json(seen))
 
 
 def size(messages: list[Message]) -> int:
@@ -122,13 +122,13 @@ def test_dropping_makes_room_for_many_turns_at_once() -> None:
 
 def test_a_long_answer_is_cut_in_memory() -> None:
     history = History(100_000, TokenEstimate())
-    history.add(Turn({}, "{}", "x" * 50_000))
+    history.add(Turn("x" * 50_000, shown="{}"))
     assert len(history.messages(SYSTEM, NOW)[2]["content"]) == ANSWER_LIMIT + 1
 
 
 def test_an_answer_without_text_still_has_content() -> None:
     history = History(100_000, TokenEstimate())
-    history.add(Turn({}, "{}", ""))
+    history.add(Turn("", shown="{}"))
     assert history.messages(SYSTEM, NOW)[2]["content"]
 
 

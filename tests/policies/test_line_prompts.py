@@ -6,15 +6,10 @@ import asyncio
 import json
 from typing import Any
 
-from spectator.clock import SystemClock
-from spectator.environments.counting import WORLD as COUNTING
-from spectator.environments.seeds import derive_seed
-from spectator.evaluation.rehearsal import rehearse
-from spectator.llm.exchange import fingerprint
 from spectator.observations import LegalAction, Observation, Refusal
 from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
-from spectator.policies.model_settings import ModelSettings
+from spectator.policies.prompting import EDITION
 from tests.policies.seats import ScriptedClient, model_policy, said
 
 GO = LegalAction(tool="go", arguments={"type": "object", "properties": {"to": {"type": "string"}}})
@@ -107,48 +102,15 @@ def test_an_endpoint_that_counts_what_it_keeps_does_not_make_prompts_grow() -> N
 
 
 def test_a_decision_says_with_which_edition_it_was_asked() -> None:
-    for edition in (1, 2):
-        client = ScriptedClient(said(json.dumps({"tool": "go", "arguments": {}})), said("hm"))
-        made = decide(
-            model_policy(client, Steady(), style="json", prompt=edition), sees(GO, ball=1), sees(GO, ball=2)
-        )
-        assert [(one.source, one.prompt) for one in made] == [("model", edition), ("fallback", edition)]
+    client = ScriptedClient(said(json.dumps({"tool": "go", "arguments": {}})), said("hm"))
+    made = decide(model_policy(client, Steady(), style="json"), sees(GO, ball=1), sees(GO, ball=2))
+    assert [(one.source, one.prompt) for one in made] == [("model", EDITION), ("fallback", EDITION)]
 
 
-def test_a_record_of_the_first_edition_is_remembered_and_played_on_with_it() -> None:
-    """A record from before the second edition does not say which it was."""
-    old = ModelSettings(model="m", style="json", prompt=1)
-    asked = rehearse(COUNTING, old, {"turns": 6}, 7)["counter"].requests
-    settings = ModelSettings(model="m", style="json")
-    (actor,) = COUNTING.actors
-    seed = derive_seed(7, "policy", actor)
-    environment = COUNTING.environment()
-    options = COUNTING.options_type.model_validate({"turns": 6}).model_dump()
-    seen = environment.reset(seed=7, episode_id="x", options=options)
-    fallback = COUNTING.captains["heuristic"].build(seed)
-    assert isinstance(fallback, ScriptedPolicy)
-    client = ScriptedClient(said(json.dumps({"tool": "say", "arguments": {"text": "ACTION: 4"}})))
-    policy = ModelPolicy(
-        client, settings, COUNTING.briefing, fallback=fallback, seed=seed, clock=SystemClock()
-    )
-    for number, request in enumerate(asked[:3], 1):
-        action = {"text": f"ACTION: {number}"}
-        reason = fallback.choose(seen).reasoning
-        reply = json.dumps({"reason": reason, "tool": "say", "arguments": action}, separators=(",", ":"))
-        exchange: dict[str, Any] = {
-            "request": fingerprint(request.messages, request.tools),
-            "reply": {
-                "content": reply, "thought": "", "refusal": None, "tool_calls": [],
-                "finish_reason": "stop", "model": "m", "usage": None,
-            },
-            "failure": None,
-        }  # fmt: skip
-        decided = {
-            "source": "model", "action": action, "exchanges": [exchange], "raw_text": reply,
-            "reasoning": reason, "fallback_reason": None,
-        }  # fmt: skip
-        again = policy.remember(seen, decided)
-        assert again.asked_alike and again.decided_alike, number
-        seen = environment.step(action)
-    (fourth,) = decide(policy, seen)
-    assert fourth.prompt == 1 and list(client.requests[0].messages) == list(asked[3].messages)
+def test_where_earlier_messages_are_removed_each_message_states_the_whole_situation() -> None:
+    client = ScriptedClient(said(json.dumps({"tool": "go", "arguments": {}})))
+    policy = model_policy(client, Steady(), style="json", whole_situations=True)
+    decide(policy, sees(GO, ball=1, squad="a"), sees(GO, ball=2, squad="a"))
+    second = client.requests[1].messages
+    assert "Each message states the whole situation" in second[0]["content"]
+    assert 'squad: "a"' in second[-1]["content"] and "ball: 2" in second[-1]["content"]

@@ -333,6 +333,5 @@ RENDERING: Final = Rendering(
     lines=lines,
     actions=actions,
     in_full=frozenset({"last balls"}),
-    later=frozenset({"rules", "card"}),
 )
 """How a match is told to a language model."""

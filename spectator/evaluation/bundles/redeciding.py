@@ -80,7 +80,7 @@ class RecordedDecisions:
             return [f"{loser} is said to have forfeited, and decides here"]
         stated = {
             "source": "fallback", "action": {}, "reasoning": "", "fallback_reason": "",
-            "prompt": policy.edition, "failure_class": ended.data.get("failure_class"),
+            "failure_class": ended.data.get("failure_class"),
             **(ended.data.get("undecided") or {}),
         }  # fmt: skip
         made = policy.remember(seen, stated).made

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
+gc.disable()  # until all is imported: full collections would take a sixth of that time and find nothing
+
 import argparse
 import asyncio
 import contextlib
-import gc
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -68,6 +71,9 @@ from .services import Services
 from .settings import Settings, read_environment
 from .wiring import open_services
 
+gc.freeze()  # what was imported stays, so no collection need look at it
+gc.enable()
+
 OPENAPI_URL: Final = "/openapi.json"
 
 SWITCH_S: Final = 0.0005
@@ -107,32 +113,27 @@ def create_app(settings: Settings) -> FastAPI:
         health, start_routes, control, seats, catalogue, archive, training, leaderboard, reliability, audio,
         live, publish, operator, sharing, rollouts, notes,
     )  # fmt: skip
-    for module in rooms:
-        app.include_router(module.router)
-    app.include_router(alternatives.alternatives_router())
-    app.include_router(rollouts.live_router)
     templates = Templates(join=settings.join_assets)
-    app.include_router(pages_router(templates))
-    app.include_router(sign_in.sign_in_router(templates))
+    routers = (
+        *(module.router for module in rooms),
+        alternatives.alternatives_router(),
+        rollouts.live_router,
+        pages_router(templates),
+        sign_in.sign_in_router(templates),
+        leaderboard_page.leaderboard_page(templates),
+        sharing.sharing_pages(templates),
+        reliability.reliability_page(templates),
+        voice_page.voice_page(templates),
+        reference_router(templates),
+    )
+    for router in routers:  # `include_router` would build each route a second time, on its first request
+        app.router.routes.extend(router.routes)
     install_error_pages(app, templates)
-    app.include_router(leaderboard_page.leaderboard_page(templates))
-    app.include_router(sharing.sharing_pages(templates))
-    app.include_router(reliability.reliability_page(templates))
-    app.include_router(voice_page.voice_page(templates))
-    app.include_router(reference_router(templates))
     mount_assets(app, join=settings.join_assets)
     openenv = register_openenv(app, settings)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.router.routes.append(Route(OPENAPI_URL, _openapi_route(app), include_in_schema=False))
-    _build_routes(app)
     return app
-
-
-def _build_routes(app: FastAPI) -> None:
-    """Let FastAPI build every route now; it would on the first requests, in the midst of play."""
-    nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
-    for route in app.routes:
-        route.matches(dict(nowhere))
 
 
 def _openapi_route(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
@@ -201,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with listener, contextlib.suppress(KeyboardInterrupt):
         server = build_server(settings)
         sys.setswitchinterval(SWITCH_S)
-        gc.freeze()  # or each full collection would look at all of it again, and stop the loop meanwhile
+        gc.freeze()
         server.run(sockets=[listener])
 
 

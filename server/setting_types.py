@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
-from pydantic_settings import NoDecode
 
 from spectator.errors import ConfigurationError
 from spectator.journal.stores.postgres import is_server
@@ -99,7 +98,7 @@ def _option_limits(limits: tuple[str, ...]) -> tuple[str, ...]:
 Folder = Annotated[Path | None, BeforeValidator(_none_if_empty)]
 """A folder, or none."""
 
-WordList = Annotated[tuple[str, ...], BeforeValidator(_split), NoDecode]
+WordList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """Words set apart by commas or spaces."""
 
 OperatorToken = Annotated[SecretStr, AfterValidator(_long_enough)]

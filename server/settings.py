@@ -7,15 +7,9 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 
 from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
 from spectator.errors import ConfigurationError
@@ -45,7 +39,7 @@ ALLOWED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
 """uvicorn's name for the proxies that are trusted."""
 
 
-class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseSettings):
+class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseModel):
     """Everything that can be set, with its default; see docs/settings.md.
 
     >>> Settings.from_environ({"SPECTATOR_PORT": "9000"}).port
@@ -56,7 +50,7 @@ class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseSet
     spectator.errors.ConfigurationError: SPECTATOR_PROT: there is no such setting; did you mean ...
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX)
+    model_config = ConfigDict(extra="forbid", validate_default=True)
 
     _variables: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
@@ -296,18 +290,6 @@ class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseSet
         return copy
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is given: variables are read by :meth:`from_environ`, which is told them."""
-        return (init_settings,)
-
-    @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
         """Read the settings from variables.
 
@@ -318,7 +300,6 @@ class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseSet
         Raises:
             ConfigurationError: Names every variable that is unknown or holds a bad value.
         """
-        source = EnvSettingsSource(cls)
         names = {f"{PREFIX}{name}".upper(): name for name in cls.model_fields}
         ours = [name for name in environ if name.startswith(PREFIX)]
         problems = [_unknown(name.removeprefix(PREFIX)) for name in ours if name not in names]
@@ -327,12 +308,12 @@ class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseSet
                 f"{ALLOWED_PROXIES}: * would believe any address that a client claims; set "
                 f"{PREFIX}TRUSTED_HOPS to the number of proxies in front of the server"
             )
-        source.env_vars = {name.lower(): environ[name] for name in ours if name in names}
-        known = source()
+        given = {names[name]: environ[name] for name in ours if name in names}
+        known: dict[str, Any] = dict(given)
         if profile_of(environ) == "public":
             known = {"profile": "public", **PUBLIC, **known}
             if "trusted_proxies" in known or environ.get(ALLOWED_PROXIES):
-                known["trusted_hops"] = source().get("trusted_hops", 0)
+                known["trusted_hops"] = given.get("trusted_hops", 0)
             if "operator_token" not in known:
                 known.setdefault("openenv_max_published", 0)
         if proxies := environ.get(ALLOWED_PROXIES):

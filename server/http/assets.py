@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import logging
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fastapi import FastAPI
-from jinja2 import Environment, nodes
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -49,6 +49,8 @@ PANEL_SCRIPTS: Final = ("panel.js", "tile.js")
 
 SHEETS: Final = {"sheets": "styles", "parts": "styles/components"}
 """Macros of templates that name style sheets, and the folders of those."""
+
+NAMED_SHEETS: Final = re.compile(rf"\{{\{{ ({'|'.join(SHEETS)})\((\[[^\]]*\])\)")
 
 
 class Assets(StaticFiles):
@@ -179,13 +181,8 @@ def joined_sheets(static: Path, templates: Path) -> dict[str, Packed]:
     """The style sheets that a template names together as one, under :func:`sheet_paths`."""
     joined = {}
     for template in sorted(templates.glob("*.html")):
-        for call in Environment().parse(template.read_text("utf-8")).find_all(nodes.Call):
-            if not isinstance(call.node, nodes.Name) or call.node.name not in SHEETS:
-                continue
-            if not isinstance(call.args[0], nodes.List):
-                continue
-            names = call.args[0].as_const()
-            place = SHEETS[call.node.name]
+        for macro, listed in NAMED_SHEETS.findall(template.read_text("utf-8")):
+            names, place = ast.literal_eval(listed), SHEETS[macro]
             (path,) = sheet_paths(names, place, join=True)
             content = join_sheets(static / place / f"{name}.css" for name in names)
             joined[path] = Packed(content.encode(), MEDIA_TYPES[".css"])

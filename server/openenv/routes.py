@@ -233,13 +233,13 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
     publisher = Publisher(settings.openenv_max_published)
     sessions = Sessions(limits, clock or SystemClock(), publisher=publisher)
     service = OpenEnv(sessions, WireWorlds(), settings.environment, publisher)
-    app.include_router(WorldRoutes(service, settings.environment).router())
+    app.router.routes.extend(WorldRoutes(service, settings.environment).router().routes)
     for name in world_names():
         world = _world_app(service, name)
         world.state = app.state
         app.mount(f"/envs/{name}", world, name=f"openenv-{name}")
-    app.include_router(_listing(service))
-    app.include_router(PooledRoutes(sessions, service.worlds).router())
+    app.router.routes.extend(_listing(service).routes)
+    app.router.routes.extend(PooledRoutes(sessions, service.worlds).router().routes)
     app.add_api_route("/envs/{name}/{rest:path}", _no_world, methods=list(METHODS), include_in_schema=False)
     app.add_api_websocket_route("/envs/{name}/{rest:path}", _no_world_socket)
     return service
@@ -252,7 +252,7 @@ def _world_app(service: OpenEnv, name: str) -> FastAPI:
     """The contract for one world as an application of its own, with its own OpenAPI document."""
     app = FastAPI(title=f"Spectator: {name}", version=__version__, docs_url=None, redoc_url=None)
     install_faults(app)
-    app.include_router(WorldRoutes(service, name).router())
+    app.router.routes.extend(WorldRoutes(service, name).router().routes)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

@@ -1,8 +1,4 @@
-"""The classes of failure that a record names, and how they are read from events of every version.
-
-``decision.made`` and ``episode.ended`` carry ``failure_class``. Records from before that hold it only in the
-words of ``fallback_reason`` and in the reason of the end; this module is the one place that reads them there.
-"""
+"""The classes of failure that ``decision.made`` and ``episode.ended`` carry in ``failure_class``."""
 
 from __future__ import annotations
 
@@ -47,20 +43,9 @@ FAILURES: Final[Mapping[FailureClass, str]] = {
     "journal": "The record could not be written.",
     "cancelled": "Somebody asked for the end.",
     "killed": "The process that played it went away.",
-    "unknown": "The record does not say; only records of earlier versions.",
+    "unknown": "A fallback decided and did not say why.",
 }
 """Every class of failure, in a sentence."""
-
-_CLASS_OF_WORD: Final[Mapping[str, FailureClass]] = {
-    "unavailable": "model_infra",
-    "malformed": "model_infra",
-    "resting": "model_resting",
-    "busy": "rate_limited",
-    "refused": "model_rejected",
-    "timeout": "timeout",
-    "spent": "spent",
-}
-"""By the first word of a ``fallback_reason``; ``unusable`` is told apart by what follows."""
 
 _CLASS_OF_END: Final[Mapping[str, FailureClass | None]] = {
     "finished": None,
@@ -73,30 +58,11 @@ _CLASS_OF_END: Final[Mapping[str, FailureClass | None]] = {
 }
 
 
-def failure_of_decision(data: Mapping[str, Any]) -> FailureClass | None:
-    """The class of failure behind a recorded decision; ``None`` where whoever was asked decided.
-
-    Args:
-        data: Data of a ``decision.made`` of any version.
-
-    >>> failure_of_decision({"source": "fallback", "failure_class": "timeout"})
-    'timeout'
-    >>> failure_of_decision({"source": "fallback", "fallback_reason": "busy: the endpoint asks to wait"})
-    'rate_limited'
-    >>> failure_of_decision({"source": "model", "fallback_reason": None}) is None
-    True
-    """
-    known: FailureClass | None = data.get("failure_class")
-    if known is not None or data["source"] != "fallback":
-        return known
-    return _class_of_words(data.get("fallback_reason") or "")
-
-
 def failure_of_end(data: Mapping[str, Any]) -> FailureClass | None:
     """The class of failure that kept an episode from finishing; ``None`` where it finished.
 
     Args:
-        data: Data of an ``episode.ended`` of any version.
+        data: Data of an ``episode.ended``.
 
     >>> failure_of_end({"reason": "step_cap"})
     'truncated'
@@ -112,7 +78,7 @@ def reward_of_end(data: Mapping[str, Any]) -> float | None:
     else for what its trainer took it to be worth.
 
     Args:
-        data: Data of an ``episode.ended`` of any version.
+        data: Data of an ``episode.ended``.
 
     >>> reward_of_end({"reason": "finished", "score": 0.75})
     0.75
@@ -127,23 +93,3 @@ def reward_of_end(data: Mapping[str, Any]) -> float | None:
     if data["reason"] == "step_cap":
         reward = data.get("total_reward", data.get("value"))
     return reward
-
-
-def _class_of_words(reason: str) -> FailureClass:
-    word, _, rest = reason.partition(": ")
-    if word == "unusable":
-        return _class_of_answer(rest)
-    if word == "refused" and "in a row by the world" in rest:
-        return "illegal_action"
-    return _CLASS_OF_WORD.get(word, "unknown")
-
-
-def _class_of_answer(rule: str) -> FailureClass:
-    """By the rule that an unusable answer broke."""
-    if "declined" in rule:
-        return "declined"
-    if "cut at the longest length" in rule:
-        return "truncated"
-    if rule.startswith("the answer "):
-        return "unparsable"
-    return "illegal_action"

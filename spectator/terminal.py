@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from spectator.catalog import load_world, world_names
-from spectator.failures import failure_of_decision
 from spectator.text import clean_text
 
 LINES: Final = 14
@@ -158,7 +157,7 @@ def _minds(state: Mapping[str, Any]) -> Table:
 def _source(decision: Mapping[str, Any]) -> Text:
     if decision["source"] != "fallback":
         return Text(decision["source"], style="dim")
-    return Text(f"fallback: {failure_of_decision(decision)}".replace("_", " "), style="bold red")
+    return Text(f"fallback: {decision.get('failure_class')}".replace("_", " "), style="bold red")
 
 
 def _told(decision: Mapping[str, Any]) -> Text:

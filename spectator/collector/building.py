@@ -12,7 +12,7 @@ from spectator import __version__
 from spectator.collector.generation import Exchange
 from spectator.collector.records import EpisodeRecord, StepRecord
 from spectator.events import Event
-from spectator.failures import failure_of_decision, failure_of_end, reward_of_end
+from spectator.failures import failure_of_end, reward_of_end
 from spectator.observations import Observation
 from spectator.steppers.base import Stepped
 
@@ -84,7 +84,7 @@ def _step(
         action=data["action"],
         parsed_ok=own,
         source="model" if own else "fallback",
-        failure_class=failure_of_decision(data),
+        failure_class=data.get("failure_class"),
         reward=math.fsum(one.reward for one in after),
         done=last.done,
         terminated=last.done,

@@ -122,8 +122,6 @@ class World:
         measures: What its meter measures, beside :data:`.base.OUTCOME`.
         meter: Makes a :class:`.base.Meter` for one episode; ``None`` when the world measures nothing of its
             own.
-        told_before: Whether a recorded event (type, its data, the data due now) is as an earlier release of
-            this version told it, so that its record verifies; ``None`` where all releases told alike.
         board_lines: Its part of the viewers' state in a few lines of plain text, for terminals; ``None``
             where its headline says all.
         picture: What ``tile.js`` of its panel draws as a small picture of how the episode stands, on the wall
@@ -186,7 +184,6 @@ class World:
     remote: Callable[[str], Stepper] | None = None
     conversation: Conversation | None = None
     rendering: Rendering | None = None
-    told_before: Callable[[str, Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     tools: Sequence[LegalAction] = ()
     any_thread: bool = False
     steps_at_once: Callable[[Mapping[str, Any]], bool] = _never

@@ -11,7 +11,6 @@ from typing import Any, Final
 from spectator.environments.base import OUTCOME, Measure
 from spectator.environments.world import World
 from spectator.events import Event
-from spectator.failures import failure_of_decision
 
 MEASURES: Final = (
     Measure(
@@ -111,7 +110,7 @@ class Gauge:
         self.decisions += 1
         self.own_last = data["source"] != "fallback"
         if not self.own_last:
-            self.reasons[failure_of_decision(data) or "unknown"] += 1
+            self.reasons[data.get("failure_class") or "unknown"] += 1
         for exchange in data.get("exchanges") or ():
             if (model := (exchange.get("reply") or {}).get("model")) is not None:
                 self.models.add(model)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator.events import UNDECIDED_IN, Event, Parent
-from spectator.failures import FailureClass, failure_of_decision, failure_of_end, reward_of_end
+from spectator.failures import FailureClass, failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeSummary, Journal
 
 EPISODE_COLUMNS: Final[Mapping[str, str]] = {
@@ -187,7 +187,7 @@ class EpisodeOutline:
             action=data["action"],
             reasoning=data.get("reasoning") or "",
             legal=data.get("legal"),
-            failure_class=failure_of_decision(data),
+            failure_class=data.get("failure_class"),
             requests=[exchange["request"] for exchange in data.get("exchanges") or ()],
         )
         if made.actor == self.agent and not (self.credited and self.credited.planned(made)):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from spectator.events import UNDECIDED_IN, Event, encode_json
-from spectator.failures import failure_of_decision
 from spectator.journal.base import EpisodeSummary
 from spectator.journal.parquet import ParquetFile
 
@@ -139,8 +138,7 @@ def _core_fields(event: Event) -> Iterator[tuple[str, Any]]:
         if name in data:
             yield name, data[name]
     if event.type == "decision.made":
-        failure_class = failure_of_decision(data)
-        yield "failure_class", failure_class
+        yield "failure_class", (failure_class := data.get("failure_class"))
         yield "own", failure_class is None
     for name in ("action", "rubric"):
         if name in data:

@@ -64,6 +64,6 @@ def line_fact(line: Line, seq: int) -> Fact:
 
 
 def aloud(data: Mapping[str, Any]) -> str:
-    """What is said aloud of a line, from the data of its event; older records have only the text."""
+    """What is said aloud of a line, from the data of its event."""
     said: str = data.get("radio") or data["text"]
     return said

@@ -7,7 +7,6 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 from spectator.errors import EndpointResting
-from spectator.failures import failure_of_decision
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
 from spectator.llm.exchange import answer_of, fingerprint
 from spectator.llm.parsing import CallRefused
@@ -39,7 +38,7 @@ class RecordedEndpoint:
         self.decided = decided
         self._fallback = fallback
         self._due = deque(decided.get("exchanges") or ())
-        self._failed = failure_of_decision(decided)
+        self._failed = decided.get("failure_class")
         self._differs = False
         self.made: Decision | None = None
         """What the policy decided this time."""

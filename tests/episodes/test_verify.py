@@ -131,37 +131,6 @@ def refolded(events: list[RecordedEvent]) -> list[RecordedEvent]:
     return folded
 
 
-def test_a_record_from_before_there_were_answers_verifies() -> None:
-    asked = ["play", "cricket", "--seed", "9", "--option", "max_overs=1"]
-    events = [decode(line) for line in CliRunner().invoke(main, asked).stdout.splitlines()]
-    answered = [at for at, one in enumerate(events) if one.event.data.get("reply")]
-    assert answered
-    old = []
-    for one in events:
-        data = {name: value for name, value in one.event.data.items() if name != "reply"}
-        old.append(record(replace(one.event, data=data)))
-    assert check(refolded(old)) == []
-    at = answered[0]
-    forged = [*events[:at], with_data(events[at], reply="Nothing happened."), *events[at + 1 :]]
-    assert check(refolded(forged))
-
-
-@pytest.mark.parametrize(("bowlers", "verifies"), [([], True), (["Nobody Nowhere"], False), (None, False)])
-def test_an_order_as_earlier_releases_recorded_it_verifies(bowlers: list[str] | None, verifies: bool) -> None:
-    """They left out who bowled within the step of the order, and nothing else."""
-    asked = ["play", "cricket", "--seed", "3", "--option", "decisions=session", "--option", "max_overs=1"]
-    events = [decode(line) for line in CliRunner().invoke(main, asked).stdout.splitlines()]
-    at = next(
-        index
-        for index, one in enumerate(events)
-        if one.event.type == "cricket.plan_changed" and one.event.data["plan"].get("bowlers")
-    )
-    plan = {**events[at].event.data["plan"], "bowlers": bowlers}
-    old = refolded([*events[:at], with_data(events[at], plan=plan), *events[at + 1 :]])
-    assert check(events) == []
-    assert (check(old) == []) is verifies
-
-
 def test_the_command_says_so_and_exits_with_1_on_a_forgery(tmp_path: Path) -> None:
     folder = str(tmp_path)
     played = CliRunner().invoke(main, ["play", "counting", "--data-dir", folder])

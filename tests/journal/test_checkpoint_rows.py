@@ -9,7 +9,6 @@ import pytest
 
 from spectator.errors import JournalError
 from spectator.journal.base import Checkpoint
-from spectator.journal.stores.schema import SCHEMA_VERSION
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.records import ended, execute, run, said, started, url_of
 
@@ -115,23 +114,3 @@ def test_the_newest_stays_after_the_end_and_goes_with_the_episode(tmp_path: Path
 
     run(scenario())
     assert execute(tmp_path, "SELECT * FROM checkpoints") == []
-
-
-def test_a_journal_of_version_4_is_read_as_it_is_and_brought_up_to_date(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        await (await opened(tmp_path)).aclose()
-        made = execute(tmp_path, "SELECT name FROM sqlite_master ORDER BY name")
-        execute(tmp_path, "DROP TABLE checkpoints")
-        execute(tmp_path, "UPDATE schema SET version = 4")
-        reader = await SqlJournal.open(url_of(tmp_path), writable=False)
-        assert len(await reader.read("ep-1")) == 9
-        await reader.aclose()
-        assert execute(tmp_path, "SELECT version FROM schema") == [(4,)]
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await journal.keep_checkpoint(at(5))
-        assert await journal.checkpoints("ep-1") == [at(5)]
-        await journal.aclose()
-        assert execute(tmp_path, "SELECT version FROM schema") == [(SCHEMA_VERSION,)]
-        assert execute(tmp_path, "SELECT name FROM sqlite_master ORDER BY name") == made
-
-    run(scenario())

@@ -113,15 +113,3 @@ def test_who_started_an_episode_is_known_to_all_until_it_has_ended(url: str) -> 
             await one.aclose()
 
     asyncio.run(scenario())
-
-
-def test_a_journal_of_before_is_given_the_tables_when_it_is_opened(url: str, postgres: Cluster) -> None:
-    database = url.split("/")[3].split("?")[0]
-    postgres.execute(database, "DROP TABLE commands, starters, secrets, rooms")
-
-    async def scenario() -> None:
-        journal, _, commands = await opened(url)
-        assert await commands.take() == []
-        await journal.aclose()
-
-    asyncio.run(scenario())

@@ -79,10 +79,9 @@ def test_every_event_is_a_row_and_decisions_know_what_came_of_them(tmp_path: Pat
     [
         ({"source": "model"}, None, True),
         ({"source": "fallback", "failure_class": "unparsable"}, "unparsable", False),
-        ({"source": "fallback", "fallback_reason": "busy: wait"}, "rate_limited", False),
     ],
 )
-def test_a_row_says_whether_the_captain_decided_itself_whatever_the_version_of_the_record(
+def test_a_row_says_whether_the_captain_decided_itself(
     changes: dict[str, Any], failure_class: str | None, own: bool
 ) -> None:
     data = {"actor": "counter", "action": {}, "fallback_reason": None, **changes}

@@ -7,7 +7,6 @@ from typing import Final
 
 from spectator.environments.cricket.analysis.analyst import CricketAnalyst
 from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS
-from spectator.environments.cricket.captaincy.ordering import told_before
 from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
 from spectator.environments.cricket.captaincy.weaker import WEAKER
 from spectator.environments.cricket.environment import CricketEnvironment, step_cap
@@ -107,7 +106,6 @@ WORLD = World(
         ("tactician", "aggressive"),
         ("match_ups", "anchor"),
     ),
-    told_before=told_before,
     profile=PROFILE,
     profiles=PROFILES,
 )

@@ -209,18 +209,9 @@ class Replay:
         if told == expected:
             return
         expected = _as_recorded(expected)
-        if told != expected and not self._told_before(event.type, told, expected):
+        if told != expected:
             names = [name for name in {*told, *expected} if told.get(name) != expected.get(name)]
             raise ReplayDivergence(f"{event.type} differs in {', '.join(sorted(names))}")
-
-    def _told_before(self, kind: str, told: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-        """Whether earlier releases recorded ``told`` where ``expected`` is due now."""
-        if kind == "narration.line" and "reply" not in told:
-            expected = {name: value for name, value in expected.items() if name != "reply"}
-        if told == expected:
-            return True  # a line from before there was a second commentator
-        told_before = self._world.told_before
-        return told_before is not None and told_before(kind, told, expected)
 
     def _end(self, event: Event) -> None:
         self.ended = True

@@ -106,26 +106,6 @@ def _announce(
     game.emit("plan_changed", {"side": side, "part": part, "plan": {**told, "note": note}})
 
 
-def told_before(kind: str, recorded: Mapping[str, Any], due: Mapping[str, Any]) -> bool:
-    """Whether a recorded event is as earlier releases told it: an order without those who bowled at once.
-
-    Where the other captain's orders still stood, balls followed in the same step, and who bowled them was no
-    longer named in the order when it was recorded.
-
-    Args:
-        kind: Type of the event.
-        recorded: Its data.
-        due: The data that is due in its place now.
-    """
-    if kind != "cricket.plan_changed" or due["part"] != "bowling":
-        return False
-    named, plan = due["plan"].get("bowlers", []), recorded.get("plan")
-    left = plan.get("bowlers") if isinstance(plan, Mapping) else None
-    if not isinstance(left, list) or len(left) >= len(named) or named[len(named) - len(left) :] != left:
-        return False
-    return recorded == {**due, "plan": {**due["plan"], "bowlers": left}}
-
-
 def _named(team: Team, name: str, able: Iterable[int], rule: str, verb: str) -> str:
     able = list(able)
     index = team.find(name)

@@ -59,6 +59,8 @@ FREE: Final = {
     "/custom/catalog": "nothing is read",
     "/custom/status": "nothing is read",
     "/custom/asked": "for whoever has the seat",
+    "/custom/models": "asked of the router once in ten minutes for all",
+    "/custom/visitor": "nothing is read",
     "/operator/status": "for the operator",
     "/metrics": "for the operator",
     "/health": "always answered",

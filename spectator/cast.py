@@ -193,7 +193,7 @@ class Cast:
     def _with_lent(
         self, model: LentModel | None, world: World, known: Mapping[str, Preset], usual: str
     ) -> Mapping[str, Preset]:
-        """``known`` and the model that somebody brings, where one is brought."""
+        """Add the model that a visitor brings, if there is one, to ``known``."""
         if model is None:
             return known
         seat = ModelSeat(world.briefing, known[usual].build)

@@ -44,7 +44,7 @@ class StandInHub:
         brain: Answers for every model.
         lasts_s: Seconds that a token lasts, as it says itself.
         scope: What it grants.
-        denies: Whether whoever asks for consent is denied it.
+        denies: Whether consent is denied.
         down: Paths that answer 503.
         statuses: What chat completions are answered with, by model, where that is not 200.
         models: The body of the list of models.

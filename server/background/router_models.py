@@ -41,7 +41,7 @@ class RouterModel:
 
 
 class RouterModels:
-    """Lists the router's chat models; asked without anybody's token.
+    """Lists the router's chat models; asked without a token.
 
     Args:
         router_url: What the router's addresses begin with.

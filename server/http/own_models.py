@@ -1,4 +1,4 @@
-"""Models that whoever starts a match brings: found by their sign-in, or at an endpoint that they name."""
+"""Models that visitors bring to a match: asked with their sign-in, or at an endpoint that they name."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class OwnModels:
         listed = await services.router_models.model(model)
         captain = ModelCaptain(
             label=clean_text(model, 80),
-            summary="Asked through Hugging Face, with the sign-in of whoever started the match.",
+            summary="Asked through Hugging Face, with the starter's own sign-in.",
             provider="huggingface",
             base_url=services.settings.router_url,
             api_key_env=None,
@@ -147,7 +147,7 @@ class OwnModels:
         try:
             captain = ModelCaptain(
                 label=clean_text(endpoint.model, 80),
-                summary="Asked at an endpoint that whoever started the match named.",
+                summary="Asked at the starter's own endpoint.",
                 base_url=endpoint.base_url,
                 model=endpoint.model,
                 style=endpoint.style,

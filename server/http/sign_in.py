@@ -46,7 +46,7 @@ class Visitor(BaseModel):
 class SignedOut(BaseModel):
     """The token is forgotten."""
 
-    signed_out: bool = Field(description="Whether anybody was signed in")
+    signed_out: bool = Field(description="Whether there was a sign-in")
 
 
 class ListedModel(BaseModel):
@@ -151,7 +151,7 @@ def _was_signed_in(request: Request, services: Services) -> bool:
 
 
 async def _refusal(request: Request, templates: Templates, refused: Refused) -> Response:
-    """The refusal as a page, or as a problem document for whoever asks for no page."""
+    """Show a refusal as a page to browsers, as a problem document to others."""
     if "text/html" not in request.headers.get("accept", ""):
         return problem(refused.kind, refused.detail, instance=request.url.path, headers=refused.headers)
     root = "../" * (urlsplit(str(request.url)).path.count("/") - 1) or "./"

@@ -160,7 +160,7 @@ class SignIn:
 
 
 def _unusable() -> tuple[type[Exception], ...]:
-    """What a provider that cannot be reached, or answers wrongly, is told by."""
+    """Errors that mean that the provider cannot be reached, or answers wrongly."""
     http, errors = import_module("httpx2"), import_module("authlib.common.errors")
     jose = import_module("joserfc.errors")
     return (

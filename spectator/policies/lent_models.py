@@ -1,4 +1,4 @@
-"""Models that somebody brings for one seat: their key is lent for it, and stays in memory."""
+"""Models that visitors bring for one seat; their key stays in memory."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class LentBuild(ModelBuild):
 
 @dataclass(frozen=True, slots=True)
 class LentModel:
-    """A model that somebody brings.
+    """A model that a visitor brings.
 
     Args:
         name: What records call its preset.

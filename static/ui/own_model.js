@@ -53,7 +53,7 @@ export function mountOwnModel(root) {
 
   const signedIn = (/** @type {string} */ user) => {
     const out = h("button", { class: "button", type: "button", on: { click: async () => { await call(root, "custom/sign_out", {}); await load(); } } }, "Sign out");
-    return [h("p", {}, "Signed in with Hugging Face as ", h("b", {}, h("bdi", {}, clip(plain(user), 60))), ". Choose ", h("i", {}, "my model"), " for a seat; your quota pays for it, nobody else’s."), out];
+    return [h("p", {}, "Signed in with Hugging Face as ", h("b", {}, h("bdi", {}, clip(plain(user), 60))), ". Choose ", h("i", {}, "my model"), " for a seat; your quota pays for it."), out];
   };
 
   /** Adds what the visitor can bring to a seat's choices, and takes away what they cannot any more. @param {HTMLSelectElement} control @param {string} field */

@@ -9,7 +9,7 @@ test("a model of one's own takes the place of the choice of it", () => {
   assert.deepEqual(broughtInto(fields, filled), { captain_preset: "hf:a/b", pace: "max", opponent_endpoint: { base_url: "http://x/v1", model: "m", style: "tools", api_key: "k" } });
 });
 
-test("others are left as they were chosen, whatever was filled in before", () => {
+test("other choices stay as they are, also with a model filled in before", () => {
   const filled = { captain_preset: { hub: "a/b", api_key: "k" } };
   assert.deepEqual(broughtInto({ captain_preset: "heuristic" }, filled), { captain_preset: "heuristic" });
   assert.deepEqual(broughtInto({ captain_preset: "own:" }, {}), { captain_endpoint: { base_url: "", model: "", style: "json" } });

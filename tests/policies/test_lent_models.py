@@ -11,7 +11,7 @@ import pytest
 
 from spectator.clock import SystemClock
 from spectator.errors import EndpointRefused
-from spectator.llm.chat import ChatRequest
+from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.secret import ApiKey
 from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.lent_models import HUB_WORDS, OWN_WORDS, LentEndpoint, LentKey, LentModel
@@ -24,6 +24,7 @@ from tests.policies.seats import observed
 from tests.policies.test_model import LEGAL, Steady
 
 CANARY = "hf_oauth_canary_4711"
+ANSWER = ChatAnswer(text="one")
 
 
 class Client:
@@ -33,14 +34,14 @@ class Client:
         self.answers = answers
         self.cancelled = False
 
-    async def complete(self, request: ChatRequest, **more: Any) -> str:
+    async def complete(self, request: ChatRequest, **more: Any) -> ChatAnswer:
         try:
             if not self.answers:
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             self.cancelled = True
             raise
-        return "answered"
+        return ANSWER
 
 
 class NoTransport:
@@ -64,9 +65,9 @@ def test_a_key_is_used_until_it_expires() -> None:
         clock, keys = ManualClock(), list[ApiKey | None]()
         lent = LentKey(ApiKey(CANARY), HUB_WORDS, clock=clock, left_s=60)
         asked = endpoint(lent, Client(answers=True), keys)
-        assert await asked.complete(REQUEST, deadline=1) == "answered"
+        assert await asked.complete(REQUEST, deadline=1) is ANSWER
         clock.advance(59.9)
-        assert await asked.complete(REQUEST, deadline=1) == "answered"
+        assert await asked.complete(REQUEST, deadline=1) is ANSWER
         clock.advance(0.1)
         with pytest.raises(EndpointRefused, match="sign in again to start another match"):
             await asked.complete(REQUEST, deadline=1)

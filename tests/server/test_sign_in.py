@@ -284,7 +284,7 @@ def test_without_a_list_a_model_is_named_all_the_same(fresh: StandInHub, tmp_pat
         assert {one["source"] for one in play(app, client)} == {"model"}
 
 
-def test_somebody_else_neither_forks_nor_repeats_it_with_that_token(app: Serving, fresh: StandInHub) -> None:
+def test_another_visitor_cannot_fork_with_that_token(app: Serving, fresh: StandInHub) -> None:
     with browser(app) as mine, browser(app) as other:
         sign_in(mine)
         answer = start(mine, captain_preset=f"hf:{MODEL}", options={"turns": 6})

@@ -10,8 +10,9 @@ COPY spectator ./spectator
 COPY server ./server
 COPY static ./static
 COPY templates ./templates
-RUN python -m venv /opt/spectator \
- && /opt/spectator/bin/python -m pip install --no-cache-dir --disable-pip-version-check '.[server,postgres,voice,collider]'
+RUN python -m pip install --no-cache-dir --disable-pip-version-check --no-deps --target /opt/uv uv \
+ && /opt/uv/bin/uv venv --no-python-downloads --python "$(command -v python)" /opt/spectator \
+ && /opt/uv/bin/uv pip install --no-cache --compile-bytecode --python /opt/spectator/bin/python '.[server,postgres,voice,collider]'
 
 
 FROM python:3.11-slim

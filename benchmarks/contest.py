@@ -89,17 +89,16 @@ class Contest(NamedTuple):
         return f"refused: {name} merged steps, {usual:.2f} writes a viewer a step" if usual < WHOLE else None
 
 
-def contest(course: Course, ways: Sequence[str] = (), **settings: str) -> Contest:
+def contest(course: Course, ways: Sequence[str] = ()) -> Contest:
     """Rounds in which the limit, we and each peer that is on this machine have a turn.
 
     Args:
         course: What is to be sent.
         ways: Names of peers.
-        settings: Further variables of our server.
     """
     with (
-        stage(course.events, step_s=course.step_s, **settings) as few,
-        stage(course.events, step_s=course.step_s, **settings) as many,
+        stage(course.events, step_s=course.step_s) as few,
+        stage(course.events, step_s=course.step_s) as many,
         crowd() as others,
         contextlib.ExitStack() as stack,
     ):

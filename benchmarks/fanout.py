@@ -38,8 +38,6 @@ def cpu_per_delivery() -> Iterator[Figure]:
     """CPU of a write to one viewer, beside the limit."""
     for course in SIZES:
         yield _beside_the_limit(contest(course), TARGET)
-    by_transports = contest(ONE_MESSAGE, SPECTATOR_COMPILED_SENDS="false")
-    yield _beside_the_limit(by_transports, "<= 1.45 x", ", compiled_sends=false")
 
 
 def beside_peers() -> list[Figure]:

@@ -150,13 +150,6 @@ def server_process(
 
 
 @contextmanager
-def server_in(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The same over a folder that is there already; yields its base URL."""
-    with _running(ServerUnderTest(folder, settings)) as running:
-        yield running.base
-
-
-@contextmanager
 def _running(server: ServerUnderTest) -> Iterator[ServerUnderTest]:
     with contextlib.closing(server):
         server.start()

@@ -73,16 +73,6 @@ class LimitSettings(BaseModel):
     max_reads_per_address: int = Field(
         default=4, ge=0, description="The same of one address; 0 = no limit of its own"
     )
-    max_alternatives: int = Field(
-        default=8,
-        ge=1,
-        le=1000,
-        description="Viewers for whom decisions are weighed (`/api/episodes/{id}/alternatives`) at once, one "
-        "after the other in a process of the lowest priority; others wait up to 10 s for their turn",
-    )
-    max_alternatives_per_address: int = Field(
-        default=2, ge=0, description="The same of one address; 0 = no limit of its own"
-    )
     alternatives_s_per_minute: float = Field(
         default=30.0,
         ge=0,

@@ -19,11 +19,3 @@ class PageSettings(BaseModel):
         description="Whether each page's scripts and styles are sent as one file each, without comments; "
         "`false` sends them as they are written, for whoever works on them",
     )
-    states_mb: float = Field(
-        default=64,
-        ge=0,
-        le=100_000,
-        description="Million bytes that a file in the data folder may take for what viewers saw at places of "
-        "long records, beside the journal and not counted in `SPECTATOR_KEEP_MB`; it may be deleted at any "
-        "time; 0 = none is kept",
-    )

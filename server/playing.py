@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 from ulid import ULID
@@ -46,6 +46,10 @@ from .viewers.audience import Audience, AudienceLimits
 from .viewers.broadcaster import Broadcaster
 from .viewers.episode_signals import EpisodeSignals
 
+STATES_BYTES: Final = 64_000_000
+"""What a file in the data folder may take for what viewers saw at places of long records; it may be deleted
+at any time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Playing:
@@ -75,7 +79,7 @@ async def open_playing(settings: Settings) -> AsyncIterator[Playing]:
     async with AsyncExitStack() as stack:
         journal = await open_journal(settings, clock)
         stack.push_async_callback(journal.aclose)
-        journal.states = _state_file(settings)
+        journal.states = StateFile(settings.data_dir / STATES_FILE, STATES_BYTES)
         shared_runs = None if journal.ownership is None else journal
         journal.runs = RunRecords(settings.runs_dir, shared_runs)
         stack.push_async_callback(journal.runs.aclose)
@@ -121,11 +125,6 @@ def begin(
         stack.callback(tasks.create_task(work, name=name).cancel)
 
 
-def _state_file(settings: Settings) -> StateFile | None:
-    most = int(settings.states_mb * 1e6)
-    return StateFile(settings.data_dir / STATES_FILE, most) if most else None
-
-
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
     """Who can play here, with the default world and the presets of all imported."""
     if settings.environment not in world_names():
@@ -145,7 +144,7 @@ def _audience(
     limits = AudienceLimits(
         settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
     )
-    broadcaster = Broadcaster(choose_sends(compiled_wanted=settings.compiled_sends))
+    broadcaster = Broadcaster(choose_sends())
     return Audience(
         tasks=tasks,
         clock=clock,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, Valid
 from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
 from spectator.errors import ConfigurationError
 from spectator.journal.base import Synchronous
-from spectator.narration.voices.selection import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
+from spectator.narration.voices.selection import CARTESIA_URL, CARTESIA_VOICE, VoiceName
 from spectator.policies.caps import CapSettings
 
 from .limit_settings import LimitSettings
@@ -163,11 +163,6 @@ class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseMod
         description="Whether every step waits for the disk: normal = no, a step survives the death of the "
         "process, but a power cut may lose the last ones; full = yes, it survives that, too",
     )
-    compiled_sends: bool = Field(
-        default=True,
-        description="Whether one compiled loop writes to many viewers, where it was built; if not, each "
-        "connection's transport writes",
-    )
     trusted_hops: int = Field(
         default=0,
         ge=0,
@@ -193,10 +188,6 @@ class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseMod
     voice_answers: bool = Field(
         default=True, description="Whether a second commentator answers the first one, at no cost"
     )
-    voice_accent: str = Field(
-        default="en-gb", pattern=r"^[a-z]{2,3}(-[a-z0-9]+)*$", description="espeak-ng's name for its voice"
-    )
-    voice_words_per_minute: int = Field(default=170, ge=80, le=450, description="How fast espeak-ng speaks")
     voice_breathing: bool = Field(
         default=False,
         description="Whether play at the broadcast pace waits up to 2.5 s for the words at big moments",
@@ -224,15 +215,6 @@ class Settings(CapSettings, SignInSettings, PageSettings, LimitSettings, BaseMod
     )
     cartesia_voice_id: str = Field(
         default=CARTESIA_VOICE, pattern=r"^[A-Za-z0-9-]{1,64}$", description="Cartesia's id of the voice"
-    )
-    cartesia_model: str = Field(
-        default=CARTESIA_MODEL, pattern=r"^[A-Za-z0-9.-]{1,64}$", description="Cartesia's model"
-    )
-    cartesia_plan_concurrency: int = Field(
-        default=2,
-        ge=1,
-        le=100,
-        description="Requests at once that the Cartesia plan allows; one is left free",
     )
     cartesia_base_url: str = Field(
         default=CARTESIA_URL, pattern=r"^https?://[^\s/]+$", description="Where Cartesia is"

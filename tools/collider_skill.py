@@ -27,7 +27,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "collider-skill.md"
 
 LEARNING = "What a learner finds"
 NULLS = "Claims where there is nothing"
-"""Headings of sections that benchmarks write; this tool keeps them."""
+"""Headings of sections that other tools write; this tool keeps them."""
 
 ABILITIES = (
     ("channels", "look at the first channel only"),
@@ -202,7 +202,7 @@ BLIND = """## What ignores the data
 
 A search over scripts that are the same whatever the data say: beam, thresholds, runs, cuts, functions, and an
 ending that is fixed beforehand. {rounds} are tried in each tier, the best on 12 seeds is played on others.
-`python -m benchmarks.collider_search` looks for longer.
+`python -m tools.collider_search` looks for longer.
 """
 
 if __name__ == "__main__":

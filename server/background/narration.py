@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 from typing import Final, Literal
 
@@ -23,7 +22,7 @@ from spectator.narration.speech import Speaker, Unspoken, Voice, plain_speech
 from spectator.narration.voices.espeak import espeak_voice
 from spectator.narration.voices.neural import NeuralProcess, NeuralVoice
 from spectator.narration.voices.neural_model import model_folder
-from spectator.narration.voices.selection import Chosen, choose_voices
+from spectator.narration.voices.selection import CARTESIA_MODEL, Chosen, choose_voices
 from spectator.narration.voices.without_clips import BrowserVoice, SilentVoice
 
 from ..security.masking import ShowsNames
@@ -199,9 +198,7 @@ def open_narration(settings: Settings, clock: Clock, budget: CharacterBudget, na
         settings.voice,
         cartesia=_cartesia(settings, clock),
         neural=_neural(clock),
-        espeak=partial(
-            espeak_voice, accent=settings.voice_accent, words_per_minute=settings.voice_words_per_minute
-        ),
+        espeak=espeak_voice,
     )
     if not settings.voice_answers:
         chosen = chosen._replace(answering=())
@@ -235,9 +232,8 @@ def _cartesia(settings: Settings, clock: Clock) -> Callable[[], Voice] | None:
             key.get_secret_value(),
             clock=clock,
             rng=Random(),
-            plan_concurrency=settings.cartesia_plan_concurrency,
             voice_id=settings.cartesia_voice_id,
-            model=settings.cartesia_model,
+            model=CARTESIA_MODEL,
             base_url=settings.cartesia_base_url,
         )
 

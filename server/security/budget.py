@@ -49,6 +49,10 @@ REFUSED_MESSAGE: Final = 20.0
 CLIPS_AT_ONCE: Final = 8
 """Clips of recorded lines that may be made at once."""
 
+WEIGHED_AT_ONCE: Final = 8
+WEIGHED_FOR_ONE: Final = 2
+"""Viewers for whom decisions are weighed at once, in all and of one address; others wait for their turn."""
+
 
 class Costly(StrEnum):
     """What may be done only so often; the beginning of its settings' names."""
@@ -130,7 +134,7 @@ class Budget:
         self.places: Mapping[Held, Places] = {
             Held.READS: Places(settings.max_reads, settings.max_reads_per_address),
             Held.CLIPS: Places(CLIPS_AT_ONCE),
-            Held.ALTERNATIVES: Places(settings.max_alternatives, settings.max_alternatives_per_address),
+            Held.ALTERNATIVES: Places(WEIGHED_AT_ONCE, WEIGHED_FOR_ONE),
         }
         self.reading = ReadTurns(clock, playing)
         """In which the pieces of records are read."""

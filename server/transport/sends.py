@@ -18,9 +18,9 @@ def compiled() -> SendToEach | None:
     return send_to_each
 
 
-def choose_sends(*, compiled_wanted: bool) -> SendToEach | None:
-    """The compiled loop, if that is wanted and was built; logs once which it is."""
-    send_to_each = compiled() if compiled_wanted else None
+def choose_sends() -> SendToEach | None:
+    """Find the compiled loop, if it was built, and log which way is used."""
+    send_to_each = compiled()
     way = "one compiled loop" if send_to_each is not None else "their transports, one by one"
     logger.info("viewers are written to by %s", way)
     return send_to_each

@@ -78,7 +78,7 @@ def mean_interval(
     """The mean of any figure, one value a unit: the wider of the bootstrap-t and Student's interval.
 
     The bootstrap-t follows a skewed distribution, Student's holds where few units happen to lie close to each
-    other; `python -m benchmarks.intervals` measures how often they cover the mean. One unit has no interval.
+    other; `python -m tools.intervals` measures how often they cover the mean. One unit has no interval.
 
     Args:
         values: At least one.

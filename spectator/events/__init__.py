@@ -32,7 +32,7 @@ from spectator.events.core import (
     View,
     Warned,
     core_fact,
-    later_field,
+    optional_field,
 )
 from spectator.events.envelope import (
     SCHEMA_VERSION,
@@ -86,6 +86,6 @@ __all__ = [
     "decode",
     "decode_json",
     "encode_json",
-    "later_field",
+    "optional_field",
     "record",
 ]

@@ -35,10 +35,8 @@ class EventData(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def later_field(description: str, *, default: Any = None, **rules: Any) -> Any:
-    """A field that joined its event type later: left out of the record where it has its default.
-
-    The encoding of an event without it is therefore what it always was, byte for byte.
+def optional_field(description: str, *, default: Any = None, **rules: Any) -> Any:
+    """Declare a field that is omitted from the record where it has its default.
 
     Args:
         description: What it is.
@@ -61,7 +59,7 @@ class Seat(EventData):
     policy: str = Field(description="Name of the preset in the catalogue")
     label: str = Field(description="Name shown to people")
     source: DecisionSource = Field(description="Kind of decision maker")
-    fingerprint: str | None = later_field(
+    fingerprint: str | None = optional_field(
         "How a model is asked: a digest of endpoint, model, style and sampling; absent for everybody else"
     )
 
@@ -102,30 +100,30 @@ class EpisodeStarted(EventData):
     narration: bool = Field(description="Whether speech was asked for")
     spectator_version: str = Field(description="Version of this software")
     parent: Parent | None = Field(default=None, description="What it was forked from; null for most")
-    on_failure: OnFailure = later_field(
+    on_failure: OnFailure = optional_field(
         "What a decision that failed does: `fallback` lets a scripted policy decide, by name; `suspend` "
         "leaves the episode without an end, to be played on; `end` ends it with `policy_error`",
         default="fallback",
     )
-    failed_decisions: FailedDecisions = later_field(
+    failed_decisions: FailedDecisions = optional_field(
         "What counts where a captain did not decide: `fallback`, the world's scripted captain decides; "
         "`random`, a legal action is drawn; `forfeit`, the episode ends and is lost",
         default="fallback",
     )
-    waits_for_rest: bool = later_field(
+    waits_for_rest: bool = optional_field(
         "Whether decisions of models wait, while they have time, for an endpoint that is left alone after "
         "failing; else as the captain's table says",
         default=False,
     )
-    run_id: str | None = later_field("The run that it is played for", pattern=NAME_PATTERN)
-    group_id: str | None = later_field(
+    run_id: str | None = optional_field("The run that it is played for", pattern=NAME_PATTERN)
+    group_id: str | None = optional_field(
         "Its group within the run: episodes of one task that are compared", pattern=NAME_PATTERN
     )
-    attempt: int | None = later_field("Which attempt it is at its place in the run, from 1", ge=1)
-    profile: Profile | None = later_field(
+    attempt: int | None = optional_field("Which attempt it is at its place in the run, from 1", ge=1)
+    profile: Profile | None = optional_field(
         "What the world declares of its rewards and actions; absent where it is the usual profile"
     )
-    view: View = later_field(
+    view: View = optional_field(
         "`live` records patches and commentary; `derived` leaves them out, to be derived by whoever reads it",
         default="live",
     )
@@ -143,7 +141,7 @@ class RecordedReply(EventData):
     finish_reason: str | None = Field(description="Why it stopped, by the endpoint's account")
     model: str | None = Field(description="The model, by the endpoint's account")
     usage: dict[str, int] | None = Field(description="Tokens, by the endpoint's account")
-    verbatim: dict[str, Any] | None = later_field(
+    verbatim: dict[str, Any] | None = optional_field(
         "What else its message held, such as signatures of thoughts: sent back to the endpoint as it is"
     )
 
@@ -166,7 +164,7 @@ class ModelExchange(EventData):
         "whole in the call beside the event",
     )
     failure: ExchangeFailure | None = Field(default=None, description="Why there is no answer")
-    digest: str | None = later_field(
+    digest: str | None = optional_field(
         "SHA-256 of the call that is recorded beside the event: messages, whole reply, tokens",
         pattern=DIGEST_PATTERN,
     )
@@ -200,10 +198,10 @@ class DecisionMade(EventData):
     exchanges: list[ModelExchange] | None = Field(
         default=None, description="The questions to a model behind it; null where none was asked"
     )
-    failure_class: FailureClass | None = later_field(
+    failure_class: FailureClass | None = optional_field(
         "The kind of failure for which somebody else had to decide, see docs/failures.md"
     )
-    prompt: int | None = later_field(
+    prompt: int | None = optional_field(
         "Edition of the prompt that the model was asked with; 1 where a model's decision does not say"
     )
 
@@ -271,7 +269,7 @@ class EpisodeSuspended(EventData):
     actor: str = Field(description="Who could not decide")
     failure_class: FailureClass = Field(description="The kind of failure, see docs/failures.md")
     detail: str = Field(description="What went wrong, for people")
-    undecided: Undecided | None = later_field(
+    undecided: Undecided | None = optional_field(
         "What a model was asked for the decision that failed; absent where none was asked"
     )
 
@@ -294,20 +292,20 @@ class EpisodeEnded(EventData):
     result: str | None = Field(description="The world's result in words; null unless finished")
     turns: int = Field(ge=0, description="Actions taken or refused")
     detail: str | None = Field(default=None, description="What went wrong, for people")
-    failure_class: FailureClass | None = later_field("The kind of failure that kept it from finishing")
-    forfeited: str | None = later_field("The actor who lost it by not deciding, where that forfeits it")
-    total_reward: float | None = later_field(
+    failure_class: FailureClass | None = optional_field("The kind of failure that kept it from finishing")
+    forfeited: str | None = optional_field("The actor who lost it by not deciding, where that forfeits it")
+    total_reward: float | None = optional_field(
         "The sum of all rewards, however it ended; only where the world rewards its steps"
     )
-    value: float | None = later_field(
+    value: float | None = optional_field(
         "What it was worth when its trainer cut it short, in a world that rewards only its end"
     )
     terminated: bool = Field(description="The world came to its own end")
     truncated: bool = Field(description="It was cut short; never true together with `terminated`")
-    truth: str | None = later_field(
+    truth: str | None = optional_field(
         "SHA-256 of the world's sealed truth, which is recorded beside this event", pattern=DIGEST_PATTERN
     )
-    undecided: Undecided | None = later_field(
+    undecided: Undecided | None = optional_field(
         "What a model was asked for the decision whose failure ended it; absent where none was asked"
     )
 
@@ -327,7 +325,9 @@ class NarrationLine(EventData):
     label: str | None = Field(default=None, description="A short mark, such as OUT, 4 or 6")
     at: str | None = Field(default=None, description="Where in the game, in its own notation, such as 3.4")
     radio: str | None = Field(default=None, description="How it is said aloud, where that differs")
-    reply: str | None = later_field("What the second commentator answers; left out where there is no answer")
+    reply: str | None = optional_field(
+        "What the second commentator answers; omitted where there is no answer"
+    )
 
 
 class NarrationClip(EventData):
@@ -339,7 +339,7 @@ class NarrationClip(EventData):
     duration_s: float = Field(ge=0, description="How long it lasts")
     text: str = Field(default="", description="The words as they were spoken")
     interrupt: bool = Field(default=False, description="Whether it cuts short whatever is being said")
-    speaker: Literal["lead", "analyst"] = later_field(
+    speaker: Literal["lead", "analyst"] = optional_field(
         "Who speaks; left out where it is the lead", default="lead"
     )
 

@@ -28,9 +28,6 @@ ACTOR: Final = "rollout"
 _NAMES: Final = {"opponent_choice": "opponent", "eval_pack_id": "pack"}
 """Fields of an episode's request as that of a run calls them."""
 
-_JOINED_LATER: Final = {"form": "openai", "send_back": True}
-"""Fields of a captain that runs of earlier versions do not know, with what those did."""
-
 
 class RolloutRequest(BaseModel):
     """What a run of rollouts plays, and with which model.
@@ -108,7 +105,6 @@ class RolloutRequest(BaseModel):
             "waits_for_rest",
         }
         free |= {"label", "summary", "provider", "price_cached_in"}
-        free |= {name for name, usual in _JOINED_LATER.items() if getattr(self.model, name) == usual}
         told = self.model_dump(mode="json", exclude={"episodes": True, "attempts": True, "model": free})
         return {**told, "environment": EnvironmentAddress.read(self.environment).name}
 

@@ -16,7 +16,6 @@ from server.security.masking import NameMask
 from server.transport.connection import ViewerConnection
 from server.transport.keepalive import Keepalive
 from server.transport.ports import TransportPorts
-from server.transport.sends import choose_sends
 from server.viewers.audience import Audience, AudienceLimits
 from server.viewers.broadcaster import Broadcaster
 from server.viewers.episode_signals import EpisodeSignals
@@ -223,7 +222,7 @@ class ViewersSide:
         tape: Random,
     ) -> None:
         views = ViewReader(journal)
-        broadcaster = Broadcaster(choose_sends(compiled_wanted=False))
+        broadcaster = Broadcaster(None)
         limits = AudienceLimits(backlog_bytes=tape.choice(BACKLOGS))
         self.audience = Audience(
             tasks=tasks, clock=clock, limits=limits, broadcaster=broadcaster, names=_Names()

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from spectator.environments.cricket.laws.deliveries import Side
-from spectator.events import EventData, later_field
+from spectator.events import EventData, optional_field
 
 
 class Score(EventData):
@@ -129,7 +129,7 @@ class BowlerSelected(EventData):
     side: Side
     over: int = Field(ge=0)
     bowler: BowlerFigures
-    tired: float | None = later_field("The load that the bowler begins the over with, where bowlers tire")
+    tired: float | None = optional_field("The load that the bowler begins the over with, where bowlers tire")
 
 
 class BatterSelected(EventData):
@@ -332,10 +332,10 @@ class MatchArranged(EventData):
     powerplay_balls: int
     bowler_overs: int
     caller: Side
-    ground: GroundTold | None = later_field("The ground, where it is not the neutral one")
-    fatigue: bool = later_field("Whether bowlers tire", default=False)
-    form: dict[Side, list[PlayerForm]] | None = later_field("Form of the day, where there is one")
-    squad_difference: float | None = later_field(
+    ground: GroundTold | None = optional_field("The ground, where it is not the neutral one")
+    fatigue: bool = optional_field("Whether bowlers tire", default=False)
+    form: dict[Side, list[PlayerForm]] | None = optional_field("Form of the day, where there is one")
+    squad_difference: float | None = optional_field(
         "Elo points by which the home squad is the stronger, where they are uneven"
     )
 

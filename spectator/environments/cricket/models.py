@@ -14,7 +14,7 @@ from spectator.environments.cricket.match.circumstances import DRAWN, LEVEL
 from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.match.starts import START_NAMES
 from spectator.environments.cricket.people.day import MOST_UNEVEN
-from spectator.events import later_field
+from spectator.events import optional_field
 
 
 class CricketAction(BaseModel):
@@ -65,15 +65,15 @@ class CricketOptions(OptionsModel):
         description="Scoring level: all, a season such as `ipl 2024`, or the mean of a 20-over first innings",
     )
 
-    ground: Literal[(*GROUND_NAMES, DRAWN)] = later_field(  # type: ignore[valid-type]  # a tuple of literals
+    ground: Literal[(*GROUND_NAMES, DRAWN)] = optional_field(  # type: ignore[valid-type]  # a tuple of literals
         "How far the boundary is: the neutral ground, one of the named ones, or one drawn for the seed",
         default=NEUTRAL_GROUND.name,
     )
-    form: Literal["level", "drawn"] = later_field(
+    form: Literal["level", "drawn"] = optional_field(
         "Whether players have a form of the day, drawn for the seed and told on their cards", default=LEVEL
     )
-    fatigue: bool = later_field("Whether bowlers tire by the overs they bowl", default=False)
-    squads: Literal["drawn", "uneven"] | float = later_field(
+    fatigue: bool = optional_field("Whether bowlers tire by the overs they bowl", default=False)
+    squads: Literal["drawn", "uneven"] | float = optional_field(
         "How strong the squads are: drawn alike, uneven by a difference drawn for the seed, or with the home "
         "squad the stronger by so many Elo points, -400 to 400",
         default=DRAWN,

@@ -41,10 +41,9 @@ fleet_runs: Final = Table(
     Column("began_ms", BigInteger, nullable=False),
     Column("tokens", BigInteger, nullable=False, server_default="0"),
     Column("cost", Double, nullable=False, server_default="0"),
-    Column("seconds", Double, nullable=False, server_default="0"),
 )
-"""One row a run: what it plays, as JSON, and what all who play it reserved of its caps (``seconds`` is of
-earlier versions). Its name is the ``run_id`` of its episodes. No part of the record."""
+"""One row a run: what it plays, as JSON, and what all who play it reserved of its caps. Its name is the
+``run_id`` of its episodes. No part of the record."""
 
 NOT_OF_A_FLEET: Final = "NOT EXISTS (SELECT FROM fleet_runs WHERE fleet_runs.name = episodes.run_id)"
 """Whether an episode is no fleet's, for statements of their own."""

@@ -1,4 +1,4 @@
-"""The tunable physicist, the learner over its decisions, and the sections that benchmarks write."""
+"""The tunable physicist, the learner over its decisions, and the sections that tools write."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from benchmarks.collider import NullClaims, null_section, upper_limit
-from benchmarks.collider_learner import ELITE, Belief, LearningPoint, chart_of, section, table_of
 from spectator.environments.collider.policies.tunable import (
     FUNCTIONS,
     RANGES,
@@ -20,6 +18,8 @@ from spectator.environments.collider.policies.tunable import (
     decisions_of,
 )
 from tests.environments.collider.campaigns import play
+from tools.collider_campaigns import NullClaims, null_section, upper_limit
+from tools.collider_learner import ELITE, Belief, LearningPoint, chart_of, section, table_of
 from tools.collider_skill import section_of, with_section
 
 SENSIBLE = {"first_share": 1.0, "threshold": -0.85, "cut": -0.4, "channels": 5.0, "evidence_z": -0.4,

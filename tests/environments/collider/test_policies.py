@@ -162,7 +162,7 @@ def test_errors_that_nothing_can_miss_cost(reference: list[float]) -> None:
 
 
 def test_no_policy_that_ignores_the_data_comes_near_the_reference(reference: list[float]) -> None:
-    """A bounded search; benchmarks/collider_search.py looks for longer."""
+    """A bounded search; tools/collider_search.py looks for longer."""
     source = random.Random(5)
     scripts = [BlindScript(), *(drawn(source) for _ in range(16))]
     tried = {script: blind_scores(script, range(2000, 2004)) for script in scripts}
@@ -173,7 +173,7 @@ def test_no_policy_that_ignores_the_data_comes_near_the_reference(reference: lis
 
 @pytest.mark.parametrize("scenario", ["null", "null_with_fluctuation", "trigger_bump"])
 def test_the_reference_does_not_discover_what_is_not_there(scenario: str) -> None:
-    """Bounded; benchmarks/collider.py counts several thousand."""
+    """Bounded; tools/collider_campaigns.py counts several thousand."""
     for seed in range(3000, 3020):
         environment, end = play(ReferencePhysicist(), seed, scenario=scenario, difficulty="hard")
         assert environment.truth()["particles"] == []

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.cricket_blind import USUAL, BlindCaptain, drawn, lawful_field, named
-from benchmarks.cricket_search import KEPT, LIMIT, contest, distinct, halved
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.match.field import check_field
 from spectator.observations import Observation
 from tests.environments.cricket.playing import captain, play, tools_of
+from tools.cricket_blind import USUAL, BlindCaptain, drawn, lawful_field, named
+from tools.cricket_search import KEPT, LIMIT, contest, distinct, halved
 
 SURE = 3.3
 """Standard errors above the limit that nobody of forty may reach by chance."""

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.cricket_learner import TRAINING_FROM, Mark, chart_of, match_of, rises, rises_of, table_of
-from benchmarks.cricket_policy import CHOICES, PARTS, USUAL_BALLS, Choice, Critic, Decided, Learner
-from benchmarks.cricket_sight import (
+from spectator.environments.cricket.ball.vocabulary import SECTORS
+from tests.environments.cricket.playing import begin, captain
+from tools.cricket_learner import TRAINING_FROM, Mark, chart_of, match_of, rises, rises_of, table_of
+from tools.cricket_policy import CHOICES, PARTS, USUAL_BALLS, Choice, Critic, Decided, Learner
+from tools.cricket_sight import (
     PLAYER,
     PRESSURES,
     SITUATION,
@@ -24,8 +26,6 @@ from benchmarks.cricket_sight import (
     state,
     thrower,
 )
-from spectator.environments.cricket.ball.vocabulary import SECTORS
-from tests.environments.cricket.playing import begin, captain
 
 SEEN = np.eye(SITUATION)[0]
 

@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import ssl
+import sys
 from array import array
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
@@ -421,7 +422,10 @@ def test_bytes_go_past_no_transport_that_encrypts_or_is_closed() -> None:
     assert connection.descriptor is None
 
 
-def test_the_setting_turns_it_off(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_the_compiled_loop_transports_write(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level("INFO")
-    assert choose_sends(compiled_wanted=False) is None
+    monkeypatch.setitem(sys.modules, "server.transport._sends", None)
+    assert choose_sends() is None
     assert caplog.messages == ["viewers are written to by their transports, one by one"]

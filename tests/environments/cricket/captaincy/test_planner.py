@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.cricket_ladder import contest, scripted
-from benchmarks.cricket_tools import value_of
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
@@ -18,6 +16,8 @@ from spectator.environments.cricket.match.engine import BattingIntent, BowlingIn
 from spectator.environments.cricket.match.field import standard_field
 from spectator.observations import Observation
 from tests.environments.cricket.playing import begin, captain, play
+from tools.cricket_ladder import contest, scripted
+from tools.cricket_tools import value_of
 
 
 def test_it_wins() -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.cricket_blind import named
-from benchmarks.cricket_search import contest
-from benchmarks.cricket_tools import toss_value
 from spectator.environments.cricket.ball.matchups import EVENINGS, Evening
 from spectator.environments.cricket.captaincy.captains import CRICSHEET, STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.toss import SHORT_OVERS, FirstTask, better_first
 from spectator.environments.cricket.simulate import open_match, play_out
 from spectator.environments.seeds import derive_seed
 from tests.environments.cricket.playing import begin, captain
+from tools.cricket_blind import named
+from tools.cricket_search import contest
+from tools.cricket_tools import toss_value
 
 USUAL = STYLES[0]
 

@@ -153,7 +153,7 @@ def test_a_batter_who_is_sent_in_out_of_his_place_lowers_the_chance() -> None:
 
 
 def test_who_sends_in_the_last_first_loses_by_value_about_what_he_loses_in_matches() -> None:
-    """He wins 13 % of them (`benchmarks.cricket_search`), 37 hundredths less than half; without the cost of
+    """He wins 13 % of them (`tools.cricket_search`), 37 hundredths less than half; without the cost of
     places only 18 were counted."""
     usual = captain("heuristic", 1)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.cricket_words import Reader, false_words, odd_pairs, read_match, read_matches
 from tests.environments.cricket.playing import play
+from tools.cricket_words import Reader, false_words, odd_pairs, read_match, read_matches
 
 
 @pytest.fixture(scope="module")

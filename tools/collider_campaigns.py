@@ -1,6 +1,6 @@
 """The figures of the collider world: cheap steps a second, a reference episode, the import, and null claims.
 
-``python -m benchmarks.collider`` prints them; CPU time of one thread. ``--nulls N`` counts how often the
+``python -m tools.collider_campaigns`` prints them; CPU time of one thread. ``--nulls N`` counts how often the
 reference physicist claims where there is nothing, over N campaigns of each kind of null.
 """
 
@@ -177,7 +177,7 @@ def main() -> None:
         print(each.row(), flush=True)
     if counted and asked.page:
         how = (
-            f"`nice -n {os.nice(0)} python -m benchmarks.collider --nulls {asked.nulls} --page`\n"
+            f"`nice -n {os.nice(0)} python -m tools.collider_campaigns --nulls {asked.nulls} --page`\n"
             f"(one thread, {os.cpu_count()} cores; load of the machine {load:.1f} at the start, "
             f"{os.getloadavg()[0]:.1f} at the end)."
         )

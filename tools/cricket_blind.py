@@ -1,6 +1,6 @@
 """Cricket captains that do not look at the state: constant, by part of the innings, or by the ball's number.
 
-They are what the adversarial search of :mod:`benchmarks.cricket_search` plays: named ones that somebody would
+They are what the adversarial search of :mod:`tools.cricket_search` plays: named ones that somebody would
 think of, ones drawn at random, and changes of those that did best.
 """
 

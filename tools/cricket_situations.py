@@ -1,6 +1,6 @@
 """What cricket's situations are worth to a captain who sees them: ground, form, tiredness, uneven squads.
 
-``python -m benchmarks.cricket_situations`` plays the planner against the percentage captain, from both seats
+``python -m tools.cricket_situations`` plays the planner against the percentage captain, from both seats
 of every seed, with each situation on, with all of them, and with orders for an over or a session. Beside the
 share of wins stands the value of its decisions from the home seat (hundredths of a win a match), and how much
 of that is lost to a planner that is shown everything but the situation.
@@ -14,8 +14,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks.cricket_search import WinShare
-from benchmarks.cricket_tools import told
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.grounds import USUAL_M
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
@@ -26,6 +24,8 @@ from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
 from spectator.policies.base import Decision, ScriptedPolicy
 from tools.cricket_model.forecast_matches import changes, misses
+from tools.cricket_search import WinShare
+from tools.cricket_tools import told
 
 SITUATIONS: Final[dict[str, Mapping[str, Any]]] = {
     "ordinary": {},
@@ -157,7 +157,7 @@ def ball_row(name: str, overs: int, matches: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Play and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_situations", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.cricket_situations", description=main.__doc__)
     parser.add_argument("--overs", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=60, help="of matches, for the share of wins")
     parser.add_argument("--matches", type=int, default=60, help="for the value of decisions")

@@ -1,6 +1,6 @@
 """The ladder of cricket's captains.
 
-``python -m benchmarks.cricket_ladder`` plays every captain against the percentage captain, from both seats of
+``python -m tools.cricket_ladder`` plays every captain against the percentage captain, from both seats of
 every seed, and rates them by their share of wins (Elo: 400 times the decimal logarithm of the odds, 1,000 for
 the percentage captain).
 """
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from benchmarks.cricket_search import WinShare
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.oracle import OracleCaptain
 from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
 from spectator.policies.base import Action, ScriptedPolicy
+from tools.cricket_search import WinShare
 
 USUAL: Final = "heuristic"
 BASE_RATING: Final = 1000.0
@@ -115,7 +115,7 @@ def odds(one: float) -> float:
 
 def main(argv: list[str] | None = None) -> None:
     """Play and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_ladder", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.cricket_ladder", description=main.__doc__)
     parser.add_argument("--overs", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from benchmarks.cricket_sight import PLAYER, SITUATION, Vector
 from spectator.environments.cricket.ball.vocabulary import LINES, PACES, PLANNED_LENGTHS, SHOTS
 from spectator.environments.cricket.match.positions import PRESET_NAMES
+from tools.cricket_sight import PLAYER, SITUATION, Vector
 
 LEVELS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FIELDS: Final = (*PRESET_NAMES, "off crowded", "leg crowded")

@@ -1,6 +1,6 @@
 """A long search for a policy that ignores the data and still scores at the collider.
 
-``python -m benchmarks.collider_search --tier medium --rounds 400``: scripts are varied, and the best on some
+``python -m tools.collider_search --tier medium --rounds 400``: scripts are varied, and the best on some
 seeds is played on others beside the reference physicist.
 """
 

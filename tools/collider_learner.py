@@ -1,6 +1,6 @@
 """A learner's curve at the collider: the cross-entropy method over a physicist's decisions.
 
-``nice -n 10 python -m benchmarks.collider_learner --minutes 3 --page`` learns, prints the score by iteration
+``nice -n 10 python -m tools.collider_learner --minutes 3 --page`` learns, prints the score by iteration
 beside the random, heuristic and reference physicists on seeds that no iteration saw, and with ``--page``
 writes the curve to docs/collider-skill/ and its section of docs/collider-skill.md. Two processes at most.
 """
@@ -203,7 +203,7 @@ def main() -> None:
     print("\n".join(table))
     if asked.page:
         how = (
-            f"`nice -n {os.nice(0)} python -m benchmarks.collider_learner --minutes {asked.minutes:g} "
+            f"`nice -n {os.nice(0)} python -m tools.collider_learner --minutes {asked.minutes:g} "
             f"--page`\n(tier {asked.tier}, {asked.workers} processes, {os.cpu_count()} cores; load of the "
             f"machine {load:.1f} at the start, {os.getloadavg()[0]:.1f} at the end)."
         )

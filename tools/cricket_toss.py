@@ -1,6 +1,6 @@
 """How often the side that bats second wins between equal captains, by overs of an innings and evening.
 
-``python -m benchmarks.cricket_toss --overs 5,10,20 --matches 2500`` plays whole matches under the percentage
+``python -m tools.cricket_toss --overs 5,10,20 --matches 2500`` plays whole matches under the percentage
 captain, in which whoever wins the toss bats: what the election of the captains rests on
 (`spectator.environments.cricket.captaincy.toss`).
 """
@@ -49,7 +49,7 @@ def told(shares: list[float]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Play and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_toss", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.cricket_toss", description=main.__doc__)
     parser.add_argument("--overs", default="5,20", help="lengths of an innings")
     parser.add_argument("--matches", type=int, default=2500, help="matches of each length")
     parser.add_argument("--seed", type=int, default=99)

@@ -1,6 +1,6 @@
 """A learner's curve at cricket: a small policy-gradient learner that gives orders by the over.
 
-``nice -n 5 python -m benchmarks.cricket_learner --cpu-seconds 600 --marks 4 --page`` learns in this process,
+``nice -n 5 python -m tools.cricket_learner --cpu-seconds 600 --marks 4 --page`` learns in this process,
 prints the value of its decisions on seeds that it never learnt from, and with ``--page`` writes the curve to
 docs/cricket-learner.svg and docs/cricket-learner.md. One process, numpy only.
 """
@@ -16,8 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.cricket_policy import CHOICES, FIELDS, Choice, Decided, Learner
-from benchmarks.cricket_sight import PLAYER, SITUATION, Vector, candidates, in_now, situation
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.reading import faced_now
@@ -28,6 +26,8 @@ from spectator.environments.cricket.match.positions import PRESET_NAMES
 from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
 from tools.collider_validation.drawing import Chart, Layer, draw
+from tools.cricket_policy import CHOICES, FIELDS, Choice, Decided, Learner
+from tools.cricket_sight import PLAYER, SITUATION, Vector, candidates, in_now, situation
 
 BATCH: Final = 12
 """Matches between two steps."""
@@ -307,7 +307,7 @@ more matches a second. Written by `{command}`.
 def page_of(learner: Learner, marks: Sequence[Mark], plan: LearningPlan, shares: str) -> str:
     """The page of the curve."""
     command = (
-        "OPENBLAS_NUM_THREADS=1 nice -n 5 python -m benchmarks.cricket_learner "
+        "OPENBLAS_NUM_THREADS=1 nice -n 5 python -m tools.cricket_learner "
         f"--cpu-seconds {plan.budget_s:g} --marks {plan.marks} --fresh {plan.fresh} --sharp {plan.sharp} "
         f"--matches {plan.matches} --seed {learner.seed} --page"
     )

@@ -1,4 +1,4 @@
-"""How often the intervals of an evaluation cover the true mean: python -m benchmarks.intervals
+"""How often the intervals of an evaluation cover the true mean: python -m tools.intervals
 
 Draws samples of a few seeds from distributions whose mean is known, and counts how often the interval of
 `mean_interval` (bootstrap-t or Student, the wider), Student's alone, and the percentile bootstrap hold it.

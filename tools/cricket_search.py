@@ -1,6 +1,6 @@
 """The adversarial search of cricket: captains that do not look at the state against the percentage captain.
 
-``python -m benchmarks.cricket_search --overs 5`` plays the named captains of :mod:`benchmarks.cricket_blind`
+``python -m tools.cricket_search --overs 5`` plays the named captains of :mod:`tools.cricket_blind`
 and many drawn ones, halves them round by round, changes those that are left and halves again, and at last
 plays the finalists and the best of the named on seeds that nobody has played: no winner is told by the luck
 that chose it. Every seed is played twice, once from each seat, so that squads, toss, pitch and evening favour
@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from benchmarks.cricket_blind import USUAL, BlindCaptain, changed, drawn, named
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.match.circumstances import VARIED
 from spectator.environments.cricket.match.engine import Match
 from spectator.environments.cricket.simulate import open_match
 from spectator.environments.seeds import derive_seed
+from tools.cricket_blind import USUAL, BlindCaptain, changed, drawn, named
 
 LIMIT: Final = 0.52
 """Share of wins against the percentage captain that no such captain may pass."""
@@ -168,7 +168,7 @@ def table(scores: Sequence[WinShare]) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Search and print; the exit code is 1 when somebody surely wins more than `LIMIT`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_search", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.cricket_search", description=main.__doc__)
     parser.add_argument("--overs", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=4000, help="pairs of matches of each finalist")
     parser.add_argument("--named-pairs", type=int, default=500, help="pairs of matches of each named captain")

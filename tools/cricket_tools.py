@@ -1,6 +1,6 @@
 """What each decision of cricket's planner is worth: the planner with one alone, and with all but that one.
 
-``python -m benchmarks.cricket_tools --overs 5`` plays the same seeds every time against the percentage
+``python -m tools.cricket_tools --overs 5`` plays the same seeds every time against the percentage
 captain, from the home seat, and sums the value of the decisions (`reward=decision_value`): what they did to
 the chance of winning over all outcomes of each ball, in hundredths of a win a match. A share of wins would
 need a hundred times as many matches. The toss comes before the first ball and has no such value: it is worth
@@ -103,7 +103,7 @@ def table(overs: int, matches: int, tosses: int, seed: int, *, without: bool) ->
 
 def main(argv: list[str] | None = None) -> None:
     """Play and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_tools", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.cricket_tools", description=main.__doc__)
     parser.add_argument("--overs", type=int, default=5)
     parser.add_argument("--matches", type=int, default=100, help="matches of each row")
     parser.add_argument("--tosses", type=int, default=300, help="matches whose toss is weighed")

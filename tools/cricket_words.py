@@ -1,6 +1,6 @@
 """A check of cricket's words: commentary and stated reasons are read against the facts of whole matches.
 
-``python -m benchmarks.cricket_words --matches 500`` plays matches between the scripted captains, reads every
+``python -m tools.cricket_words --matches 500`` plays matches between the scripted captains, reads every
 line and every reason, and prints each false note with how often it came, and 0 when there is none.
 """
 

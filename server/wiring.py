@@ -35,10 +35,9 @@ from .security.guard import Guard
 from .security.kept_starters import KeptStarters
 from .security.offer import Offer
 from .security.seat_keys import SeatKeys
-from .security.shared_rates import SharedRates
+from .security.shared_limits import SharedRates
 from .security.sign_in import SignIn
-from .security.slot_queue import SlotQueue
-from .security.slot_tickets import QueueLimits
+from .security.slot_queue import QueueLimits, SlotQueue
 from .security.visitor_sessions import VisitorSessions
 from .services import Services
 from .settings import Settings

@@ -15,7 +15,7 @@ from spectator.journal.stores.pieces import GZIP_BEGIN, WantedPiece, gzip_end, p
 
 from ..security.budget import Held
 from ..security.masking import NDJSON
-from ..security.read_turns import ReadTurns
+from ..security.turns import ReadTurns
 from ..services import Services
 from ..transport import cut_of
 from .packing import encodings_taken

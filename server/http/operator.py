@@ -178,7 +178,7 @@ def _budgets(services: Services) -> list[TakenBudget]:
     for what, rate in budget.rates.items():
         hour = rate.by_all.used().get("", 0)
         words = f"{WORDS[what]} in an hour; by address in a minute"
-        found.append(_budget(f"{what}_per_hour", words, hour, rate.by_all.count, rate.by_address.used()))
+        found.append(_budget(f"{what}_per_hour", words, hour, rate.by_all.limit, rate.by_address.used()))
     for held, places in budget.places.items():
         taken = places.held
         found.append(_budget(f"max_{held}", f"{held} at once", sum(taken.values()), places.total, taken))

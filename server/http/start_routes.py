@@ -22,8 +22,7 @@ from ..security.bodies import documented_body, read_object
 from ..security.budget import AGAIN_S, Costly
 from ..security.client_address import address_of
 from ..security.faults import Refused, documented
-from ..security.slot_queue import OPERATOR
-from ..security.slot_tickets import NoSlot
+from ..security.slot_queue import OPERATOR, NoSlot
 from ..services import Services, ServicesDep
 from .control import ALWAYS, keep_starter, running_here
 from .own_models import OwnModels, WantedSeat, brings_model

@@ -21,18 +21,16 @@ from spectator.policies.spending import SpendLedger
 
 from ..setting_types import PREFIX
 from ..settings import Settings
-from .address_allowance import AddressAllowance
 from .client_address import address_of
 from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
 from .guard import Guard
 from .orders import OperatorOrders
 from .places import NoPlace, Places
-from .rate_limit import MAX_TRACKED, RateLimit
-from .read_turns import ReadTurns
+from .rates import MAX_TRACKED, AddressAllowance, RateLimit
 from .recorded_size import RecordedSize
-from .request_turns import RequestTurns
-from .shared_rates import SharedRates
+from .shared_limits import SharedRates
 from .slot_queue import OPERATOR
+from .turns import ReadTurns, RequestTurns
 
 AGAIN_S: Final = 5
 """When whoever found no place may ask again at the earliest, seconds."""

@@ -38,7 +38,7 @@ from spectator.text import clean_text
 
 from ..close_codes import Close
 from .refusals import ProblemAnswer, request_id_of
-from .slot_tickets import QueueStanding
+from .slot_queue import QueueStanding
 
 logger = logging.getLogger(__name__)
 

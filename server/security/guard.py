@@ -14,7 +14,7 @@ from ..setting_types import ORIGIN
 from ..settings import Settings, is_loopback
 from .client_address import address_of
 from .faults import NOT_HERE, NOT_YOURS, UNAUTHENTICATED, Refused, too_many
-from .rate_limit import RateLimit
+from .rates import RateLimit
 
 
 class Guard:

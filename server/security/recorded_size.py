@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
 from spectator.clock import Clock
 
-from .rate_limit import MAX_TRACKED
+from .rates import MAX_TRACKED, RateLimit
 from .slot_queue import OPERATOR
 
 HOUR_S: Final = 3600.0
@@ -38,8 +37,7 @@ class RecordedSize:
     def __init__(self, limit: float, starters: Mapping[str, str], clock: Clock) -> None:
         self.limit = limit
         self._starters = starters
-        self._clock = clock
-        self._recorded: dict[str, deque[tuple[float, int]]] = {}
+        self._recorded = RateLimit(limit, HOUR_S, clock, piece_s=PIECE_S)
         self._unclaimed: dict[str, int] = {}
 
     def note(self, episode_id: str, size: int, *, ended: bool) -> None:
@@ -55,50 +53,15 @@ class RecordedSize:
         if address is None:
             if not ended:
                 self._unclaimed[episode_id] = size
-                _bound(self._unclaimed)
+                if len(self._unclaimed) > MAX_TRACKED:
+                    del self._unclaimed[next(iter(self._unclaimed))]
         elif address != OPERATOR:
-            self._charge(address, size)
+            self._recorded.charge(address, size)
 
     def wait_s(self, address: str) -> float:
         """Seconds until ``address`` may record more; 0.0 when it may now."""
-        recorded = self._recorded.get(address)
-        if not self.limit or recorded is None:
-            return 0.0
-        now = self._clock.monotonic()
-        left = self._fresh(recorded, now)
-        if left < self.limit:
-            return 0.0
-        for began, size in recorded:
-            left -= size
-            if left < self.limit:
-                return max(0.0, began + PIECE_S + HOUR_S - now)
-        return 0.0
+        return self._recorded.wait_s(address)
 
     def used(self) -> dict[str, int]:
         """Characters that each address recorded in the last hour, those with none left out."""
-        now = self._clock.monotonic()
-        taken = {address: self._fresh(recorded, now) for address, recorded in self._recorded.items()}
-        return {address: size for address, size in taken.items() if size}
-
-    def _charge(self, address: str, size: int) -> None:
-        now = self._clock.monotonic()
-        recorded = self._recorded.pop(address, None) or deque()
-        self._recorded[address] = recorded
-        _bound(self._recorded)
-        self._fresh(recorded, now)
-        if recorded and now < recorded[-1][0] + PIECE_S:
-            began, before = recorded.pop()
-            recorded.append((began, before + size))
-        else:
-            recorded.append((now, size))
-
-    def _fresh(self, recorded: deque[tuple[float, int]], now: float) -> int:
-        """Forget what is older than an hour; how much the rest is."""
-        while recorded and recorded[0][0] + PIECE_S + HOUR_S <= now:
-            recorded.popleft()
-        return sum(size for _, size in recorded)
-
-
-def _bound(kept: dict[str, deque[tuple[float, int]]] | dict[str, int]) -> None:
-    if len(kept) > MAX_TRACKED:
-        del kept[next(iter(kept))]
+        return self._recorded.used()

@@ -19,7 +19,7 @@ from spectator.text import clean_text
 
 from ..sign_in_settings import OpenIdProvider
 from .faults import Kind, Refused
-from .rate_limit import RateLimit
+from .rates import RateLimit
 from .visitor_sessions import VisitorSession
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from spectator.errors import ProtocolError, SpectatorError
 
 from ..close_codes import Close
 from ..security.faults import close_of
-from ..security.token_bucket import TokenBucket
+from ..security.rates import TokenBucket
 from ..viewers import wire
 from ..viewers.inbound_messages import InboundMessages
 from ..viewers.ports import Feed, MakeFeed

@@ -27,7 +27,7 @@ except ImportError:  # it is built where there is a compiler
 
 from spectator.clock import SystemClock
 
-from ..security.token_bucket import TokenBucket
+from ..security.rates import TokenBucket
 from ..viewers.wire import framed
 from .limits import (
     GOING_S,

@@ -8,7 +8,7 @@ from spectator.clock import Clock
 from spectator.errors import ProtocolError
 
 from ..close_codes import Close
-from ..security.token_bucket import TokenBucket
+from ..security.rates import TokenBucket
 from . import wire
 from .viewer import Viewer
 from .wire import Ping

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.security.read_turns import ReadTurns
+from server.security.turns import ReadTurns
 from spectator.episodes.record.view import replay_state
 from spectator.events import decode
 from tests.serving import Serving, serve, test_settings

@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 from server.security import admission
 from server.security.budget import REFUSED_MESSAGE, Budget, ClientAccount
 from server.security.guard import Guard
-from server.security.request_turns import RequestTurns
+from server.security.turns import RequestTurns
 from server.settings import Settings
 from spectator.policies.spending import Caps, SpendLedger
 from tests.fakes import ManualClock, until

@@ -16,11 +16,11 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from server.http import downloads
-from server.security.address_allowance import AddressAllowance
 from server.security.budget import Budget, Costly, Held
 from server.security.faults import Refused
 from server.security.guard import Guard
 from server.security.places import MAX_WAITING, NoPlace, Places
+from server.security.rates import AddressAllowance
 from server.security.recorded_size import RecordedSize
 from server.settings import Settings
 from spectator.policies.spending import Caps, SpendLedger, Spent

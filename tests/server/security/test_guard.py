@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 
 from server.security.client_address import address_of, forwarded_for
 from server.security.guard import Origins
-from server.security.rate_limit import MAX_TRACKED, RateLimit
+from server.security.rates import MAX_TRACKED, RateLimit
 from server.settings import Settings
 from tests.fakes import ManualClock
 from tests.gate import Gate

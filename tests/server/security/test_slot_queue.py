@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from server.security.slot_queue import OPERATOR, SlotQueue
-from server.security.slot_tickets import KEPT_S, NoSlot, QueueLimits, QueueStanding
+from server.security.slot_queue import KEPT_S, OPERATOR, NoSlot, QueueLimits, QueueStanding, SlotQueue
 from spectator.episodes.run.controls import EndRequest
 from spectator.errors import EpisodeBusy
 from tests.fakes import ManualClock, until

@@ -1,16 +1,49 @@
-"""Turns in which requests are begun while something is played, so that a crowd does not hold a step up."""
+"""Turns for requests and for reading records while episodes are played, so that neither delays a step."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
+
+from spectator.clock import Clock
+
+REST: Final = 3.0
+"""How long nothing is read after a piece while something is played, as a multiple of what the piece took."""
+
+LONGEST_REST_S: Final = 0.25
+
+
+class ReadTurns:
+    """Lets one piece of a record be read at a time, so that whoever plays has the processor first.
+
+    Args:
+        clock: Measures and waits.
+        playing: Whether anything is played now.
+    """
+
+    def __init__(self, clock: Clock, playing: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._playing = playing
+        self._one = asyncio.Lock()
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Read one piece within the ``with``."""
+        async with self._one:
+            began = self._clock.monotonic()
+            yield
+            if self._playing():
+                took = self._clock.monotonic() - began
+                await self._clock.sleep(min(LONGEST_REST_S, REST * took))
+
 
 LEAST_REST_S: Final = 0.001
 """How long no further request is begun after one, at least."""
 
-LONGEST_REST_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 0.05
 
 
 class RequestTurns:
@@ -58,7 +91,7 @@ class RequestTurns:
 
         def rest() -> None:
             took = loop.time() - began
-            loop.call_later(min(LONGEST_REST_S, max(LEAST_REST_S, took)), self._next)
+            loop.call_later(min(LONGEST_PAUSE_S, max(LEAST_REST_S, took)), self._next)
 
         loop.call_soon(rest)
 

@@ -50,13 +50,12 @@ def _clone(cache_is: str, cache: str, load: str) -> list[Figure]:
 def _start(clone: Path, cache: str, command: str) -> str:
     """Run ``command`` until the first page is there; seconds, and CPU seconds of all that it started."""
     port = free_port()
-    inherited = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     clone.mkdir(exist_ok=True)
     before, began = _children_cpu_s(), time.perf_counter()
     process = subprocess.Popen(
         ["/bin/sh", "-c", f"{command} PORT={port}"],
         cwd=clone,
-        env=inherited | {"UV_CACHE_DIR": cache},
+        env=os.environ | {"UV_CACHE_DIR": cache},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -12,6 +12,7 @@ from benchmarks import (
     cluster,
     corruption,
     fanout,
+    first_page,
     first_score,
     journal,
     kills,
@@ -30,6 +31,7 @@ from benchmarks.figures import HEADER, Figure
 PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "live": lambda: asyncio.run(live.measure()),
     "fanout": fanout.measure,
+    "first_page": first_page.measure,
     "first_score": first_score.measure,
     "kills": kills.measure,
     "kills_rollouts": kills_rollouts.measure,

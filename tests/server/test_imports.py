@@ -6,13 +6,18 @@ import subprocess
 import sys
 
 LATE = {
+    "PIL": "a picture is drawn",
     "aiohttp": "a captain with a model is asked",
+    "authlib": "a visitor signs in",
+    "dotenv": "nobody: settings are read from the environment",
     "fastmcp": "nobody: the protocol is spoken natively",
+    "httpx": "a paid voice speaks",
     "mcp": "nobody: the protocol is spoken natively",
     "numpy": "a world or an evaluation computes",
     "openenv": "nobody: the protocol is spoken natively",
     "opentelemetry.sdk": "traces are sent",
     "pyarrow": "an export is written as Parquet",
+    "resvg_py": "a picture is drawn",
     "scipy": "a world computes",
     "spectator.environments.cricket": "its world is played",
     "sqlalchemy.dialects.postgresql": "the journal is in PostgreSQL",

@@ -197,8 +197,9 @@ def save(examples: Sequence[Example], path: Path) -> None:
     places = [one for example in examples for one in example.at]
     allowed = [one for example in examples for place in example.allowed for one in place]
     shares = [one for example in examples for place in example.shares for one in place]
+    partial = path.with_name(f".{path.name}")
     np.savez_compressed(
-        path,
+        partial,
         seed=np.array([example.seed for example in examples], np.int64),
         length=np.array([len(example.ids) for example in examples], np.int32),
         begins=np.array([example.begins for example in examples], np.int32),
@@ -210,6 +211,7 @@ def save(examples: Sequence[Example], path: Path) -> None:
         allowed=np.array(allowed, np.uint16),
         shares=np.array(shares, np.float16),
     )
+    partial.rename(path)
 
 
 def load(path: Path) -> Iterator[Example]:

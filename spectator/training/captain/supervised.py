@@ -125,13 +125,14 @@ def learn(
                 group["lr"] = now
             tensors = Batch(batch, device, context)
             lost, _ = losses(network, tensors)
-            loss = lost.mean() + lost[tensors.acts].mean()
+            acted = (lost * tensors.acts).sum() / tensors.acts.sum()
+            loss = lost.mean() + acted
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
             step, seen = step + 1, seen + len(batch)
-            recent.append(lost[tensors.acts].mean().detach())
+            recent.append(acted.detach())
             if step % 200 == 0:
                 log("step", step, "seen", seen, "kl of acts", round(float(torch.stack(recent).mean()), 4))
                 recent = []

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from spectator.environments.cricket.match.circumstances import VARIED
-from spectator.training.captain.examples import plain_options
-from spectator.training.captain.fleet import Fleet, Job
-from spectator.training.captain.network import Network
-from spectator.training.captain.speaking import Speaking
+from spectator.environments.cricket.recipe.examples import plain_options
+from spectator.environments.cricket.recipe.fleet import MatchFleet, MatchJob
+from spectator.environments.cricket.recipe.network import TorchNetwork
+from spectator.environments.cricket.recipe.speaking import Speaking
 
 HELD_OUT: Final = 720_000
 """The first seed of evaluations."""
@@ -27,18 +27,23 @@ PACKS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def jobs_of(pack: str, seeds: int, own: int | str, rival: int | str, first: int = HELD_OUT) -> list[Job]:
+def jobs_of(pack: str, seeds: int, own: int | str, rival: int | str, first: int = HELD_OUT) -> list[MatchJob]:
     """Both seats of so many seeds."""
     options = plain_options(dict(PACKS[pack]))
     return [
-        Job((seed, side), seed, options, {side: own, "away" if side == "home" else "home": rival})
+        MatchJob((seed, side), seed, options, {side: own, "away" if side == "home" else "home": rival})
         for seed in range(first, first + seeds)
         for side in ("home", "away")
     ]
 
 
 def played(
-    fleet: Fleet, networks: Sequence[Network], jobs: Sequence[Job], *, shuffled: bool = False, width: int = 64
+    fleet: MatchFleet,
+    networks: Sequence[TorchNetwork],
+    jobs: Sequence[MatchJob],
+    *,
+    shuffled: bool = False,
+    width: int = 64,
 ) -> dict[Any, tuple[float, float]]:
     """What each match brought its own captain, by key: the result, and the worth of its decisions."""
     device = next(networks[0].parameters()).device
@@ -67,10 +72,16 @@ def interval(values: Mapping[Any, float]) -> tuple[float, float]:
 def figures(found: Mapping[Any, tuple[float, float]]) -> dict[str, Any]:
     """Wins and worth of decisions (in hundredths of a match), each with its interval."""
     value = interval({key: 100 * one[1] for key, one in found.items()})
-    return {"matches": len(found), "wins": interval({key: one[0] for key, one in found.items()}), "value": value}
+    return {
+        "matches": len(found),
+        "wins": interval({key: one[0] for key, one in found.items()}),
+        "value": value,
+    }
 
 
-def difference(mine: Mapping[Any, tuple[float, float]], theirs: Mapping[Any, tuple[float, float]]) -> dict[str, Any]:
+def difference(
+    mine: Mapping[Any, tuple[float, float]], theirs: Mapping[Any, tuple[float, float]]
+) -> dict[str, Any]:
     """The same of the difference between two captains in the same matches."""
     both = mine.keys() & theirs.keys()
     return {

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from spectator.training.captain.examples import Example
-from spectator.training.captain.fleet import Fleet, SelfPlay
-from spectator.training.captain.network import Network, choice_logits
-from spectator.training.captain.speaking import Speaking
-from spectator.training.captain.supervised import Batch, Log, optimizer_of
+from spectator.environments.cricket.recipe.examples import Example
+from spectator.environments.cricket.recipe.fleet import MatchFleet, SelfPlay
+from spectator.environments.cricket.recipe.network import TorchNetwork, choice_logits
+from spectator.environments.cricket.recipe.speaking import Speaking
+from spectator.environments.cricket.recipe.supervised import ExampleBatch, Log, optimizer_of
 
 WORTH_SCALE: Final = 50.0
 """Decisions are worth about a fiftieth of a match."""
@@ -26,7 +26,7 @@ CLIP: Final = 0.2
 
 
 @dataclass
-class Decision:
+class Practised:
     """One decision of self-play.
 
     Args:
@@ -70,8 +70,8 @@ class Practice:
 
 
 def practise(
-    network: Network,
-    fleet: Fleet,
+    network: TorchNetwork,
+    fleet: MatchFleet,
     workers: int,
     practice: Practice,
     *,
@@ -86,8 +86,8 @@ def practise(
     rng = random.Random(practice.first)
     seats = {"home": 0, "away": 0}
     fleet.begin([SelfPlay(practice.first + 1_000_000 * at, seats) for at in range(workers)], practice.width)
-    waiting: dict[tuple[int, int], Decision] = {}
-    ready: list[Decision] = []
+    waiting: dict[tuple[int, int], Practised] = {}
+    ready: list[Practised] = []
     played = time.monotonic()
     matches = 0
     choose = lambda asks: Speaking([network], asks, greedy=False, generator=generator)  # noqa: E731
@@ -101,13 +101,18 @@ def practise(
         for name, example, chances, role in zip(
             names, conversation.spoken, conversation.chances, conversation.roles, strict=True
         ):
-            waiting[name] = Decision(example, chances, role, 0.0)
+            waiting[name] = Practised(example, chances, role, 0.0)
         if len(ready) < practice.decisions:
             continue
         took = time.monotonic() - played
         learning = time.monotonic()
         row = _step(network, start, optimizer, ready, practice, rng, str(device))
-        row |= {"step": len(curve) + 1, "matches": matches, "play_s": took, "learn_s": time.monotonic() - learning}
+        row |= {
+            "step": len(curve) + 1,
+            "matches": matches,
+            "play_s": took,
+            "learn_s": time.monotonic() - learning,
+        }
         row = {name: round(float(value), 5) for name, value in row.items()}
         curve.append(row)
         log("self-play", row)
@@ -120,10 +125,10 @@ def practise(
 
 
 def _step(
-    network: Network,
-    start: Network,
+    network: TorchNetwork,
+    start: TorchNetwork,
     optimizer: torch.optim.Optimizer,
-    decisions: Sequence[Decision],
+    decisions: Sequence[Practised],
     practice: Practice,
     rng: random.Random,
     device: str,
@@ -144,13 +149,17 @@ def _step(
         if moved > 0.04:
             break
         for begin in range(0, len(order), practice.minibatch):
-            part = sorted(order[begin : begin + practice.minibatch], key=lambda one: len(decisions[one].example.ids))
+            part = sorted(
+                order[begin : begin + practice.minibatch], key=lambda one: len(decisions[one].example.ids)
+            )
             optimizer.zero_grad(set_to_none=True)
             chosen = sum(sum(map(bool, decisions[one].example.acts)) for one in part)
             found = np.zeros(4)
             for at in range(0, len(part), 256):
                 few = part[at : at + 256]
-                loss, told = _loss(network, start, [decisions[one] for one in few], gains[few], chosen, practice, device)
+                loss, told = _loss(
+                    network, start, [decisions[one] for one in few], gains[few], chosen, practice, device
+                )
                 loss.backward()
                 found += told
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -177,18 +186,19 @@ def _step(
 def _first_acts(examples: Sequence[Example]) -> list[int]:
     """Where each sentence first chooses something that is acted on, as a place among its tokens."""
     return [
-        next((int(at) for at, acts in zip(one.at, one.acts, strict=True) if acts), one.begins) - 1 for one in examples
+        next((int(at) for at, acts in zip(one.at, one.acts, strict=True) if acts), one.begins) - 1
+        for one in examples
     ]
 
 
 @torch.no_grad()
-def _expected(network: Network, decisions: Sequence[Decision], device: str) -> np.ndarray:
+def _expected(network: TorchNetwork, decisions: Sequence[Practised], device: str) -> np.ndarray:
     order = sorted(range(len(decisions)), key=lambda one: len(decisions[one].example.ids))
     found = np.zeros(len(decisions))
     for begin in range(0, len(order), 512):
         part = order[begin : begin + 512]
         examples = [decisions[one].example for one in part]
-        batch = Batch(examples, device, network.shape.context)
+        batch = ExampleBatch(examples, device, network.shape.context)
         with torch.autocast(batch.ids.device.type, dtype=torch.bfloat16, enabled=batch.ids.is_cuda):
             hidden, _ = network.hidden(batch.ids)
         at = torch.tensor(_first_acts(examples), device=batch.ids.device)
@@ -198,16 +208,16 @@ def _expected(network: Network, decisions: Sequence[Decision], device: str) -> n
 
 
 def _loss(
-    network: Network,
-    start: Network,
-    decisions: Sequence[Decision],
+    network: TorchNetwork,
+    start: TorchNetwork,
+    decisions: Sequence[Practised],
     gains: np.ndarray,
     chosen: int,
     practice: Practice,
     device: str,
 ) -> tuple[torch.Tensor, np.ndarray]:
     examples = [one.example for one in decisions]
-    batch = Batch(examples, device, network.shape.context)
+    batch = ExampleBatch(examples, device, network.shape.context)
     where = batch.ids.device
     with torch.autocast(where.type, dtype=torch.bfloat16, enabled=batch.ids.is_cuda):
         hidden, table = network.hidden(batch.ids)
@@ -215,7 +225,9 @@ def _loss(
             first, first_table = start.hidden(batch.ids)
     logs = torch.log_softmax(choice_logits(hidden[batch.rows, batch.places], table, batch.allowed), -1)
     with torch.no_grad():
-        then = torch.log_softmax(choice_logits(first[batch.rows, batch.places], first_table, batch.allowed), -1)
+        then = torch.log_softmax(
+            choice_logits(first[batch.rows, batch.places], first_table, batch.allowed), -1
+        )
     old = torch.tensor([log for one in decisions for log in one.chances], device=where)
     taken = batch.shares.argmax(-1)
     new = logs.gather(1, taken[:, None])[:, 0]
@@ -229,7 +241,11 @@ def _loss(
     last = hidden[torch.arange(len(examples), device=where), at].float()
     worth = torch.tensor([one.worth * WORTH_SCALE for one in decisions], device=where)
     guessed = F.mse_loss(network.worth(last)[:, 0], worth, reduction="sum")
-    loss = -(better[acts].sum()) + practice.closeness * (apart[acts].sum() + 2.0 * apart[~acts].sum()) + 0.1 * guessed
+    loss = (
+        -(better[acts].sum())
+        + practice.closeness * (apart[acts].sum() + 2.0 * apart[~acts].sum())
+        + 0.1 * guessed
+    )
     with torch.no_grad():
         apart, step = apart.detach(), (old - new)[acts].sum()
         unsure = -(logs.exp() * logs * there).sum(-1)[acts].sum()

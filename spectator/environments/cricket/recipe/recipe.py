@@ -1,7 +1,7 @@
 """From nothing to a trained captain: vocabulary, examples, supervised learning, self-play, evaluation.
 
-Every stage leaves its result in the folder of the run, so that a run that was stopped goes on with the first
-stage that is not done.
+Each stage leaves its result in the run's folder, so a run that was stopped continues with the first stage
+that is not finished.
 """
 
 from __future__ import annotations
@@ -10,43 +10,46 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
+import numpy as np
 import torch
 
-from spectator.training.captain import examples as data
-from spectator.training.captain import network as networks
-from spectator.training.captain.evaluation import difference, figures, jobs_of, played
-from spectator.training.captain.fleet import Fleet
-from spectator.training.captain.network import Network, Shape, number_features
-from spectator.training.captain.reinforcement import Practice, practise
-from spectator.training.captain.supervised import held_out, learn
+from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.recipe import examples as data
+from spectator.environments.cricket.recipe import network as networks
+from spectator.environments.cricket.recipe.evaluation import difference, figures, jobs_of, played
+from spectator.environments.cricket.recipe.fleet import MatchFleet
+from spectator.environments.cricket.recipe.network import Shape, TorchNetwork, number_features
+from spectator.environments.cricket.recipe.reinforcement import Practice, practise
+from spectator.environments.cricket.recipe.supervised import held_out, learn
+from spectator.environments.cricket.trained.network import write_captain
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A run.
+    """What a run does, and with what.
 
     Args:
         folder: Holds everything.
         workers: Processes that play.
         examples_s: Seconds for which the workers make examples.
-        wait_s: Seconds of examples before learning begins.
         supervised_s: Seconds of supervised learning.
         self_play_s: Seconds of self-play; 0 for none.
-        seeds: Of each evaluation.
+        seeds: Of each evaluation; 0 for none.
         width: Of the network.
         layers: Of the network.
         heads: Of the network.
         tokens: Of a batch.
-        rate: Of supervised learning.
+        rate: Learning rate of supervised learning.
         words: Matches from which the vocabulary is taken.
-        most_files: Files of examples that are learnt from.
-        practice_rate: Of self-play.
+        practice_rate: Learning rate of self-play.
         decisions: Of a step of self-play.
+        minibatch: Decisions of an update.
         matches: Matches that each worker plays at once.
         closeness: See :class:`.Practice`.
         first: Seed of the first example.
@@ -54,34 +57,36 @@ class Recipe:
 
     folder: Path
     workers: int = 2
-    examples_s: float = 60.0
-    wait_s: float = 0.0
-    supervised_s: float = 120.0
-    self_play_s: float = 120.0
-    seeds: int = 100
+    examples_s: float = 170.0
+    supervised_s: float = 220.0
+    self_play_s: float = 280.0
+    seeds: int = 400
     width: int = 256
     layers: int = 8
     heads: int = 8
     tokens: int = 48_000
     rate: float = 1.5e-3
     words: int = 300
-    most_files: int = 1000
-    practice_rate: float = 2e-4
-    decisions: int = 16_000
-    minibatch: int = 4_000
-    matches: int = 60
-    closeness: float = 0.02
+    practice_rate: float = 3e-4
+    decisions: int = 8_000
+    minibatch: int = 2_000
+    matches: int = 64
+    closeness: float = 0.01
     first: int = 2_000_000_000
 
 
-class Run:
-    """One run of a recipe."""
+class RecipeRun:
+    """One run of a recipe.
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe, self.begun = recipe, time.monotonic()
+    Args:
+        recipe: What it does.
+        say: Hears a line of progress.
+    """
+
+    def __init__(self, recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> None:
+        self.recipe, self._say, self._begun = recipe, say, time.monotonic()
         recipe.folder.mkdir(parents=True, exist_ok=True)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._log = (recipe.folder / "log.txt").open("a")
         self.results: dict[str, Any] = {}
         self._results = recipe.folder / "results.json"
         if self._results.exists():
@@ -89,11 +94,11 @@ class Run:
         self._taken: set[str] = set()
 
     def log(self, *words: Any) -> None:
-        """Say how it goes."""
-        line = f"[{time.monotonic() - self.begun:6.1f}] " + " ".join(map(str, words))
-        print(line, flush=True)
-        self._log.write(f"{line}\n")
-        self._log.flush()
+        """Say how it goes, and write it to ``log.txt``."""
+        line = f"[{time.monotonic() - self._begun:6.1f}] " + " ".join(map(str, words))
+        with (self.recipe.folder / "log.txt").open("a") as log:
+            log.write(f"{line}\n")
+        self._say(line)
 
     def note(self, name: str, result: Any) -> None:
         """Keep a result."""
@@ -113,41 +118,41 @@ class Run:
         folder, found = self.recipe.folder / "examples", []
         folder.mkdir(exist_ok=True)
         for at in range(self.recipe.workers):
-            first = str(self.recipe.first + 1_000_000 * at)
-            seconds, words = str(self.recipe.examples_s), str(self.recipe.folder / "words.json")
-            command = [sys.executable, "-m", "spectator.training.captain.examples", first, seconds, words]
-            found.append(subprocess.Popen([*command, str(folder / f"{at}-{{}}.npz")]))
+            first, seconds = str(self.recipe.first + 1_000_000 * at), str(self.recipe.examples_s)
+            command = [sys.executable, "-m", data.__name__, first, seconds]
+            paths = [str(self.recipe.folder / "words.json"), str(folder / f"{at}-{{}}.npz")]
+            found.append(subprocess.Popen([*command, *paths]))
         return found
 
     def more_examples(self) -> list[data.Example]:
         """Examples of files that came since this was last asked."""
         found: list[data.Example] = []
-        for path in sorted((self.recipe.folder / "examples").glob("*.npz")):
-            if path.name in self._taken or len(self._taken) >= self.recipe.most_files or path.name.startswith("."):
-                continue
-            try:
-                found += data.load(path)
-            except (OSError, ValueError, EOFError, KeyError):
-                continue
-            self._taken.add(path.name)
+        for path in sorted((self.recipe.folder / "examples").glob("[!.]*.npz")):
+            if path.name not in self._taken:
+                try:
+                    found += data.load(path)
+                except (OSError, ValueError, BadZipFile) as error:
+                    self.log(f"leaving out {path.name}: {error}")
+                self._taken.add(path.name)
         return found
 
-    def supervise(self) -> Network:
+    def supervise(self) -> TorchNetwork:
         """The supervised start, learnt or found."""
         path, recipe, words = self.recipe.folder / "supervised.npz", self.recipe, self.words()
         if path.exists():
             return networks.load(path, self.device)[0]
+        examples = self.more_examples()
         processes = self.begin_examples() if recipe.examples_s else []
         torch.manual_seed(0)
         shape = Shape(len(words), recipe.width, recipe.layers, recipe.heads)
-        network = Network(shape, number_features(words)).to(self.device)
+        network = TorchNetwork(shape, number_features(words)).to(self.device)
         self.log("parameters", sum(weights.numel() for weights in network.parameters()), "on", self.device)
-        begun, examples = time.monotonic(), self.more_examples()
-        while time.monotonic() - begun < recipe.wait_s or not examples:
+        while not examples and any(process.poll() is None for process in processes):
             time.sleep(1.0)
             examples += self.more_examples()
-            if processes and all(process.poll() is not None for process in processes) and examples:
-                break
+        examples += self.more_examples()
+        if not examples:
+            raise RuntimeError("there are no examples; give the workers more time (examples_s)")
         partial = recipe.folder / "supervised-partial.npz"
         told = learn(
             network,
@@ -160,23 +165,23 @@ class Run:
             saved=lambda: networks.save(network, words, partial),
         )
         for process in processes:
-            process.wait()
+            process.terminate()
         network.eval()
         self.note("supervised", {**told, **held_out(network, examples)})
         networks.save(network, words, path, {"stage": "supervised"})
         partial.unlink(missing_ok=True)
         return network
 
-    def practise(self, network: Network, fleet: Fleet) -> list[dict[str, Any]]:
+    def practise(self, network: TorchNetwork, fleet: MatchFleet) -> list[dict[str, Any]]:
         """Self-play; ``network`` is changed."""
         recipe, words = self.recipe, self.words()
-        path = recipe.folder / "self-play.npz"
+        path, before = recipe.folder / "self-play.npz", list(self.results.get("curve", ()))
 
         def saved(curve: list[dict[str, Any]]) -> None:
-            self.results["curve"] = curve
+            self.results["curve"] = before + curve
             self._results.write_text(json.dumps(self.results, indent=1))
             if len(curve) % 4 == 0:
-                networks.save(network, words, path, {"stage": "self-play", "steps": len(curve)})
+                networks.save(network, words, path, {"stage": "self-play", "steps": len(before + curve)})
 
         practice = Practice(
             seconds=recipe.self_play_s,
@@ -185,18 +190,19 @@ class Run:
             width=recipe.matches,
             minibatch=recipe.minibatch,
             closeness=recipe.closeness,
+            first=3_000_000 + 1_000 * len(before),
         )
         curve = practise(network, fleet, recipe.workers, practice, log=self.log, saved=saved)
-        networks.save(network, words, path, {"stage": "self-play", "steps": len(curve)})
+        networks.save(network, words, path, {"stage": "self-play", "steps": len(before + curve)})
         return curve
 
-    def compare(self, fleet: Fleet, start: Network, final: Network) -> None:
+    def compare(self, fleet: MatchFleet, start: TorchNetwork, final: TorchNetwork) -> None:
         """The figures that the recipe is judged by."""
         seeds, both = self.recipe.seeds, [start, final]
         found: dict[str, Any] = {}
 
         def measure(name: str, pack: str, number: int, own: int | str, rival: int | str, **kind: Any) -> None:
-            found[name] = played(fleet, both, jobs_of(pack, number, own, rival), **kind)
+            found[name] = played(fleet, both, jobs_of(pack, max(1, number), own, rival), **kind)
             self.note(f"eval {name}", figures(found[name]))
 
         measure("supervised/heuristic", "varied", seeds, 0, "heuristic")
@@ -209,27 +215,50 @@ class Run:
         measure("shuffled/heuristic", "varied", seeds // 4, 1, "heuristic", shuffled=True)
         measure("self-play/heuristic default", "default", seeds // 2, 1, "heuristic")
         measure("self-play/heuristic women", "women", seeds // 2, 1, "heuristic")
-        measure("self-play/heuristic twenty", "twenty", max(1, seeds // 10), 1, "heuristic")
-        measure("supervised/planner", "varied", seeds // 2, 0, "planner")
-        measure("supervised/heuristic twenty", "twenty", max(1, seeds // 10), 0, "heuristic")
+        measure("self-play/heuristic twenty", "twenty", seeds // 10, 1, "heuristic")
 
 
-def run(recipe: Recipe, stages: Sequence[str] = ("supervised", "self-play", "evaluation")) -> dict[str, Any]:
-    """Run the stages of a recipe that are not done yet; returns its results."""
-    one = Run(recipe)
+def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+    """Run the stages of a recipe that are not finished; returns its results.
+
+    Args:
+        recipe: What to do.
+        say: Hears a line of progress.
+    """
+    one = RecipeRun(recipe, say)
     one.log("torch", torch.__version__, one.device)
     one.words()
     network = one.supervise()
-    if stages == ("supervised",):
-        return one.results
-    start = networks.load(recipe.folder / "supervised.npz", one.device)[0].eval()
-    fleet = Fleet(recipe.workers, one.words())
+    final = recipe.folder / "self-play.npz"
+    fleet = MatchFleet(recipe.workers, one.words())
     try:
-        if "self-play" in stages and recipe.self_play_s:
+        finished = any(name.startswith("eval") for name in one.results)
+        if final.exists():
+            network = networks.load(final, one.device)[0]
+        if recipe.self_play_s and not finished:
             one.practise(network, fleet)
         network.eval()
-        if "evaluation" in stages:
+        if recipe.seeds and not finished:
+            start = networks.load(recipe.folder / "supervised.npz", one.device)[0].eval()
             one.compare(fleet, start, network)
     finally:
         fleet.close()
+    source = final if final.exists() else recipe.folder / "supervised.npz"
+    export(source, recipe.folder / "captain")
+    one.log("the captain is in", recipe.folder / "captain")
     return one.results
+
+
+def export(source: Path, folder: Path, name: str = "cricket-captain-1") -> None:
+    """Write the weights that a captain plays with, in eight bits, and their card.
+
+    Args:
+        source: Weights that :func:`.network.save` wrote.
+        folder: Where to.
+        name: What the model is called in records.
+    """
+    with np.load(source) as file:
+        head = json.loads(str(file["head"]))
+        arrays = {one: file[one] for one in file.files if one != "head" and not one.startswith("worth")}
+    about = {"name": name, "world": WORLD.version, **head["about"]}
+    write_captain(folder, arrays, {"shape": head["shape"], "words": head["words"]}, about)

@@ -1,33 +1,33 @@
 """Many matches at once in worker processes; one process answers for the networks, token by token.
 
-Workers step the worlds and hold the sentences that are being said; the process with the networks chooses among
-the tokens that may follow.
+Workers step the worlds and hold the sentences that are being said; the process with the networks chooses
+among the tokens that may follow.
 """
 
 from __future__ import annotations
 
 import itertools
 import multiprocessing
-import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from spectator.environments.cricket import WORLD
+from threadpoolctl import threadpool_limits
+
 from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.environments.cricket.recipe.examples import options_of_match, plain_options, scripted
 from spectator.environments.cricket.trained.orders import calls_of
 from spectator.environments.cricket.trained.sight import Sight
-from spectator.environments.cricket.trained.speech import ORDER_PARTS, Speech
+from spectator.environments.cricket.trained.speech import ORDER_PARTS, SpokenOrder
 from spectator.environments.cricket.trained.tokens import Tokenizer
 from spectator.environments.seeds import derive_seed
-from spectator.training.captain.examples import options_of_match, plain_options
 
 SIDES = ("home", "away")
 
 
-class Job(NamedTuple):
+class MatchJob(NamedTuple):
     """One match.
 
     Args:
@@ -65,7 +65,7 @@ class Ask(NamedTuple):
     acts: bool
 
 
-class Told(NamedTuple):
+class Round(NamedTuple):
     """What a worker has to tell at the beginning of a round.
 
     Args:
@@ -79,7 +79,7 @@ class Told(NamedTuple):
     over: list[tuple[Any, dict[str, float]]]
 
 
-def self_play(first: int, seats: Mapping[str, int | str]) -> Iterator[Job]:
+def self_play(first: int, seats: Mapping[str, int | str]) -> Iterator[MatchJob]:
     """Matches without end, of all kinds, most of them of five overs."""
     for number in itertools.count(first):
         rng = random.Random(derive_seed(number, "captain", "self-play"))
@@ -87,23 +87,23 @@ def self_play(first: int, seats: Mapping[str, int | str]) -> Iterator[Job]:
         if rng.random() < 0.7:
             options["max_overs"] = 5
         options["reward"] = "decision_value"
-        yield Job(number, number, plain_options(options), seats)
+        yield MatchJob(number, number, plain_options(options), seats)
 
 
 class _Match:
     """One match in a worker."""
 
-    def __init__(self, job: Job, numbers: Iterator[int]) -> None:
+    def __init__(self, job: MatchJob, numbers: Iterator[int]) -> None:
         self.job, self._numbers = job, numbers
         self._world = CricketEnvironment()
         self.observation = self._world.reset(seed=job.seed, episode_id="fleet", options=job.options)
         self._others = {
-            side: WORLD.captains[name].build(derive_seed(job.seed, "policy", side))
+            side: scripted(name, derive_seed(job.seed, "policy", side))
             for side, name in job.seats.items()
             if isinstance(name, str)
         }
         self._open: dict[str, tuple[int, float]] = {}
-        self.speech: Speech | None = None
+        self.speech: SpokenOrder | None = None
 
     def next_ask(self, tokenizer: Tokenizer, worth: list[tuple[int, float]]) -> Ask | None:
         """Play on until a network is due; ``None`` when the match is over."""
@@ -115,7 +115,7 @@ class _Match:
                 continue
             self._settle(side, worth)
             sight = Sight(self.observation.content, [one["tool"] for one in self.observation.legal_actions])
-            speech = Speech(sight, tokenizer)
+            speech = SpokenOrder(sight, tokenizer)
             if not speech.allowed:
                 self._finish(speech)
                 continue
@@ -133,7 +133,7 @@ class _Match:
         assert self.speech is not None
         self._finish(self.speech)
 
-    def _finish(self, speech: Speech) -> None:
+    def _finish(self, speech: SpokenOrder) -> None:
         tool, arguments = calls_of(speech.sight, speech.order or {})[-1]
         self.act({"tool": tool, "arguments": arguments})
         if self.observation.refused is not None:
@@ -160,21 +160,24 @@ class _Match:
             worth.append((number, self._paid(side) - before))
 
 
-def _acts(speech: Speech) -> bool:
+def _acts(speech: SpokenOrder) -> bool:
     return speech.choice.part in ORDER_PARTS
 
 
 def _work(line: Connection, words: Sequence[str]) -> None:
+    threadpool_limits(1)  # each worker has a core
     tokenizer, numbers = Tokenizer(words), itertools.count()
     while (orders := line.recv()) is not None:
         jobs, width = orders
         _play(line, iter(jobs) if not callable(jobs) else jobs(), width, tokenizer, numbers)
 
 
-def _play(line: Connection, jobs: Iterator[Job], width: int, tokenizer: Tokenizer, numbers: Iterator[int]) -> None:
+def _play(
+    line: Connection, jobs: Iterator[MatchJob], width: int, tokenizer: Tokenizer, numbers: Iterator[int]
+) -> None:
     matches: list[_Match] = []
     while True:
-        told, due = Told([], [], []), list[_Match]()
+        told, due = Round([], [], []), list[_Match]()
         while matches or len(due) < width:
             if matches:
                 match = matches.pop()
@@ -217,14 +220,15 @@ class SelfPlay:
     first: int
     seats: Mapping[str, int | str]
 
-    def __call__(self) -> Iterator[Job]:
+    def __call__(self) -> Iterator[MatchJob]:
+        """The matches."""
         return self_play(self.first, self.seats)
 
 
-Choose = Callable[[list[Ask]], "Conversation"]
+Choose = Callable[[list[Ask]], "Answering"]
 
 
-class Conversation:
+class Answering:
     """Answers for the asks of one round; implemented by :class:`.speaking.Speaking`."""
 
     def tokens(self) -> list[int]:
@@ -236,7 +240,7 @@ class Conversation:
         raise NotImplementedError
 
 
-class Fleet:
+class MatchFleet:
     """Worker processes.
 
     Args:
@@ -245,7 +249,6 @@ class Fleet:
     """
 
     def __init__(self, workers: int, words: Sequence[str]) -> None:
-        os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
         context = multiprocessing.get_context("spawn")
         self._lines: list[Connection] = []
         self._processes = []
@@ -261,12 +264,21 @@ class Fleet:
         for line, part in zip(self._lines, parts, strict=True):
             line.send((part, width))
 
-    def spread(self, jobs: Iterable[Job], width: int) -> None:
+    def spread(self, jobs: Iterable[MatchJob], width: int) -> None:
         """Spread jobs over the workers."""
         jobs = list(jobs)
         self.begin([jobs[at :: len(self._lines)] for at in range(len(self._lines))], width)
 
-    def rounds(self, choose: Choose) -> Iterator[tuple[list[tuple[int, int]], list[tuple[tuple[int, int], float]], list[tuple[Any, dict[str, float]]], Conversation | None]]:
+    def rounds(
+        self, choose: Choose
+    ) -> Iterator[
+        tuple[
+            list[tuple[int, int]],
+            list[tuple[tuple[int, int], float]],
+            list[tuple[Any, dict[str, float]]],
+            Answering | None,
+        ]
+    ]:
         """Play round after round until all matches are over.
 
         Yields:
@@ -281,7 +293,7 @@ class Fleet:
             over: list[tuple[Any, dict[str, float]]] = []
             counts: dict[int, int] = {}
             for at, line in list(lines.items()):
-                told: Told = line.recv()
+                told: Round = line.recv()
                 worth += [((at, number), value) for number, value in told.worth]
                 over += told.over
                 if not told.asks:
@@ -296,7 +308,7 @@ class Fleet:
                 self._speak(lines, counts, conversation)
             yield names, worth, over, conversation
 
-    def _speak(self, lines: dict[int, Connection], counts: dict[int, int], conversation: Conversation) -> None:
+    def _speak(self, lines: dict[int, Connection], counts: dict[int, int], conversation: Answering) -> None:
         while counts:
             tokens, begin = conversation.tokens(), 0
             for at, count in counts.items():
@@ -314,7 +326,7 @@ class Fleet:
     def stop(self) -> None:
         """Give up all matches; only after :meth:`rounds` has yielded."""
         for line in self._lines:
-            told: Told = line.recv()
+            told: Round = line.recv()
             if told.asks:
                 line.send(None)
 

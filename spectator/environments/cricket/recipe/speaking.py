@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from spectator.training.captain.examples import Example
-from spectator.training.captain.fleet import Ask, Conversation
-from spectator.training.captain.network import Network, choice_logits, turned
+from spectator.environments.cricket.recipe.examples import Example
+from spectator.environments.cricket.recipe.fleet import Answering, Ask
+from spectator.environments.cricket.recipe.network import TorchNetwork, choice_logits
 
 ROOM: Final = 96
 """Tokens of the longest sentence."""
@@ -21,7 +21,7 @@ ROOM: Final = 96
 class _Cache:
     """Sentences of one network, each at its own place."""
 
-    def __init__(self, network: Network, prompts: Sequence[Sequence[int]]) -> None:
+    def __init__(self, network: TorchNetwork, prompts: Sequence[Sequence[int]]) -> None:
         self._network, self._device = network, next(network.parameters()).device
         self._half = torch.bfloat16 if self._device.type == "cuda" else torch.float32
         longest = (max(map(len, prompts)) + 15) // 16 * 16
@@ -77,7 +77,7 @@ class _Cache:
         return found
 
 
-class Speaking(Conversation):
+class Speaking(Answering):
     """The networks' part in a round.
 
     Args:
@@ -90,7 +90,7 @@ class Speaking(Conversation):
 
     def __init__(
         self,
-        networks: Sequence[Network],
+        networks: Sequence[TorchNetwork],
         asks: Sequence[Ask],
         *,
         greedy: bool,
@@ -118,7 +118,7 @@ class Speaking(Conversation):
 
     @torch.no_grad()
     def tokens(self) -> list[int]:
-        """See :meth:`Conversation.tokens`."""
+        """See :meth:`Answering.tokens`."""
         chosen: dict[int, int] = {}
         for rows, cache in self._groups:
             if not any(self._allowed[row] for row in rows):
@@ -152,7 +152,7 @@ class Speaking(Conversation):
         return tokens
 
     def heard(self, answers: Sequence[tuple[list[int], list[int], bool]]) -> None:
-        """See :meth:`Conversation.heard`."""
+        """See :meth:`Answering.heard`."""
         self._new = [() for _ in self._new]
         for row, (said, allowed, acts) in zip(self._active, answers, strict=True):
             self.spoken[row].ids += said

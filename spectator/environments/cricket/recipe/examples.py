@@ -9,7 +9,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -98,7 +98,7 @@ def play_match(seed: int, shown: Callable[[Observation, Sight, Teacher], None]) 
     while not observation.done:
         side = observation.actor or ""
         sight = Sight(observation.content, [one["tool"] for one in observation.legal_actions])
-        action = teachers[side].look(observation, sight)
+        action: Mapping[str, Any] = teachers[side].look(observation, sight)
         shown(observation, sight, teachers[side])
         if side in others:
             action = others[side].choose(observation).action

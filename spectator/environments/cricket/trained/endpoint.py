@@ -10,9 +10,12 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
+from math import exp
+from pathlib import Path
 from typing import Final
 
-from spectator.environments.cricket.trained.network import Memory, Network, card_of
+from spectator.environments.cricket.trained.card import FOLDER, card_of
+from spectator.environments.cricket.trained.network import Memory, Network
 from spectator.environments.cricket.trained.orders import calls_of
 from spectator.environments.cricket.trained.sight import Sight
 from spectator.environments.cricket.trained.speech import ORDER_PARTS, SpokenOrder
@@ -26,27 +29,27 @@ _SLOT: Final = re.compile(r"\b[bf]\d{1,2}\b")
 
 
 @cache
-def network() -> Network:
+def network(folder: Path) -> Network:
     """The network that all seats of this process share; read once.
 
     Raises:
         ConfigurationError: Its weights are missing or damaged.
     """
-    return Network.load()
+    return Network.load(folder)
 
 
 class TrainedEndpoint:
     """One seat's endpoint.
 
     Args:
-        load: Gives the network; called on the thread that answers.
+        folder: Holds the weights; they are read on the thread that answers first.
     """
 
-    def __init__(self, load: Callable[[], Network] = network) -> None:
-        self._load = load
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._folder = folder
         self._sight: Sight | None = None
         self._asked = ""
-        card = card_of()
+        card = card_of(folder)
         self._version = "" if card is None else card.sha256[:12]
 
     def conversation(self, observation: Observation) -> Sequence[Message]:
@@ -97,7 +100,7 @@ class TrainedEndpoint:
         self, request: ChatRequest, sight: Sight, heard: Callable[[str], None], stop: threading.Event
     ) -> ChatAnswer:
         begun = time.monotonic()
-        captain = self._load()
+        captain = network(self._folder)
         tokenizer, names = captain.tokenizer, sight.shown_names()
         prompt = tokenizer.encode(self._asked)
         longest = captain.context // 4
@@ -112,18 +115,20 @@ class TrainedEndpoint:
         first_token_s = None
         read = 0
         unread = list(prompt)
+        said: list[str] = []
 
-        def say() -> str:
-            """What was said since the last time, with players by name."""
+        def say() -> None:
+            """Say each token since the last time, with players by name."""
             nonlocal read
-            words = tokenizer.decode(speech.ids[read:]).replace(NOTHING, "")
-            unread.extend(speech.ids[read:])
-            chances.extend([0.0] * (len(speech.ids) - len(chances)))
-            read = len(speech.ids)
-            return _SLOT.sub(lambda slot: names[slot[0]], words)
+            new, read = speech.ids[read:], len(speech.ids)
+            unread.extend(new)
+            chances.extend([0.0] * (read - len(chances)))
+            for token in new:
+                word = _SLOT.sub(lambda slot: names[slot[0]], tokenizer.words[token].replace(NOTHING, ""))
+                said.append(word)
+                heard(word)
 
-        text = say()
-        heard(text)
+        say()
         while speech.allowed and not stop.is_set():
             logs = memory.chances(memory.read(unread), speech.allowed)
             unread.clear()
@@ -132,19 +137,15 @@ class TrainedEndpoint:
             else:
                 taken = _drawn(logs.tolist(), rng)
             first_token_s = first_token_s or time.monotonic() - begun
-            at = len(speech.ids)
             speech.take(speech.allowed[taken])
             chances.append(float(logs[taken]))
-            assert len(speech.ids) > at
-            words = say()
-            heard(words)
-            text += words
+            say()
         if speech.order is None:
             raise EndpointUnavailable("the trained captain was stopped")
         written = _written(sight, speech)
         heard(written)
         return ChatAnswer(
-            text=text + written,
+            text="".join(said) + written,
             finish_reason="stop",
             model=request.model,
             weight_version=self._version,
@@ -160,8 +161,6 @@ class TrainedEndpoint:
 
 def _drawn(logs: Sequence[float], rng: random.Random) -> int:
     """One of several wordings, drawn by their chances."""
-    from math import exp
-
     return rng.choices(range(len(logs)), [exp(log) for log in logs])[0]
 
 

@@ -14,54 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from spectator.environments.cricket.trained.card import CARD, FOLDER, WEIGHTS, check_weights
 from spectator.environments.cricket.trained.tokens import Tokenizer
-from spectator.errors import ConfigurationError
-
-FOLDER: Final = Path(__file__).parent.parent / "data"
-WEIGHTS: Final = "captain.npz"
-CARD: Final = "captain.json"
-"""What the weights are: digest, size, figures."""
 
 Floats = NDArray[np.float32]
 
 _EPSILON: Final = np.float32(1e-5)
-
-
-@dataclass(frozen=True)
-class Card:
-    """What is known of weights before they are read.
-
-    Args:
-        sha256: Digest of the file.
-        size: Its bytes.
-        name: Name of the model, with its version.
-        world: Version of the world that it was trained on.
-    """
-
-    sha256: str
-    size: int
-    name: str
-    world: str
-
-
-def card_of(folder: Path = FOLDER) -> Card | None:
-    """The card in a folder; ``None`` where there is none that can be read."""
-    try:
-        told = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        return Card(told["sha256"], told["size"], told["name"], told["world"])
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def missing_weights(folder: Path = FOLDER) -> str | None:
-    """Why the weights cannot be used, by a look at the folder alone; ``None`` where nothing is wrong."""
-    card = card_of(folder)
-    path = folder / WEIGHTS
-    if card is None or not path.is_file():
-        return "needs its weights, which are not in this installation: install openenv-spectator again"
-    if path.stat().st_size != card.size:
-        return "its weights are damaged: install openenv-spectator again"
-    return None
 
 
 @dataclass(frozen=True)
@@ -129,15 +87,8 @@ class Network:
         Raises:
             ConfigurationError: They are missing, or not those of the card.
         """
-        if (missing := missing_weights(folder)) is not None:
-            raise ConfigurationError(f"the trained captain {missing}")
-        card, content = card_of(folder), (folder / WEIGHTS).read_bytes()
-        if card is None or hashlib.sha256(content).hexdigest() != card.sha256:
-            raise ConfigurationError(
-                "the weights of the trained captain are damaged (their SHA-256 is not the card's): "
-                "install openenv-spectator again"
-            )
-        with np.load(BytesIO(content)) as file:
+        check_weights(folder)
+        with np.load(folder / WEIGHTS) as file:
             arrays = {name: file[name] for name in file.files if name != "head"}
             return cls(arrays, json.loads(str(file["head"])))
 

@@ -76,8 +76,9 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("show", "captaincy", "grading"),
     ("models",),
     ("environment", "simulate", "packs", "prompt"),
-    ("oracle", "analysis"),
+    ("oracle", "analysis", "trained"),
     ("world",),
+    ("recipe",),
 )
 """The same for the rooms of the cricket world."""
 
@@ -119,7 +120,7 @@ PUBLIC_API = {
 
 WEB = {"fastapi", "starlette", "jinja2", "uvicorn"}
 RULES_MAY_IMPORT: dict[str, set[str]] = {
-    "cricket": {"numpy"},
+    "cricket": {"numpy", "threadpoolctl", "torch"},
     "collider": {"numpy", "scipy", "iminuit", "boost_histogram", "pyhf", "particle"},
 }
 """Packages from outside that the rules of a world may import, beside pydantic; a world not named, none."""

@@ -27,6 +27,7 @@ from spectator.cli.replay import replay
 from spectator.cli.rollouts import rollouts
 from spectator.cli.serve import serve
 from spectator.cli.simulate import simulate
+from spectator.cli.train import train
 from spectator.cli.verify import verify
 from spectator.cli.verify_bundle import verify_bundle
 from spectator.cli.watch import watch
@@ -88,6 +89,7 @@ for command in (
     doctor,
     play,
     simulate,
+    train,
     evaluate,
     rollouts,
     export,

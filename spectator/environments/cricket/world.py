@@ -32,6 +32,7 @@ from spectator.environments.cricket.show.scenes import scenes
 from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.show.told_chance import told_chance
 from spectator.environments.cricket.simulate import simulate
+from spectator.environments.cricket.trained.captain import trained_captain
 from spectator.environments.world import World
 
 _PANEL = Path(__file__).parent / "panel"
@@ -55,11 +56,14 @@ RATINGS: Final[dict[str, float]] = {
 """Elo points above the percentage captain, of those who differ from it by more than the error of their
 matches (docs/cricket-game.md)."""
 
+VERSION: Final = "2.0"
+
+_TRAINED: Final = trained_captain(VERSION)
 _RUNGS: Final = {**WEAKER, MATCH_UPS.name: MATCH_UPS, PLANNER.name: PLANNER}
 
 WORLD = World(
     name="cricket",
-    version="2.0",
+    version=VERSION,
     title="Cricket",
     title_of_one="{max_overs}-over cricket",
     summary="Captain a side through both innings, ball by ball or by the over; a fitted model bowls.",
@@ -74,8 +78,8 @@ WORLD = World(
     projection=project,
     commentator=comment,
     spoken=spoken,
-    captains={**CAPTAINS, **_RUNGS, ORACLE.name: ORACLE},
-    opponents={**OPPONENTS, **_RUNGS},
+    captains={**CAPTAINS, **_RUNGS, _TRAINED.name: _TRAINED, ORACLE.name: ORACLE},
+    opponents={**OPPONENTS, **_RUNGS, _TRAINED.name: _TRAINED},
     opponent_options={name: {"opponent_rating": rating} for name, rating in RATINGS.items()},
     packs=PACKS,
     beats=BEATS,

@@ -57,7 +57,9 @@ def for_bowler(sight: Sight, slot: str) -> Clauses:
         found.append((f"{slot} is fresh", 0.6))
     figures = sight.figures[slot]
     if figures["overs"] != "0.0":
-        found.append((f"{slot} has {figures['wickets']} for {figures['runs']}", 0.5 + 0.4 * figures["wickets"]))
+        found.append(
+            (f"{slot} has {figures['wickets']} for {figures['runs']}", 0.5 + 0.4 * figures["wickets"])
+        )
     if sight.slots[view["choices"]["usual"]] == slot:
         found.append(("that is the usual choice", 0.3))
     return found
@@ -103,7 +105,11 @@ def for_field(sight: Sight, field: str) -> Clauses:
 def for_attack(sight: Sight, level: float) -> Clauses:
     """Why the bowlers attack, or do not."""
     if level > 0.5:
-        return _stand(sight) + _new(sight) + _of_cards(sight, lambda card: card["bat_out"] >= 1.08, "gets out easily")
+        return (
+            _stand(sight)
+            + _new(sight)
+            + _of_cards(sight, lambda card: card["bat_out"] >= 1.08, "gets out easily")
+        )
     return (
         _steep(sight, "they")
         + _set(sight)
@@ -168,7 +174,9 @@ def for_level(sight: Sight, slot: str, level: float) -> Clauses:
 def _of_batters(sight: Sight, trait: str, sign: int, words: str) -> Clauses:
     """That batters who are in have a trait: all of those who do."""
     who = {slot: sign * card[trait] for slot, card in sight.batters.items() if sign * card[trait] >= TRAIT}
-    return [(f"{_joined(who)} {'are' if len(who) > 1 else 'is'} {words}", 10 * sum(who.values()))] if who else []
+    return (
+        [(f"{_joined(who)} {'are' if len(who) > 1 else 'is'} {words}", 10 * sum(who.values()))] if who else []
+    )
 
 
 def _of_cards(sight: Sight, holds: Callable[[Mapping[str, Any]], bool], words: str) -> Clauses:

@@ -21,7 +21,12 @@ def calls_of(sight: Sight, order: Order) -> list[Call]:
     """The calls that carry an order out; all but the last are preparations, which a captain may skip."""
     role, legal = sight.role, sight.legal
     if role == "plan":
-        return [("set_match_plan", {f"{side}_{part}": order["plan"] for side in ("batting", "bowling") for part in PHASES})]
+        return [
+            (
+                "set_match_plan",
+                {f"{side}_{part}": order["plan"] for side in ("batting", "bowling") for part in PHASES},
+            )
+        ]
     if role in ("toss", "elect"):
         return [("call_toss", {"call": "heads", "elect": order["elect"]})]
     if role in ("openers", "batter"):
@@ -38,9 +43,8 @@ def calls_of(sight: Sight, order: Order) -> list[Call]:
 
 def _bowling(sight: Sight, order: Order, *, session: bool) -> dict[str, Any]:
     arguments: dict[str, Any] = {"attack": order["attack"], "ask": dict(ASK)}
-    slot = order.get("by") or sight.bowling
-    if slot is not None:
-        name = sight.names[slot]
+    if "by" in order:  # within an over nobody is named
+        name = sight.names[order["by"]]
         arguments |= {"bowlers": [name]} if session else {"bowler": name}
     return arguments | _planned(order) | _field(sight, order)
 
@@ -61,14 +65,16 @@ def _ball_by_ball(sight: Sight, order: Order) -> list[Call]:
     """The changes that may still be made before the ball for nothing, then the ball."""
     legal, own = sight.legal, sight.view["you"]
     if sight.role == "bat":
-        slot, level = next(iter(order["levels"].items()))
+        level = next(iter(order["levels"].values()))
         wanted = {"shot": order["shot"], "aggression": level} if order["shot"] else {"aggression": level}
         usual = not order["shot"] and level == own["aggression"]
         changed: list[Call] = [] if usual else [("plan_shot", wanted)]
         last: Call = ("play_delivery", {})
     else:
         changed, last = [], ("bowl_delivery", {})
-        if (planned := _planned(order)) and planned != {k: v for k, v in (own["delivery"] or {}).items() if v}:
+        if (planned := _planned(order)) and planned != {
+            k: v for k, v in (own["delivery"] or {}).items() if v
+        }:
             changed.append(("plan_delivery", planned))
         if order.get("field") not in (None, sight.field):
             changed.append(("set_field", _field(sight, order)))

@@ -70,7 +70,9 @@ class Sight:
         self.names = {slot: card["name"] for slot, card in cards.items()}
         self.slots = {name: slot for slot, name in self.names.items()}
         ends = [view.get("striker"), view.get("non_striker")]
-        self.batters = {self.slots[end["name"]]: self._batting[self.slots[end["name"]]] for end in ends if end}
+        self.batters = {
+            self.slots[end["name"]]: self._batting[self.slots[end["name"]]] for end in ends if end
+        }
         self.bowlers: dict[str, Mapping[str, Any]] = {}
         self.figures: dict[str, Mapping[str, Any]] = {}
         choices = view.get("choices") or {}
@@ -90,7 +92,8 @@ class Sight:
 
     def bowler_card(self, slot: str) -> Mapping[str, Any]:
         """The card of a player of the fielding side."""
-        return self._fielding[slot]
+        card: Mapping[str, Any] = self._fielding[slot]
+        return card
 
     def tired(self, slot: str) -> float:
         """The load of a bowler."""
@@ -132,7 +135,9 @@ class Sight:
         if view.get("ground"):
             lines.append("rope " + " ".join(str(round(metres)) for metres in view["ground"]["now"].values()))
         lines += self._people()
-        lines.append(f"field {self.field} out {view['outside_limit']}" + (" free" if view["free_hit"] else ""))
+        lines.append(
+            f"field {self.field} out {view['outside_limit']}" + (" free" if view["free_hit"] else "")
+        )
         if view.get("recent"):
             lines.append("last " + " ".join(mark.replace("·", ".") for mark in view["recent"][-_RECENT:]))
         return "\n".join(lines) + "\n>"
@@ -205,6 +210,9 @@ def _hundredths(value: float) -> str:
 
 
 def _batting_card(card: Mapping[str, Any]) -> str:
-    line = f"{'L' if card['bats'] == 'left' else 'R'} {_hundredths(card['bat_runs'])} {_hundredths(card['bat_out'])}"
-    line += f" sp {_hundredths(card['bat_spin'])} sh {_hundredths(card['bat_short'])} lg {_hundredths(card['bat_leg'])}"
-    return line + (f" fm {_hundredths(card['bat_form'])}" if card.get("bat_form") else "")
+    told = {"sp": "bat_spin", "sh": "bat_short", "lg": "bat_leg"}
+    if card.get("bat_form"):
+        told["fm"] = "bat_form"
+    hand = "L" if card["bats"] == "left" else "R"
+    traits = " ".join(f"{mark} {_hundredths(card[trait])}" for mark, trait in told.items())
+    return f"{hand} {_hundredths(card['bat_runs'])} {_hundredths(card['bat_out'])} {traits}"

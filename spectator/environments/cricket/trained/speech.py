@@ -1,7 +1,7 @@
 """What the trained captain may say, token by token: an order in one sentence, each choice with a true reason.
 
-A sentence is a row of choices. Only the tokens of choices that are legal, and of clauses that hold, can follow;
-where a single token can follow, the model is not asked.
+A sentence is a row of choices. Only the tokens of choices that are legal, and of clauses that hold, can
+follow; where a single token can follow, the model is not asked.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Option(NamedTuple):
     weight: float = 1.0
 
 
-class Choice(NamedTuple):
+class WordChoice(NamedTuple):
     """A place where a sentence may go on in several ways.
 
     Args:
@@ -79,7 +79,7 @@ class Choice(NamedTuple):
     about: str = ""
 
 
-Sentence = Generator[Choice, Option, Order]
+Sentence = Generator[WordChoice, Option, Order]
 """Asks for each choice in turn, and returns the order."""
 
 
@@ -102,13 +102,19 @@ def _other(sight: Sight) -> Sentence:
         )
         return {"plan": 0.5}
     if role in ("toss", "elect"):
-        yield from _word(*(("Heads;", "We call heads;") if role == "toss" else ("Toss won;", "The coin is ours;")))
-        elect = yield Choice("elect", [Option(" field first", "field"), Option(" bat first", "bat")])
+        yield from _word(
+            *(("Heads;", "We call heads;") if role == "toss" else ("Toss won;", "The coin is ours;"))
+        )
+        elect = yield WordChoice("elect", [Option(" field first", "field"), Option(" bat first", "bat")])
         dew, wears = (view["conditions"]["evening"] == name for name in ("dew", "wearing"))
         if elect.value == "field":
             why = [" to know what to chase.", " and chase.", *([" as dew will help a chase."] if dew else [])]
         else:
-            why = [" to put runs on the board.", " and defend.", *([" as the pitch will wear."] if wears else [])]
+            why = [
+                " to put runs on the board.",
+                " and defend.",
+                *([" as the pitch will wear."] if wears else []),
+            ]
         yield from _word(*why)
         return {"elect": elect.value}
     slots = sight.waiting()
@@ -125,7 +131,7 @@ def _bowl(sight: Sight) -> Sentence:
     yield from _word(*_heads(sight))
     order: Order = {}
     if sight.bowlers:
-        by = yield Choice(
+        by = yield WordChoice(
             "by",
             [Option(f" {slot}, {kind_of(card)}", slot) for slot, card in sight.bowlers.items()],
         )
@@ -133,12 +139,12 @@ def _bowl(sight: Sight) -> Sentence:
         yield from _why(because.for_bowler(sight, by.value))
     else:
         yield from _word(f" {sight.bowling} bowls on", f" {sight.bowling} stays on")
-    length = yield Choice(
+    length = yield WordChoice(
         "length",
         [Option(NOTHING), *(Option(f"; {words}", value) for value, words in LENGTH_WORDS.items())],
     )
     mark = "," if length.value else ";"
-    line = yield Choice(
+    line = yield WordChoice(
         "line",
         [Option(NOTHING), *(Option(f"{mark} {words}", value) for value, words in LINE_WORDS.items())],
         length.value or "",
@@ -149,14 +155,14 @@ def _bowl(sight: Sight) -> Sentence:
     if not sight.view["free_hit"]:
         presets = [name.replace("_", " ") for name in legal_presets(sight.view["outside_limit"])]
         named = [name for name in (*presets, *PACKED) if name != "standard"]
-        field = yield Choice(
+        field = yield WordChoice(
             "field",
             [Option(NOTHING, "standard"), *(Option(f"; {_field_words(name)}", name) for name in named)],
         )
         order["field"] = field.value
         if field.value != "standard":
             yield from _why(because.for_field(sight, field.value))
-    attack = yield Choice(
+    attack = yield WordChoice(
         "attack",
         [Option(NOTHING, 0.5), *(Option(f"; {words}", level) for level, words in ATTACK_WORDS.items())],
     )
@@ -169,7 +175,7 @@ def _bowl(sight: Sight) -> Sentence:
 
 def _bat(sight: Sight) -> Sentence:
     yield from _word(*_heads(sight))
-    shot = yield Choice(
+    shot = yield WordChoice(
         "shot",
         [Option(f" {USUAL_STROKES}"), *(Option(f" the {name}", name) for name in SHOTS)],
     )
@@ -177,7 +183,7 @@ def _bat(sight: Sight) -> Sentence:
         yield from _why(because.for_shot(sight, shot.value))
     levels: dict[str, float] = {}
     for slot in sight.batters:
-        level = yield Choice(
+        level = yield WordChoice(
             "level", [Option(f"; {slot} {words}", value) for value, words in LEVEL_WORDS.items()], slot
         )
         levels[slot] = level.value
@@ -190,14 +196,14 @@ def _field_words(name: str) -> str:
     return name if name in PACKED else f"{name} field"
 
 
-def _word(*texts: str) -> Generator[Choice, Option, None]:
-    yield Choice("word", [Option(text) for text in texts])
+def _word(*texts: str) -> Generator[WordChoice, Option, None]:
+    yield WordChoice("word", [Option(text) for text in texts])
 
 
-def _why(clauses: because.Clauses) -> Generator[Choice, Option, None]:
+def _why(clauses: because.Clauses) -> Generator[WordChoice, Option, None]:
     """One of the clauses, or nothing where there is none."""
     said = [Option(f" {link} {text}", text, weight) for text, weight in clauses for link in ("as", "since")]
-    yield Choice("why", [*said, Option(NOTHING, None, 0.2)])
+    yield WordChoice("why", [*said, Option(NOTHING, None, 0.2)])
 
 
 def _heads(sight: Sight) -> list[str]:
@@ -227,7 +233,7 @@ def _heads(sight: Sight) -> list[str]:
 
 
 @dataclass
-class Speech:
+class SpokenOrder:
     """One sentence while it is said, token by token.
 
     Args:

@@ -16,7 +16,7 @@ from tests.environments.cricket.playing import begin, captain, play
 def test_there_are_several_named_styles_and_the_data_and_chance() -> None:
     styles = {"heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician"}
     fair = {*styles, "random", "novice", "blocker", "match_ups", "planner"}
-    assert set(WORLD.captains) == {*fair, "oracle"}
+    assert set(WORLD.captains) == {*fair, "oracle", "trained"}
     assert {*fair, "cricsheet"} <= set(WORLD.opponents)
     for name, preset in {**WORLD.captains, **WORLD.opponents}.items():
         assert preset.name == name
@@ -24,7 +24,7 @@ def test_there_are_several_named_styles_and_the_data_and_chance() -> None:
         assert preset.summary.endswith(".")
 
 
-@pytest.mark.parametrize("name", sorted({*WORLD.opponents} - {"random"}))
+@pytest.mark.parametrize("name", sorted({*WORLD.opponents} - {"random", "trained"}))
 def test_every_decision_states_its_reason_in_words(name: str) -> None:
     environment, observation = begin(21, max_overs=2)
     captains = {side: captain(name, 7) for side in ("home", "away")}

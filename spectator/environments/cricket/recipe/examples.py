@@ -1,6 +1,6 @@
 """Examples to learn from: situations of matches, each with the teacher's sentence and its doubts.
 
-    python -m spectator.training.captain.examples FIRST_SEED SECONDS WORDS.json OUT.npz
+python -m spectator.environments.cricket.recipe.examples FIRST_SEED SECONDS WORDS.json OUT.npz
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,15 +19,18 @@ import numpy as np
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.match.circumstances import VARIED
+from spectator.environments.cricket.recipe.teacher import Teacher
+from spectator.environments.cricket.trained.orders import calls_of
 from spectator.environments.cricket.trained.sight import Sight
-from spectator.environments.cricket.trained.speech import ORDER_PARTS, Speech
-from spectator.environments.cricket.trained.tokens import Tokenizer, vocabulary
+from spectator.environments.cricket.trained.speech import ORDER_PARTS, SpokenOrder
+from spectator.environments.cricket.trained.tokens import Tokenizer, vocabulary, words_of
 from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
-from spectator.training.captain.teacher import Teacher
+from spectator.policies.base import ScriptedPolicy
 
 OTHERS: Final = (
-    "heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician", "match_ups", "blocker", "random",
+    "heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician", "match_ups", "blocker",
+    "random",
 )  # fmt: skip
 """Captains that share matches with the teacher, so that it is asked in every kind of situation."""
 NOISE: Final = (0.0, 0.0, 0.15, 0.3)
@@ -76,6 +79,13 @@ def plain_options(options: dict[str, Any]) -> dict[str, Any]:
     return WORLD.options_type.model_validate(options).model_dump(mode="json")
 
 
+def scripted(name: str, seed: int) -> ScriptedPolicy:
+    """A scripted captain of the catalogue."""
+    captain = WORLD.captains[name].build(seed)
+    assert isinstance(captain, ScriptedPolicy)
+    return captain
+
+
 def play_match(seed: int, shown: Callable[[Observation, Sight, Teacher], None]) -> None:
     """Play a match and show each decision with its teacher, who has looked at it."""
     rng = random.Random(derive_seed(seed, "captain", "examples"))
@@ -83,14 +93,12 @@ def play_match(seed: int, shown: Callable[[Observation, Sight, Teacher], None]) 
     observation = world.reset(seed=seed, episode_id="examples", options=options_of_match(rng))
     teachers = {side: Teacher(derive_seed(seed, "policy", side)) for side in ("home", "away")}
     names = {side: "" if rng.random() < 0.5 else rng.choice(OTHERS) for side in teachers}
-    others = {
-        side: WORLD.captains[name].build(derive_seed(seed, "other", side)) for side, name in names.items() if name
-    }
+    others = {side: scripted(name, derive_seed(seed, "other", side)) for side, name in names.items() if name}
     noise = rng.choice(NOISE)
     while not observation.done:
-        side = observation.actor
+        side = observation.actor or ""
         sight = Sight(observation.content, [one["tool"] for one in observation.legal_actions])
-        action = teachers[side].look(observation, sight)
+        action: Mapping[str, Any] = teachers[side].look(observation, sight)
         shown(observation, sight, teachers[side])
         if side in others:
             action = others[side].choose(observation).action
@@ -104,9 +112,7 @@ def play_match(seed: int, shown: Callable[[Observation, Sight, Teacher], None]) 
 
 
 def _at_random(sight: Sight, rng: random.Random) -> dict[str, Any]:
-    from spectator.environments.cricket.trained.orders import calls_of
-
-    speech = Speech(sight, _Growing())
+    speech = SpokenOrder(sight, _Growing())
     while speech.allowed:
         speech.take(rng.choice(speech.allowed))
     tool, arguments = calls_of(sight, speech.order or {})[-1]
@@ -120,15 +126,8 @@ class _Growing(Tokenizer):
         super().__init__(["<?>"])
 
     def encode(self, text: str) -> list[int]:
-        from spectator.environments.cricket.trained import tokens
-
-        words, known = list(self.words), self._ids
-        for word in tokens._SPLIT.findall(text):
-            if word not in known:
-                known[word] = len(words)
-                words.append(word)
-        self.words = tuple(words)
-        return [known[word] for word in tokens._SPLIT.findall(text)]
+        self.learn(words_of(text))
+        return super().encode(text)
 
 
 def words_of_play(matches: int, seed: int) -> list[str]:
@@ -137,15 +136,15 @@ def words_of_play(matches: int, seed: int) -> list[str]:
     for number in range(matches):
         world = CricketEnvironment()
         options = options_of_match(rng) | {"reward": "result"}
-        observation = world.reset(seed=derive_seed(seed, "words", number), episode_id="words", options=options)
+        observation = world.reset(
+            seed=derive_seed(seed, "words", number), episode_id="words", options=options
+        )
         while not observation.done:
             sight = Sight(observation.content, [one["tool"] for one in observation.legal_actions])
             growing.encode(sight.text())
-            speech = Speech(sight, growing)
+            speech = SpokenOrder(sight, growing)
             while speech.allowed:
                 speech.take(rng.choice(speech.allowed))
-            from spectator.environments.cricket.trained.orders import calls_of
-
             tool, arguments = calls_of(sight, speech.order or {})[-1]
             observation = world.step({"tool": tool, "arguments": arguments})
             world.facts()
@@ -154,7 +153,7 @@ def words_of_play(matches: int, seed: int) -> list[str]:
 
 def taught(seed: int, sight: Sight, teacher: Teacher, tokenizer: Tokenizer, rng: random.Random) -> Example:
     """The teacher's sentence on a situation."""
-    speech = Speech(sight, tokenizer)
+    speech = SpokenOrder(sight, tokenizer)
     prompt = tokenizer.encode(sight.text())
     example = Example(seed, prompt, len(prompt))
     while speech.allowed:
@@ -197,8 +196,9 @@ def save(examples: Sequence[Example], path: Path) -> None:
     places = [one for example in examples for one in example.at]
     allowed = [one for example in examples for place in example.allowed for one in place]
     shares = [one for example in examples for place in example.shares for one in place]
+    partial = path.with_name(f".{path.name}")
     np.savez_compressed(
-        path,
+        partial,
         seed=np.array([example.seed for example in examples], np.int64),
         length=np.array([len(example.ids) for example in examples], np.int32),
         begins=np.array([example.begins for example in examples], np.int32),
@@ -210,6 +210,7 @@ def save(examples: Sequence[Example], path: Path) -> None:
         allowed=np.array(allowed, np.uint16),
         shares=np.array(shares, np.float16),
     )
+    partial.rename(path)
 
 
 def load(path: Path) -> Iterator[Example]:

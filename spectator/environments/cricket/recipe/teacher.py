@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.ball.vocabulary import LENGTHS, LINES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
-from spectator.environments.cricket.captaincy.orders_ahead import SEEN, balls_covered
+from spectator.environments.cricket.ball.vocabulary import (
+    LENGTHS,
+    LINES,
+    PLANNED_LENGTHS,
+    SHOTS,
+    DeliveryPlan,
+)
 from spectator.environments.cricket.captaincy.bowling_ahead import best_order
+from spectator.environments.cricket.captaincy.orders_ahead import SEEN, balls_covered
 from spectator.environments.cricket.captaincy.planner import OversAhead, PlannerCaptain
 from spectator.environments.cricket.captaincy.reading import faced_now, situation_of
 from spectator.environments.cricket.captaincy.worth import INTENTS, WORTH_A_CALL, fields, value, values_here
 from spectator.environments.cricket.match.field import legal_presets
 from spectator.environments.cricket.trained.sight import PACKED, Sight
-from spectator.environments.cricket.trained.speech import Choice
+from spectator.environments.cricket.trained.speech import WordChoice
 from spectator.observations import Observation
 
 SHARPNESS: Final = 0.004
@@ -24,6 +30,9 @@ SHARPNESS: Final = 0.004
 
 Gains = Mapping[Any, float]
 """What each option is worth to the side that decides, in shares of a boundary."""
+
+
+Intent = Literal["attack", "aggression"]
 
 
 class _Looking(PlannerCaptain):
@@ -68,7 +77,7 @@ class Teacher:
             self._look_at_batting(sight)
         return dict(decision.action)
 
-    def weights(self, choice: Choice) -> list[float]:
+    def weights(self, choice: WordChoice) -> list[float]:
         """How likely each option of an order's part is to be taken."""
         values = [option.value for option in choice.options]
         if choice.part in self._sure:
@@ -113,7 +122,10 @@ class Teacher:
         limit = view["outside_limit"]
         names = [*(name.replace("_", " ") for name in legal_presets(limit)), *PACKED]
         shapes = dict(zip(names, (one.shape for one in fields(limit, faced_now(view))), strict=True))
-        found = {name: -_mean([replace(ball, field=shape) for ball in balls]) / worth for name, shape in shapes.items()}
+        found = {
+            name: -_mean([replace(ball, field=shape) for ball in balls]) / worth
+            for name, shape in shapes.items()
+        }
         found["standard"] += WORTH_A_CALL
         self._gains["field", ""] = found
         best = max(found, key=lambda name: found[name])
@@ -136,8 +148,12 @@ class Teacher:
             self._gains["level", slot] = _levels(mine, "aggression", 1.0 / worth)
 
 
-def _levels(balls: Sequence[Situation], intent: str, way: float) -> Gains:
-    gains = {level: way * _mean([replace(ball, **{intent: level}) for ball in balls]) for level in INTENTS}
+def _at_level(ball: Situation, intent: Intent, level: float) -> Situation:
+    return replace(ball, attack=level) if intent == "attack" else replace(ball, aggression=level)
+
+
+def _levels(balls: Sequence[Situation], intent: Intent, way: float) -> Gains:
+    gains = {level: way * _mean([_at_level(ball, intent, level) for ball in balls]) for level in INTENTS}
     gains[0.5] += WORTH_A_CALL
     return gains
 

@@ -30,12 +30,19 @@ class Shape:
 
 
 def number_features(words: Sequence[str]) -> Tensor:
-    """What the tokens of numbers have in common with near numbers, shape ``(words, FEATURES)``; 0 for words."""
+    """What tokens of numbers share with near numbers, shape ``(words, FEATURES)``; 0 for words."""
     table = torch.zeros(len(words), FEATURES)
     for place, word in enumerate(words):
         if re.fullmatch(r" ?-?\d+", word):
             at = float(word)
-            found = [1.0, at / 100, math.tanh(at / 8), math.tanh(at / 25), math.tanh((at - 100) / 8), math.tanh((at - 100) / 25)]
+            found = [
+                1.0,
+                at / 100,
+                math.tanh(at / 8),
+                math.tanh(at / 25),
+                math.tanh((at - 100) / 8),
+                math.tanh((at - 100) / 25),
+            ]
             for period in (4, 8, 16, 32, 64, 128, 256, 512):
                 found += [math.sin(2 * math.pi * at / period), math.cos(2 * math.pi * at / period)]
             table[place, : len(found)] = torch.tensor(found)
@@ -77,7 +84,7 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
-class Network(nn.Module):
+class TorchNetwork(nn.Module):
     """A decoder with tied embeddings, and a head that foretells the worth of a decision.
 
     Args:
@@ -129,7 +136,9 @@ def choice_logits(hidden: Tensor, table: Tensor, allowed: Tensor) -> Tensor:
     return logits.masked_fill(allowed < 0, -1e9)
 
 
-def save(network: Network, words: Sequence[str], path: Path, about: dict[str, Any] | None = None) -> None:
+def save(
+    network: TorchNetwork, words: Sequence[str], path: Path, about: dict[str, Any] | None = None
+) -> None:
     """Write weights in half precision, the embedding with its numbers in it."""
     state = {name: value.detach().float().cpu().numpy() for name, value in network.state_dict().items()}
     state["embedding.weight"] = network.table().detach().float().cpu().numpy()
@@ -139,11 +148,13 @@ def save(network: Network, words: Sequence[str], path: Path, about: dict[str, An
     np.savez(path, head=np.array(head), **arrays)
 
 
-def load(path: Path, device: str) -> tuple[Network, list[str]]:
+def load(path: Path, device: str) -> tuple[TorchNetwork, list[str]]:
     """A network that :func:`save` wrote; its numbers are part of its embedding."""
     with np.load(path) as file:
         head = json.loads(str(file["head"]))
-        state = {name: torch.from_numpy(file[name].astype(np.float32)) for name in file.files if name != "head"}
-    network = Network(Shape(**head["shape"]), torch.zeros(head["shape"]["vocabulary"], FEATURES))
+        state = {
+            name: torch.from_numpy(file[name].astype(np.float32)) for name in file.files if name != "head"
+        }
+    network = TorchNetwork(Shape(**head["shape"]), torch.zeros(head["shape"]["vocabulary"], FEATURES))
     network.load_state_dict(state, strict=False)
     return network.to(device), head["words"]

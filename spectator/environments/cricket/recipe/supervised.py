@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spectator.training.captain.examples import Example
-from spectator.training.captain.network import Network, choice_logits
+from spectator.environments.cricket.recipe.examples import Example
+from spectator.environments.cricket.recipe.network import TorchNetwork, choice_logits
 
 Log = Callable[..., None]
 MOST_OPTIONS = 24
 
 
-class Batch:
+class ExampleBatch:
     """Examples as tensors, with all their choices in one row."""
 
     def __init__(self, examples: Sequence[Example], device: str, context: int) -> None:
@@ -47,7 +47,7 @@ class Batch:
         self.acts = moved(np.array(acts, bool))
 
 
-def losses(network: Network, batch: Batch) -> tuple[Tensor, Tensor]:
+def losses(network: TorchNetwork, batch: ExampleBatch) -> tuple[Tensor, Tensor]:
     """What each choice lost (how far from the teacher, in nats), and the logits."""
     kind = batch.ids.device.type
     with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda"):
@@ -76,7 +76,7 @@ def batches(examples: Sequence[Example], tokens: int, rng: random.Random) -> Ite
         yield from found
 
 
-def optimizer_of(network: Network, rate: float, decay: float = 0.05) -> torch.optim.Optimizer:
+def optimizer_of(network: TorchNetwork, rate: float, decay: float = 0.05) -> torch.optim.Optimizer:
     """AdamW; scales are not decayed."""
     matrices = [weights for weights in network.parameters() if weights.dim() == 2]
     others = [weights for weights in network.parameters() if weights.dim() != 2]
@@ -86,7 +86,7 @@ def optimizer_of(network: Network, rate: float, decay: float = 0.05) -> torch.op
 
 
 def learn(
-    network: Network,
+    network: TorchNetwork,
     examples: list[Example],
     *,
     seconds: float,
@@ -123,15 +123,16 @@ def learn(
             now = rate * min(1.0, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
             for group in optimizer.param_groups:
                 group["lr"] = now
-            tensors = Batch(batch, device, context)
+            tensors = ExampleBatch(batch, device, context)
             lost, _ = losses(network, tensors)
-            loss = lost.mean() + lost[tensors.acts].mean()
+            acted = (lost * tensors.acts).sum() / tensors.acts.sum()
+            loss = lost.mean() + acted
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
             step, seen = step + 1, seen + len(batch)
-            recent.append(lost[tensors.acts].mean().detach())
+            recent.append(acted.detach())
             if step % 200 == 0:
                 log("step", step, "seen", seen, "kl of acts", round(float(torch.stack(recent).mean()), 4))
                 recent = []
@@ -142,17 +143,24 @@ def learn(
 
 
 @torch.no_grad()
-def held_out(network: Network, examples: Sequence[Example], most: int = 4000) -> dict[str, float]:
+def held_out(network: TorchNetwork, examples: Sequence[Example], most: int = 4000) -> dict[str, float]:
     """How near the network is to the teacher on matches that it did not learn from."""
     kept = [example for example in examples if example.seed % 20 == 0][:most]
     device, totals = str(next(network.parameters()).device), np.zeros(6)
     for begin in range(0, len(kept), 256):
-        batch = Batch(kept[begin : begin + 256], device, network.shape.context)
+        batch = ExampleBatch(kept[begin : begin + 256], device, network.shape.context)
         lost, logits = losses(network, batch)
         acts = batch.acts
         taken, best = logits.argmax(-1), batch.shares.argmax(-1)
         got = batch.shares.gather(1, taken[:, None])[:, 0] / batch.shares.max(-1).values.clamp(min=1e-9)
-        found = [acts.sum(), lost[acts].sum(), (taken == best)[acts].sum(), got[acts].sum(), (~acts).sum(), lost[~acts].sum()]
+        found = [
+            acts.sum(),
+            lost[acts].sum(),
+            (taken == best)[acts].sum(),
+            got[acts].sum(),
+            (~acts).sum(),
+            lost[~acts].sum(),
+        ]
         totals += np.array([float(one) for one in found])
     acts, words = max(1.0, totals[0]), max(1.0, totals[4])
     return {

@@ -1,0 +1,196 @@
+"""The trained captain's network in numpy: weights of eight bits, a cache of keys and values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from spectator.environments.cricket.trained.card import CARD, FOLDER, WEIGHTS, check_weights
+from spectator.environments.cricket.trained.tokens import Tokenizer
+
+Floats = NDArray[np.float32]
+
+_EPSILON: Final = np.float32(1e-5)
+
+
+@dataclass(frozen=True)
+class NetworkLayer:
+    """One layer; matrices take a row from the left."""
+
+    norm_1: Floats
+    qkv: Floats
+    out: Floats
+    norm_2: Floats
+    up: Floats
+    down: Floats
+
+
+class Network:
+    """A small decoder with tied embeddings; shared by all seats, changed by nobody.
+
+    Args:
+        arrays: Its weights by name, matrices of eight bits with a scale for each row.
+        head: Its shape and vocabulary.
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], head: Mapping[str, Any]) -> None:
+        shape = head["shape"]
+        self.tokenizer = Tokenizer(head["words"])
+        self.context: int = shape["context"]
+        self.heads: int = shape["heads"]
+        self.size: int = shape["width"] // self.heads
+
+        def matrix(name: str) -> Floats:
+            scaled: Floats = (
+                arrays[name].astype(np.float32) * arrays[f"{name}.scale"].astype(np.float32)[:, None]
+            )
+            return scaled
+
+        def turned(name: str) -> Floats:
+            return np.ascontiguousarray(matrix(name).T)
+
+        def plain(name: str) -> Floats:
+            return np.asarray(arrays[name], np.float32)
+
+        self.embedding = matrix("embedding.weight")
+        self.norm = plain("norm")
+        self.layers = [
+            NetworkLayer(
+                plain(f"blocks.{at}.norm_1"),
+                turned(f"blocks.{at}.qkv.weight"),
+                turned(f"blocks.{at}.out.weight"),
+                plain(f"blocks.{at}.norm_2"),
+                turned(f"blocks.{at}.up.weight"),
+                turned(f"blocks.{at}.down.weight"),
+            )
+            for at in range(shape["layers"])
+        ]
+        self.threads = ThreadpoolController()
+        rates = 1.0 / (10000 ** (np.arange(0, self.size, 2, dtype=np.float32) / self.size))
+        angles = np.outer(np.arange(self.context, dtype=np.float32), rates)
+        self.cos: Floats = np.cos(angles).astype(np.float32)
+        self.sin: Floats = np.sin(angles).astype(np.float32)
+
+    @classmethod
+    def load(cls, folder: Path = FOLDER) -> Network:
+        """Read the weights of a folder.
+
+        Raises:
+            ConfigurationError: They are missing, or not those of the card.
+        """
+        check_weights(folder)
+        with np.load(folder / WEIGHTS) as file:
+            arrays = {name: file[name] for name in file.files if name != "head"}
+            return cls(arrays, json.loads(str(file["head"])))
+
+
+class Memory:
+    """A sentence in progress: what the network has read so far.
+
+    Args:
+        network: The network.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        room = (len(network.layers), network.heads, network.context, network.size)
+        self._keys: Floats = np.zeros(room, np.float32)
+        self._values: Floats = np.zeros(room, np.float32)
+        self.length = 0
+
+    def read(self, ids: Sequence[int]) -> Floats:
+        """Read further tokens; the last layer at the last of them, shape ``(width,)``.
+
+        Raises:
+            ValueError: They do not fit into the context.
+        """
+        network, begin, end = self._network, self.length, self.length + len(ids)
+        if end > network.context:
+            raise ValueError(f"{end} tokens do not fit into a context of {network.context}")
+        with network.threads.limit(limits=1, user_api="blas"):  # such small products wait for threads in vain
+            found = self._read(ids, begin, end)
+        self.length = end
+        return found
+
+    def _read(self, ids: Sequence[int], begin: int, end: int) -> Floats:
+        network = self._network
+        x = network.embedding[np.asarray(ids)]
+        tokens, width = x.shape
+        cos, sin = network.cos[begin:end, None], network.sin[begin:end, None]
+        hidden = np.arange(end)[None, None, :] > np.arange(begin, end)[None, :, None]
+        scale = np.float32(1.0 / np.sqrt(network.size))
+        for at, layer in enumerate(network.layers):
+            parts = (_normed(x, layer.norm_1) @ layer.qkv).reshape(tokens, 3, network.heads, network.size)
+            q, k = _turned(parts[:, 0], cos, sin), _turned(parts[:, 1], cos, sin)
+            keys, values = self._keys[at], self._values[at]
+            keys[:, begin:end] = k.transpose(1, 0, 2)
+            values[:, begin:end] = parts[:, 2].transpose(1, 0, 2)
+            scores = q.transpose(1, 0, 2) @ keys[:, :end].transpose(0, 2, 1) * scale
+            scores[np.broadcast_to(hidden, scores.shape)] = -np.inf
+            scores = np.exp(scores - scores.max(-1, keepdims=True))
+            scores /= scores.sum(-1, keepdims=True)
+            met = (scores @ values[:, :end]).transpose(1, 0, 2).reshape(tokens, width)
+            x = x + met @ layer.out
+            inner = np.maximum(_normed(x, layer.norm_2) @ layer.up, 0)
+            x = x + (inner * inner) @ layer.down
+        return _normed(x[-1], network.norm)
+
+    def chances(self, last: Floats, allowed: Sequence[int]) -> NDArray[np.float64]:
+        """Log probability of each token that is allowed to follow."""
+        logits = (self._network.embedding[np.asarray(allowed)] @ last).astype(np.float64)
+        logits -= logits.max()
+        found: NDArray[np.float64] = logits - np.log(np.exp(logits).sum())
+        return found
+
+
+def _normed(x: Floats, gain: Floats) -> Floats:
+    normed: Floats = x / np.sqrt((x * x).mean(-1, keepdims=True) + _EPSILON) * gain
+    return normed
+
+
+def _turned(x: Floats, cos: Floats, sin: Floats) -> Floats:
+    half = x.shape[-1] // 2
+    first, second = x[..., :half], x[..., half:]
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def in_eight_bits(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Weights in eight bits, with a scale for each row of a matrix; vectors in half precision."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, values in arrays.items():
+        if values.ndim != 2:
+            found[name] = values.astype(np.float16)
+            continue
+        scale = np.maximum(np.abs(values).max(-1) / 127.0, 1e-8).astype(np.float32)
+        found[name] = np.round(values.astype(np.float32) / scale[:, None]).astype(np.int8)
+        found[f"{name}.scale"] = scale
+    return found
+
+
+def write_captain(
+    folder: Path, arrays: Mapping[str, NDArray[Any]], head: Mapping[str, Any], about: Mapping[str, Any]
+) -> None:
+    """Write weights and their card.
+
+    Args:
+        folder: Where to.
+        arrays: Weights by name.
+        head: Shape and vocabulary.
+        about: What the card says beside digest and size: at least ``name`` and ``world``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    content = BytesIO()
+    np.savez_compressed(content, allow_pickle=False, head=np.array(json.dumps(head)), **in_eight_bits(arrays))
+    digest = hashlib.sha256(content.getvalue()).hexdigest()
+    (folder / WEIGHTS).write_bytes(content.getvalue())
+    card = {**about, "sha256": digest, "size": len(content.getvalue())}
+    (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")

@@ -22,6 +22,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_spectrum,
     checked_window,
 )
+from spectator.environments.collider.analysis.description import NOTHING
 from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonances
 from spectator.environments.collider.analysis.scores import gauss_templates, score_test, score_z
 
@@ -34,9 +35,6 @@ error, so that where millions of events were seen a flaw of one per cent is no p
 
 NARROW: Final = (0.3, 3.0)
 """Widths taken for those of a resonance, in units of the resolution; natural widths make them larger."""
-
-WORST: Final = 30.0
-"""Chi-square per degree of freedom beyond which a fit describes nothing; the shipped J/psi has 4."""
 
 _REACH: Final = 9.0
 _FIT_REACH: Final = 7.0
@@ -129,7 +127,7 @@ def _is_resonance(fit: ResonanceFit, edges: Floats, ratio: float, least: float) 
     if fit.background_like or fit.signal <= 0:
         return False
     width = fit.width_gev / (ratio * fit.mass_gev)
-    described = fit.chi2 < WORST * max(fit.ndf, 1)
+    described = fit.chi2 < NOTHING * max(fit.ndf, 1)
     return described and NARROW[0] < width < NARROW[1] and _with_systematics(fit, edges) >= least
 
 

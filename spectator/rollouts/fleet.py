@@ -326,7 +326,7 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
             outage.answers = int(state.over > len(remaining.failed))
             pool = LeasePool(
                 worker.concurrency, remaining, player, clock, worker.rng, state, limits.env_wait_s,
-                worker.spare_factor,
+                worker.spare_factor, 0 if plan.max_in_flight else worker.concurrency,
             )  # fmt: skip
             share = _Share(planned, worker, player, state, log, remaining)
             running = RunningFleet(state, share.interactor(pool), client.adaptive, outage)

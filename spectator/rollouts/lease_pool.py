@@ -35,7 +35,7 @@ SHARE: Final = 0.1
 """Of the time, what looking may take: a look that took long is followed by a longer pause."""
 
 PLENTY: Final = 4
-"""Spare leases are taken while more than so many times what can be played at once remains."""
+"""Leases are taken ahead while more than so many times as many as a process may hold remain."""
 
 LONGEST_PAUSE_S: Final = 30.0
 """Most seconds between two looks: one that waited for the database took long, too."""
@@ -178,6 +178,7 @@ class LeasePool(RecyclingPool[Attempt]):
         state: Kept current when no actor can be made.
         patience_s: Seconds that a server of environments may be away while no actor is in use.
         spare_factor: How many actors are leased and made ready for each that may be in use.
+        ahead: Leases to take beyond those while much of the run remains, so that one transaction takes many.
     """
 
     def __init__(
@@ -190,13 +191,14 @@ class LeasePool(RecyclingPool[Attempt]):
         state: FleetState,
         patience_s: float,
         spare_factor: float = 1.0,
+        ahead: int = 0,
     ) -> None:
         super().__init__(
             (), player.open, size, clock=clock, on_failed=self._failed, spare_factor=spare_factor,
             patience_s=patience_s, rng=rng, on_shortage=state.note_shortage, fed=True,
         )  # fmt: skip
         self._remaining = remaining
-        self._spare = math.ceil(size * spare_factor) - size
+        self._ahead = math.ceil(size * spare_factor) - size + ahead
         self._halt = player.halt
         self._waits_s = patience_s
         self._feeding: asyncio.Task[None] | None = None
@@ -250,11 +252,11 @@ class LeasePool(RecyclingPool[Attempt]):
     def _room(self) -> int:
         """How many leases to take; none until it is worth a transaction.
 
-        Spare ones are taken while much remains, many at once: near the end other workers may have room now.
+        Near the end none are taken ahead, for other workers may have room now.
         """
-        spare = self._spare if self._remaining.ahead > PLENTY * (self.pool_size + self._spare) else 0
-        room = self.pool_size + spare - self._remaining.busy
-        return room if room >= max(1, spare) else 0
+        ahead = self._ahead if self._remaining.ahead > PLENTY * (self.pool_size + self._ahead) else 0
+        room = self.pool_size + ahead - self._remaining.busy
+        return room if room >= max(1, ahead // 2) else 0
 
     def _failed(self, attempt: Attempt, error: SpectatorError) -> None:
         waited_s = self._waits_s if isinstance(error, EnvironmentUnavailable) else None

@@ -59,7 +59,10 @@ STOP_S: Final = 10.0
 """Seconds that a worker may take to end when it is asked to."""
 
 HALTED: Final = 3
-"""Exit code of a worker that cannot play on; the last line of its standard error says why."""
+"""Exit code of a worker that cannot play on."""
+
+HALTED_LINE: Final = "halted: "
+"""What the line of its standard error begins with that says why."""
 
 WRITE_LOCK: Final = 120
 """The byte of SQLite's shared memory file whose lock a writer holds (SQLite's WAL format, section 2.3.2)."""
@@ -78,7 +81,7 @@ class _WorkerProcess:
         process: The process.
         joined: Whether it was seen in the journal.
         missing: Looks in a row at which it was not there any more.
-        last_line: What it said last.
+        halted: Why it cannot play on, once it said so.
     """
 
     name: str
@@ -86,7 +89,7 @@ class _WorkerProcess:
     process: asyncio.subprocess.Process
     joined: bool = False
     missing: int = 0
-    last_line: str = ""
+    halted: str = "a worker could not play on"
 
 
 async def run_workers(
@@ -329,7 +332,7 @@ class WorkerProcesses:
             finally:
                 del self._alive[worker.name]
             if code == HALTED:  # others may still play what it could not
-                self.halted = self.halted or worker.last_line.removeprefix("halted: ")
+                self.halted = self.halted or worker.halted
             if code == HALTED or code in LEFT:
                 return
             await self._replace(worker, code)
@@ -350,9 +353,11 @@ class WorkerProcesses:
         assert worker.process.stderr is not None
         try:
             async for line in worker.process.stderr:
-                worker.last_line = line.decode(errors="replace").strip()
-                if worker.last_line:
-                    logger.warning("worker %s: %s", worker.name, worker.last_line)
+                text = line.decode(errors="replace").strip()
+                if text.startswith(HALTED_LINE):
+                    worker.halted = text.removeprefix(HALTED_LINE)
+                if text:
+                    logger.warning("worker %s: %s", worker.name, text)
             return await worker.process.wait()
         except asyncio.CancelledError:
             await self._stop(worker)

@@ -81,7 +81,7 @@ async def fleet(
     in_flight: int,
     turns: int = TURNS,
     tokens: bool = False,
-    on_begin: OnBegin = lambda underway: None,
+    on_begin: OnBegin = lambda running: None,
 ) -> CallCost:
     """Play a run into ``folder``; its first requests are not spread out, so that all are in flight."""
     watch = Stopwatch()

@@ -119,7 +119,7 @@ class Fleet:
             self.process.wait()
             self.start()
         else:
-            workers = descendants(self.process.pid, 2)
+            workers = children(self.process.pid)
             if not (workers and end(chance.choice(workers))):
                 return False
         self.killed[victim] += 1
@@ -193,18 +193,16 @@ class EnvironmentServer:
             self.process.wait()
 
 
-def descendants(pid: int, depth: int) -> list[int]:
-    """Processes so many generations below ``pid``: workers are children of the process that forks them."""
-    parents = {}
+def children(pid: int) -> list[int]:
+    """The processes that ``pid`` started."""
+    found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        parents[int(stat.parent.name)] = int(fields[1])
-    found = [pid]
-    for _ in range(depth):
-        found = [child for child, parent in parents.items() if parent in found]
+        if int(fields[1]) == pid:
+            found.append(int(stat.parent.name))
     return found
 
 

@@ -21,7 +21,7 @@ from benchmarks.figures import Figure, spread
 from benchmarks.fleets import CallCost, fleet
 from benchmarks.serving import server_process
 from benchmarks.watching import ViewersApart
-from spectator.rollouts.fleet import Underway
+from spectator.rollouts.fleet import RunningFleet
 
 VIEWERS: Final = 200
 ROUNDS: Final = 5
@@ -48,7 +48,7 @@ async def _watched(port: int, folder: Path, base: str, process_id: int) -> Watch
     viewers = ViewersApart(base, f"rollouts/{folder.name}", VIEWERS)
     joining: list[asyncio.Task[ViewersApart]] = []
 
-    def begin(underway: Underway) -> None:
+    def begin(running: RunningFleet) -> None:
         joining.append(asyncio.get_running_loop().create_task(viewers.__aenter__()))
 
     clock = (~process_id << 3) | 2  # the CPU clock of another process, see clock_getcpuclockid(3)

@@ -214,7 +214,7 @@ async def _readiness(
     await recovery.find()
 
     async def count_spending() -> None:
-        await ledger.begin_day(await spent_on(journal, ledger.today))
+        await ledger.begin_shared(await spent_on(journal, ledger.today))
 
     return Readiness(recovery, count_spending, clock)
 

@@ -13,7 +13,7 @@ from spectator.journal.stores.day_part import DayPart, Reserves
 from spectator.journal.stores.leases import Transacting
 from spectator.journal.stores.reservations import Often, Reservations
 from spectator.narration.paid_voice import CharacterBudget
-from spectator.policies.spending import Caps, SpendLedger, Spent
+from spectator.policies.spending import SharedCaps, SpendLedger
 
 from ..settings import Settings
 from .faults import Refused
@@ -21,65 +21,6 @@ from .rates import MAX_TRACKED
 from .seat_keys import SeatKeys
 
 logger = logging.getLogger(__name__)
-
-
-class ReservedLedger(SpendLedger):
-    """What the episodes of all servers on one database may spend together in a day.
-
-    ``spent`` is what the record said when this server started and what it spent itself since; what may be
-    spent is decided by what all reserved.
-
-    Args:
-        day: The caps of a day.
-        episode: The caps of an episode.
-        clock: See :class:`DayPart`.
-        reservations: Where all servers reserve.
-    """
-
-    def __init__(self, day: Caps, episode: Caps, clock: Clock, reservations: Reserves) -> None:
-        super().__init__(day, episode, clock)
-        self._reservations = reservations
-        caps = {"tokens": day.tokens, "cost": day.cost, "seconds": day.seconds}
-        self.parts = {
-            name: DayPart(f"model {name}", cap, reservations, clock) for name, cap in caps.items() if cap
-        }
-        """This server's parts, by field of :class:`Spent`."""
-
-    async def begin_day(self, spent: Spent) -> None:
-        """See :meth:`SpendLedger.begin_day`; for all servers where nothing was reserved today yet."""
-        await self._reservations.open_day({f"model {name}": getattr(spent, name) for name in self.parts})
-        await super().begin_day(spent)
-
-    def pay(self, spent: Spent) -> None:
-        """Count ``spent``, and take it of what this server reserved."""
-        super().pay(spent)
-        for name, part in self.parts.items():
-            part.draw(getattr(spent, name))
-
-    def refusal(self) -> str | None:
-        """Why nothing may be spent before more is reserved; ``None`` when something may."""
-        return next((self._reached(name) for name, part in self.parts.items() if not part.has()), None)
-
-    def known_refusal(self) -> str | None:
-        """Why nothing may be spent, as the database said last."""
-        return next((self._reached(name) for name, part in self.parts.items() if part.used_up), None)
-
-    async def reserve(self) -> str | None:
-        """See :meth:`SpendLedger.reserve`."""
-        for name, part in self.parts.items():
-            if not await part.need():
-                return self._reached(name)
-        return None
-
-    def until_tomorrow_s(self) -> float:
-        """Seconds until the next day begins, by the database's clock where it told."""
-        told = [left for part in self.parts.values() if (left := part.until_over_s()) is not None]
-        return told[0] if told else super().until_tomorrow_s()
-
-    def _reached(self, name: str) -> str:
-        cap = self.parts[name].cap
-        words = Caps(**{name: cap}).reached(Spent(**{name: cap}))  # type: ignore[arg-type]
-        return f"the day's cap of {words} is reached, by all servers together"
 
 
 class ReservedCharacters(CharacterBudget):
@@ -125,7 +66,8 @@ class SharedSpending:
         self.reservations = reservations = Reservations(journal)
         """Where all servers reserve."""
         day, episode, _ = settings.ledger(clock).caps
-        self.ledger = ReservedLedger(day, episode, clock, reservations)
+        shared = SharedCaps(reservations, "model ", by=", by all servers together")
+        self.ledger = SpendLedger(day, episode, clock, day_shared=shared)
         limit, of_episode = settings.voice_day_characters, settings.voice_episode_characters
         self.characters: CharacterBudget = (
             ReservedCharacters(limit, of_episode, clock, reservations)
@@ -137,7 +79,7 @@ class SharedSpending:
     def parts(self) -> list[DayPart]:
         """This server's parts of all caps of a day."""
         voice = [self.characters.part] if isinstance(self.characters, ReservedCharacters) else []
-        return [*self.ledger.parts.values(), *voice]
+        return [*self.ledger.parts, *voice]
 
     async def give_back(self) -> None:
         """Let the other servers have what is left; nothing is spent any more."""

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectator.cli.environment import read_caps, read_key, read_worlds
 from spectator.cli.event_loop import run_busily
 from spectator.cli.options import seconds_option, world_options
-from spectator.cli.rollouts_carrying import carry_out, conclude, exit_code
 from spectator.cli.rollouts_export import export_rollouts
-from spectator.cli.rollouts_joint import is_joint, journal_options, run_joint, worker
+from spectator.cli.rollouts_place import (
+    FOLDER as PLACE,
+)
+from spectator.cli.rollouts_place import (
+    is_in_database,
+    journal_options,
+    need_run,
+    server_url,
+)
+from spectator.cli.rollouts_playing import (
+    carry_out,
+    conclude,
+    exit_code,
+    handler_of,
+    play_as_worker,
+    play_folder,
+    play_runs,
+)
 from spectator.cli.rollouts_status import failures, status
 from spectator.cli.run_log import RunLog
 from spectator.cli.spending import spending_options
 
 if TYPE_CHECKING:
-    from spectator.rollouts.fleet import FleetReport, OnBegin
-    from spectator.rollouts.handlers import EpisodeHandler, Experience
-    from spectator.rollouts.handlers.experience import TallyFile
+    from spectator.journal.stores.fleet_runs import FleetRow
+    from spectator.rollouts.fleet import FleetReport, OnBegin, Worker
+    from spectator.rollouts.fleet_plan import FleetPlan
     from spectator.rollouts.request import RolloutRequest
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -32,13 +45,12 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 @click.group()
 def rollouts() -> None:
-    """Drive fleets of episodes against a model, for their data."""
+    """Play many episodes with a model, for training data."""
 
 
 rollouts.add_command(export_rollouts)
 rollouts.add_command(status)
 rollouts.add_command(failures)
-rollouts.add_command(worker)
 
 
 @rollouts.command()
@@ -139,9 +151,9 @@ rollouts.add_command(worker)
 def run(**given: Any) -> None:
     """Play many episodes with a model, and record what a trainer needs.
 
-    Everything is in the journal of the folder: killed or interrupted, the same command plays on from there.
-    The first Ctrl-C lets what is being played come to its end; the second leaves it to be played on later.
-    With --journal and --run the run lies in that database instead, and spectator rollouts worker joins it.
+    Everything is in the journal of the folder: killed or interrupted, the same command resumes there. The
+    first Ctrl-C lets the running episodes finish; the second leaves them to be resumed later. With --journal
+    and --run the run is in that database instead, and spectator rollouts worker joins it.
 
     \b
     Exit code: 0 every episode came to a verdict, 1 some did not, 3 the run was halted, 130 interrupted, 143
@@ -150,24 +162,102 @@ def run(**given: Any) -> None:
     Example: spectator rollouts run --env counting --base-url http://localhost:8001/v1 --model my-model \\
              --episodes 512 --concurrency 64 --group-size 8 --out runs/first
     """
-    from spectator.clock import SystemClock
-    from spectator.policies.spending import Caps
     from spectator.rollouts.folder import read_request
 
     out: Path = given["out"]
-    request = _request(given)
-    if is_joint(given["journal"], given["run_name"]):
-        return run_joint(request, given)
+    plan = _plan(_request(given), given)
+    if is_in_database(given["journal"], given["run_name"]):
+        return _run_in_database(plan, given)
     if given["max_in_flight"]:
-        raise click.UsageError("--max-in-flight is of runs in a database; here --concurrency is the limit")
+        raise click.UsageError("--max-in-flight is for runs in a database; here --concurrency is the limit")
     if given["resume"]:
         read_request(out)
-    key = read_key(request.model.api_key_env)
-    whole = Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0)
-    ledger = read_caps().ledger(SystemClock(), whole=whole)
-    report, interrupted = run_busily(_carry_out(request, given, key, ledger))
+    handler_of(plan, out)  # a wrong one is an error before anything is written
+    report, interrupted = run_busily(_run_in_folder(plan, given))
     conclude(report, str(out))
-    sys.exit(exit_code(report, interrupted, report.succeeded))
+    sys.exit(exit_code(report, interrupted))
+
+
+async def _run_in_folder(plan: FleetPlan, given: Mapping[str, Any]) -> tuple[FleetReport, bool]:
+    from spectator.cli.rollouts_view import FleetView
+
+    async def play(begin: OnBegin) -> FleetReport:
+        return await play_folder(
+            plan, given["out"], workers=given["workers"], concurrency=given["concurrency"], begin=begin
+        )
+
+    view = FleetView(plan.request, given["env_wait_s"], given["model_wait_s"])
+    return await carry_out(play, view, RunLog(given["out"] / "rollouts.log"))
+
+
+def _run_in_database(plan: FleetPlan, given: Mapping[str, Any]) -> None:
+    """Begin a run in a database, or resume it, and leave with the command's exit code."""
+    from spectator.rollouts.fleet import begin_run
+    from spectator.rollouts.fleet_plan import find_rows
+
+    name = need_run(given["run_name"])
+    for flag, unset in (("handler", "none"), ("experiences", None), ("workers", 0)):
+        if given[flag] != unset:
+            hint = "; start `spectator rollouts worker` as often as you like" if flag == "workers" else ""
+            raise click.UsageError(f"--{flag} is for runs in a folder{hint}")
+
+    async def find(worker: Worker) -> Sequence[FleetRow]:
+        if given["resume"]:
+            await find_rows(worker.journal, name)
+        return [await begin_run(name, plan, worker)]
+
+    sys.exit(run_busily(play_runs(server_url(given["journal"]), given["concurrency"], find)))
+
+
+@rollouts.command()
+@PLACE
+@journal_options
+@click.option(
+    "--concurrency", type=click.IntRange(1, 4096), default=64, show_default=True,
+    help="Episodes at once in this process.",
+)  # fmt: skip
+@click.option("--name", hidden=True, help="What this process is called in the journal of a folder.")
+def worker(
+    folder: Path | None, journal: str | None, run_name: str | None, concurrency: int, name: str | None
+) -> None:
+    """Join a run stored in PostgreSQL; any number of workers can run in parallel, on any machine.
+
+    It needs the journal's URL, and the endpoint's key in the variable that the run names. Without --run it
+    plays every run of the journal that is not over, the oldest first. Ctrl-C and the exit codes are those of
+    run. A run in a folder is joined by the same command that began it.
+
+    \b
+    Example: SPECTATOR_JOURNAL_URL=postgresql://... spectator rollouts worker --run first --concurrency 32
+    """
+    from spectator.rollouts.fleet_plan import find_rows
+
+    if folder is not None:
+        if name is None:
+            raise click.UsageError("to join a run in a folder, give the command that began it once more")
+        sys.exit(run_busily(play_as_worker(folder, concurrency, name)))
+    url = server_url(journal)
+    sys.exit(run_busily(play_runs(url, concurrency, lambda worker: find_rows(worker.journal, run_name))))
+
+
+def _plan(request: RolloutRequest, given: Mapping[str, Any]) -> FleetPlan:
+    from spectator.policies.spending import Caps
+    from spectator.rollouts.deadlines import Deadlines
+    from spectator.rollouts.fleet_plan import FleetPlan
+
+    if given["experiences"] is not None and given["handler"] == "none":
+        raise click.UsageError("--experiences needs --handler, which says how one of them is chosen")
+    if given["experiences"] is None and given["handler"] != "none":
+        raise click.UsageError(f"--handler {given['handler']} needs --experiences FILE")
+    times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "model_wait_s", "startup_jitter_s")
+    return FleetPlan.of(
+        request,
+        deadlines=Deadlines(**{name: given[name] for name in times}),
+        whole=Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0),
+        stepper=given["stepper"],
+        max_in_flight=given["max_in_flight"],
+        handler=given["handler"],
+        experiences=str(given["experiences"] or ""),
+    )
 
 
 def _request(given: Mapping[str, Any]) -> RolloutRequest:
@@ -191,77 +281,3 @@ def _request(given: Mapping[str, Any]) -> RolloutRequest:
         return RolloutRequest.model_validate({**asked, "model": model})
     except ValidationError as error:
         raise InvalidRequest(field_errors(error.errors())) from error
-
-
-def _handler(given: Mapping[str, Any]) -> EpisodeHandler | None:
-    from spectator.rollouts.handlers import (
-        ContextualUcbHandler,
-        TemplateHandler,
-        UcbHandler,
-        load_experiences,
-    )
-    from spectator.rollouts.handlers.experience import TallyFile
-
-    name = given["handler"]
-    if name == "none":
-        if given["experiences"] is not None:
-            raise click.UsageError("--experiences needs --handler, which says how one of them is chosen")
-        return None
-    if given["experiences"] is None:
-        raise click.UsageError(f"--handler {name} needs --experiences FILE")
-    kinds: dict[str, Callable[[Sequence[Experience], TallyFile], EpisodeHandler]] = {
-        "template": TemplateHandler,
-        "ucb": UcbHandler,
-        "contextual-ucb": ContextualUcbHandler,
-    }
-    tallies = TallyFile(given["out"] / "experiences.tallies.json")
-    tallies.read()  # damaged ones would cost every episode
-    return kinds[name](load_experiences(given["experiences"]), tallies)
-
-
-async def _carry_out(
-    request: RolloutRequest, given: Mapping[str, Any], key: Any, ledger: Any
-) -> tuple[FleetReport, bool]:
-    from spectator.cli.rollouts_view import FleetView
-
-    view = FleetView(request, given["env_wait_s"], given["model_wait_s"])
-    log = RunLog(given["out"] / "rollouts.log")
-    return await carry_out(lambda begin: _play(request, given, key, ledger, begin), view, log)
-
-
-async def _play(
-    request: RolloutRequest, given: Mapping[str, Any], key: Any, ledger: Any, begin: OnBegin
-) -> FleetReport:
-    from spectator.clock import SystemClock
-    from spectator.rollouts.deadlines import Deadlines
-    from spectator.rollouts.fleet import run_rollouts
-    from spectator.rollouts.workers.running import run_by_workers
-    from spectator.steppers.opening import inline, on_a_thread
-
-    times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "model_wait_s", "startup_jitter_s")
-    shared: dict[str, Any] = {
-        "concurrency": given["concurrency"],
-        "clock": SystemClock(),
-        "ledger": ledger,
-        "open_stepper": on_a_thread if given["stepper"] == "thread" else inline,
-        "deadlines": Deadlines(**{name: given[name] for name in times}),
-        "on_begin": begin,
-    }
-    handler, out, workers = _handler(given), given["out"], given["workers"]
-    if not workers:
-        rng = random.SystemRandom()
-        return await run_rollouts(
-            request, out, load=read_worlds(), rng=rng, key=key, handler=handler, **shared
-        )
-    asked = {name: given[name] for name in ("handler", "experiences", "out")}
-    return await run_by_workers(
-        request, out, workers=workers, worlds=read_worlds,
-        key=partial(read_key, request.model.api_key_env), handler=partial(_some_handler, asked), **shared,
-    )  # fmt: skip
-
-
-def _some_handler(given: Mapping[str, Any]) -> EpisodeHandler:
-    """The handler that was asked for, in any process."""
-    from spectator.rollouts.handlers import NullHandler
-
-    return _handler(given) or NullHandler()

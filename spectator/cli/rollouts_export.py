@@ -12,7 +12,7 @@ import click
 
 from spectator.cli.export import check_form, form_options
 from spectator.cli.exporting import ExportSource, write_export
-from spectator.cli.rollouts_joint import FOLDER, journal_options, one_place, recorded_run
+from spectator.cli.rollouts_place import FOLDER, journal_options, one_place, recorded_run
 
 if TYPE_CHECKING:
     from spectator.journal.stores.sqlite import SqlJournal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
-from spectator.cli.rollouts_joint import FOLDER, journal_options, one_place, recorded_run
+from spectator.cli.rollouts_place import FOLDER, journal_options, one_place, recorded_run
 from spectator.failures import FailureClass
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from spectator.rollouts.fleet import Underway
+    from spectator.rollouts.fleet import RunningFleet
     from spectator.rollouts.in_flight import InFlight
     from spectator.rollouts.progress import FleetState
     from spectator.rollouts.request import RolloutRequest
@@ -45,31 +45,38 @@ class FleetView:
         request: What is run.
         env_wait_s: How long a server of environments may be gone.
         model_wait_s: How long the model's endpoint may be.
+        quiet: Show nothing.
     """
 
     def __init__(
-        self, request: RolloutRequest, env_wait_s: float = 300.0, model_wait_s: float = 300.0
+        self,
+        request: RolloutRequest,
+        env_wait_s: float = 300.0,
+        model_wait_s: float = 300.0,
+        *,
+        quiet: bool = False,
     ) -> None:
+        self._quiet = quiet
         self._request = request
         self._env_wait_s = env_wait_s
         self._model_wait_s = model_wait_s
-        self._underway: Underway | None = None
+        self._running: RunningFleet | None = None
         self._draining = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._show, name="rollouts-view", daemon=True)
 
-    def begin(self, underway: Underway) -> None:
+    def begin(self, running: RunningFleet) -> None:
         """Take what is to be shown."""
-        self._underway = underway
+        self._running = running
         if self._draining:
-            underway.interactor.drain()
+            running.interactor.drain()
 
     def drain(self) -> None:
         """Let what is being played come to its end."""
         self._draining = True
-        if self._underway is not None:
-            self._underway.interactor.drain()
-        if not sys.stderr.isatty():
+        if self._running is not None:
+            self._running.interactor.drain()
+        if not (self._quiet or sys.stderr.isatty()):
             click.echo(f"{DRAINING}; Ctrl-C again leaves it to be played on later", err=True)
 
     def __enter__(self) -> Self:
@@ -81,6 +88,8 @@ class FleetView:
         self._thread.join()
 
     def _show(self) -> None:
+        if self._quiet:
+            return
         if sys.stderr.isatty():
             self._draw()
         else:
@@ -88,8 +97,8 @@ class FleetView:
 
     def _report(self) -> None:
         while not self._ended.wait(TOLD_EVERY_S):
-            if self._underway is not None:
-                for line in self.lines(self._underway, time.monotonic()):
+            if self._running is not None:
+                for line in self.lines(self._running, time.monotonic()):
                     click.echo(line, err=True)
 
     def _draw(self) -> None:
@@ -101,22 +110,22 @@ class FleetView:
         console = Console(stderr=True)
         with Live(console=console, auto_refresh=False, transient=True) as live:
             while not self._ended.wait(DRAWN_EVERY_S):
-                if self._underway is not None:
-                    picture = self.picture(self._underway, time.monotonic(), console.width)
+                if self._running is not None:
+                    picture = self.picture(self._running, time.monotonic(), console.width)
                     live.update(picture, refresh=True)
 
-    def lines(self, underway: Underway, now_s: float) -> list[str]:
+    def lines(self, running: RunningFleet, now_s: float) -> list[str]:
         """How far the run is, without the single episodes.
 
         Args:
-            underway: The run.
+            running: The run.
             now_s: Now, by its clock.
         """
-        state = underway.state
-        under_way = sum(flight.turns for flight in underway.interactor.in_flight)
+        state = running.state
+        under_way = sum(flight.turns for flight in running.interactor.in_flight)
         told = [_progress(state, now_s, under_way), *_sums(state), *_failed(state)]
-        shortage, outage = state.shortage, underway.outage
-        if shortage is not None and underway.interactor.in_flight:
+        shortage, outage = state.shortage, running.outage
+        if shortage is not None and running.interactor.in_flight:
             told.append(f"no further environment now: {shortage.reason}")
         elif shortage is not None:
             missing, halts = in_words(now_s - shortage.since_s), in_words(self._env_wait_s)
@@ -124,26 +133,26 @@ class FleetView:
         if outage is not None and outage.since_s is not None:
             missing, halts = in_words(now_s - outage.since_s), in_words(self._model_wait_s)
             told.append(f"no model for {missing} (halts after {halts}): {outage.reason}")
-        told += _at_the_model(underway)
+        told += _at_the_model(running)
         if self._draining:
             told.append(f"{DRAINING}; Ctrl-C again leaves it to be played on later")
         return told
 
-    def picture(self, underway: Underway, now_s: float, width: int) -> RenderableType:
+    def picture(self, running: RunningFleet, now_s: float, width: int) -> RenderableType:
         """The run on a terminal of so many columns."""
         from rich.console import Group
         from rich.padding import Padding
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
-        state, request = underway.state, self._request
-        head = f"{request.environment} · {request.model.model} · {underway.interactor.workers} at once"
+        state, request = running.state, self._request
+        head = f"{request.environment} · {request.model.model} · {running.interactor.workers} at once"
         parts: list[RenderableType] = [
             Text(head, style="bold", overflow="ellipsis", no_wrap=True),
             Padding(ProgressBar(total=max(1, state.total), completed=state.over, width=min(width, 60)), 0),
         ]
-        parts += [Text(part) for line in self.lines(underway, now_s) for part in _folded(line, width)]
-        flights = underway.interactor.in_flight
+        parts += [Text(part) for line in self.lines(running, now_s) for part in _folded(line, width)]
+        flights = running.interactor.in_flight
         if flights:
             parts.append(_table(flights, state, now_s, width))
         return Group(*parts)
@@ -164,7 +173,7 @@ def _sums(state: FleetState) -> list[str]:
     parts = []
     if state.mean_reward is not None:
         parts.append(f"mean reward {state.mean_reward:.4g} of {state.rewards}")
-    if state.turns:
+    if state.turns and (state.own or state.tokens_in):  # not known of decisions of other processes
         parts.append(f"{100 * state.own / state.turns:.4g} % of decisions the model's own")
     if state.tokens_in or state.tokens_out:
         parts.append(f"{_many(state.tokens_in)} tokens in, {_many(state.tokens_out)} out")
@@ -179,14 +188,14 @@ def _failed(state: FleetState) -> list[str]:
     return ["failed: " + ", ".join(f"{count} {name}" for name, count in counts) + again]
 
 
-def _at_the_model(underway: Underway) -> list[str]:
-    waiting = [flight.waiting_for for flight in underway.interactor.in_flight]
+def _at_the_model(running: RunningFleet) -> list[str]:
+    waiting = [flight.waiting_for for flight in running.interactor.in_flight]
     asked, queued, again = (waiting.count(name) for name in ("model", "place", "retry"))
-    if underway.model_limit is None or not waiting:
+    if running.model_limit is None or not waiting:
         return []
     held = f" · {queued} wait for a place" if queued else ""
     held += f" · {again} to be sent again" if again else ""
-    return [f"at the model: {asked} of at most {underway.model_limit.places} requests{held}"]
+    return [f"at the model: {asked} of at most {running.model_limit.places} requests{held}"]
 
 
 def _folded(line: str, width: int) -> list[str]:

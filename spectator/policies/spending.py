@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol, runtime_checkable
@@ -10,6 +12,9 @@ from typing import Protocol, runtime_checkable
 from spectator.checked_dataclass import checked_dataclass
 from spectator.clock import Clock
 from spectator.errors import JournalError
+from spectator.journal.stores.day_part import PARTS, DayPart, Reserves
+
+logger = logging.getLogger(__name__)
 
 
 @checked_dataclass(frozen=True, slots=True)
@@ -71,32 +76,109 @@ class Caps:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class SharedCaps:
+    """Where the processes that share caps reserve what they are about to spend.
+
+    Args:
+        reserves: Where all reserve.
+        prefix: What the names of the caps begin with there, before ``tokens``, ``cost`` and ``seconds``.
+        parts: How many parts a cap has, of which a process reserves one at a time.
+        by: Added to the sentence that says that a cap is reached.
+    """
+
+    reserves: Reserves
+    prefix: str = ""
+    parts: int = PARTS
+    by: str = ""
+
+
+class _Limit:
+    """Caps of a day or of the whole: checked against what was spent here, or reserved if they are shared."""
+
+    def __init__(self, caps: Caps, sentence: str, clock: Clock, shared: SharedCaps | None) -> None:
+        self.caps = caps
+        self.shared = shared
+        self.parts: dict[str, DayPart] = {}
+        self._sentence = sentence
+        self._capped = caps != Caps()
+        if shared is not None:
+            amounts = {"tokens": caps.tokens, "cost": caps.cost, "seconds": caps.seconds}
+            self.parts = {
+                what: DayPart(shared.prefix + what, cap, shared.reserves, clock, shared.parts)
+                for what, cap in amounts.items()
+                if cap
+            }
+
+    def reached(self, spent: Spent, over: Callable[[DayPart], bool]) -> str | None:
+        """Why nothing more may be spent; ``over`` tells of a part that was reserved."""
+        if not self._capped:
+            return None
+        if self.shared is None:
+            reached = self.caps.reached(spent)
+            return None if reached is None else self._sentence.format(reached)
+        for what, part in self.parts.items():
+            if over(part):
+                words = Caps(**{what: part.cap}).reached(Spent(**{what: part.cap}))  # type: ignore[arg-type]
+                return self._sentence.format(words) + self.shared.by
+        return None
+
+    async def open(self, spent: Spent) -> None:
+        """Let the shared caps count at least ``spent``."""
+        if self.shared is not None and self.parts:
+            used = {self.shared.prefix + what: getattr(spent, what) for what in self.parts}
+            await self.shared.reserves.open_day(used)
+
+    def pay(self, spent: Spent) -> None:
+        """Take ``spent`` of what was reserved."""
+        for what, part in self.parts.items():
+            part.draw(getattr(spent, what))
+
+
 class SpendLedger:
-    """What all episodes of a day may spend together. Days are UTC.
+    """What all episodes of a day, and of everything that is asked, may spend together. Days are UTC.
+
+    Caps that several processes share are reserved before they are spent. ``spent`` and ``whole`` are what
+    this process counted in any case.
 
     Args:
         day: The caps of a day.
         episode: The caps of an episode.
         clock: Tells the day.
-        whole: The caps of everything that is asked here, however many days it takes; none when left out.
+        whole: The caps of everything that is asked, however many days it takes; none when left out.
+        day_shared: Where the caps of a day are reserved, if other processes share them.
+        whole_shared: The same of the caps of the whole.
     """
 
-    def __init__(self, day: Caps, episode: Caps, clock: Clock, *, whole: Caps | None = None) -> None:
-        self._day_caps = day
+    def __init__(
+        self,
+        day: Caps,
+        episode: Caps,
+        clock: Clock,
+        *,
+        whole: Caps | None = None,
+        day_shared: SharedCaps | None = None,
+        whole_shared: SharedCaps | None = None,
+    ) -> None:
+        self._of_day = _Limit(day, "the day's cap of {} is reached", clock, day_shared)
+        self._of_whole = _Limit(
+            whole or Caps(), "the cap of {} for all of it is reached", clock, whole_shared
+        )
+        self.parts = [*self._of_day.parts.values(), *self._of_whole.parts.values()]
+        """What this process reserved of each cap that is shared."""
         self.episode_caps = episode
         """The caps of an episode."""
-        self._whole_caps = whole or Caps()
         self.whole = Spent()
         """What was spent in all, as far as the caps of the whole are concerned."""
-        self._capped = day != Caps(), self._whole_caps != Caps()
         self._clock = clock
         self._day = clock.now().date()
         self._spent = Spent()
+        self._unasked: str | None = None
 
     @property
     def caps(self) -> tuple[Caps, Caps, Caps]:
         """The caps of a day, of an episode, and of the whole."""
-        return self._day_caps, self.episode_caps, self._whole_caps
+        return self._of_day.caps, self.episode_caps, self._of_whole.caps
 
     @property
     def today(self) -> date:
@@ -115,7 +197,7 @@ class SpendLedger:
     @property
     def limits_whole(self) -> bool:
         """Whether the whole has any cap."""
-        return self._whole_caps != Caps()
+        return self._of_whole.caps != Caps()
 
     def add(self, spent: Spent) -> None:
         """Count ``spent`` today."""
@@ -126,50 +208,71 @@ class SpendLedger:
         self.add(today)
         self.whole += whole
 
-    async def begin_day(self, spent: Spent) -> None:
-        """Take over what the record says was spent today.
+    async def begin_shared(self, today: Spent, whole: Spent | None = None) -> None:
+        """The same where other processes share the caps, which count at least as much from now on.
 
         Raises:
-            JournalError: Several processes share the caps, and the others cannot be told now.
+            JournalError: They cannot be told now.
         """
-        self.add(spent)
+        await self._of_day.open(today)
+        await self._of_whole.open(whole or Spent())
+        self.begin(today, whole or Spent())
 
     def pay(self, spent: Spent) -> None:
         """Count ``spent`` today and in all."""
         self._spent = self.spent + spent
         self.whole = self.whole + spent
+        self._of_day.pay(spent)
+        self._of_whole.pay(spent)
 
     def refusal(self) -> str | None:
-        """Why nothing more may be spent; ``None`` when something may."""
-        of_day, of_whole = self._capped
-        if of_day and (reached := self._day_caps.reached(self.spent)) is not None:
-            return f"the day's cap of {reached} is reached"
-        if of_whole and (reached := self._whole_caps.reached(self.whole)) is not None:
-            return f"the cap of {reached} for all of it is reached"
-        return None
+        """Why nothing may be spent, or not before more is reserved; ``None`` when something may."""
+        return self._reached(lambda part: not part.has())
 
     def known_refusal(self) -> str | None:
-        """The same as far as it is known here; says ``None`` where it would have to be asked for."""
-        return self.refusal()
+        """Why nothing may be spent, as far as it is known here without asking."""
+        return self._unasked or self._reached(lambda part: part.used_up)
 
     async def reserve(self) -> str | None:
-        """Make sure that something may be spent; why not, in words, where nothing may.
+        """Make sure that something may be spent; why not, in words, where nothing may."""
+        try:
+            for part in self.parts:
+                await part.need()
+            self._unasked = None
+        except JournalError as error:
+            self._unasked = f"what is left of the cap cannot be asked for now: {error}"
+        return self.known_refusal()
 
-        Raises:
-            JournalError: Several processes share the caps, and what is left cannot be asked for now.
-        """
-        return self.refusal()
+    async def keep_up(self) -> None:
+        """Reserve more of shared caps as soon as little is left, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for part in self.parts:
+                tasks.create_task(part.keep_up())
+
+    async def give_back(self) -> None:
+        """Let other processes have what was reserved here and not spent; nothing more is spent."""
+        try:
+            for part in self.parts:
+                await part.give_back()
+        except JournalError as error:
+            logger.warning("what was reserved here of shared caps stays counted: %s", error)
 
     def affords(self, more: Spent) -> bool:
         """Whether ``more`` can be spent before a cap of the whole is passed."""
-        caps, then = self._whole_caps, self.whole + more
+        caps, then = self._of_whole.caps, self.whole + more
         pairs = ((caps.tokens, then.tokens), (caps.cost, then.cost), (caps.seconds, then.seconds))
         return all(not cap or spent <= cap for cap, spent in pairs)
 
     def until_tomorrow_s(self) -> float:
-        """Seconds until the next day begins."""
+        """Seconds until the next day begins, by the database's clock where a shared cap was asked for."""
+        for part in self._of_day.parts.values():
+            if (left_s := part.until_over_s()) is not None:
+                return left_s
         tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
         return (tomorrow - self._clock.now()).total_seconds()
+
+    def _reached(self, over: Callable[[DayPart], bool]) -> str | None:
+        return self._of_day.reached(self.spent, over) or self._of_whole.reached(self.whole, over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +327,7 @@ class Purse:
         """Make sure that something may be spent; why not, in words, where nothing may."""
         if self._caps.reached(self.spent) is not None:
             return self.refusal()
-        try:
-            return await self._ledger.reserve()
-        except JournalError as error:
-            return f"what is left of the day's cap cannot be asked for now: {error}"
+        return await self._ledger.reserve()
 
     def pay(self, spent: Spent) -> None:
         """Count ``spent``."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-WaitingFor = Literal["start", "place", "model", "retry", "environment", "journal"]
+WaitingFor = Literal["start", "place", "model", "retry", "environment", "journal", "worker"]
 """What an episode waits for.
 
 ``start``: its beginning, or its record being played again. ``place``: its turn among the requests under way.
 ``model``: an answer. ``retry``: the time at which a refused or failed request is sent again. ``environment``:
-an answer of its environment. ``journal``: a step being recorded, or the processor.
+an answer of its environment. ``journal``: a step being recorded, or the processor. ``worker``: it is unknown,
+for another process plays it.
 """
 
 Standing = Literal["playing", "slow", "stalled"]
@@ -94,7 +95,7 @@ class InFlight:
         if self.waiting_for == "retry":
             left = "" if self.until_s is None else f" in {max(0.0, self.until_s - now_s):.0f} s"
             return f"retry after {self.why}{left}"
-        return _WORDS[self.waiting_for]
+        return self.why if self.waiting_for == "worker" else _WORDS[self.waiting_for]
 
 
 _WORDS: Final = {

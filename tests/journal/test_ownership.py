@@ -1,4 +1,4 @@
-"""Two processes and one journal: who was deposed records nothing more, whatever it slept through."""
+"""Two processes and one journal: a deposed process records nothing more, however long it slept."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from ulid import ULID
 
 from spectator.errors import JournalUnavailable, LeaseLost
 from spectator.events import RecordedEvent, record
@@ -27,16 +28,25 @@ from spectator.journal.stores.retention import Keep
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.records import ended, run, said, seqs, started
 from tests.postgres import Cluster
+from tests.rollouts.shared_runs import stop
 
 
 @pytest.fixture
-def url(postgres: Cluster, journal_template: str, tmp_path: Path) -> Iterator[str]:
+def server_url(postgres: Cluster, journal_template: str, tmp_path: Path) -> Iterator[str]:
     yield postgres.url(postgres.database_of(tmp_path, journal_template))
     postgres.give_back()
 
 
+@pytest.fixture(params=["postgresql", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/journal.db"
+    found: str = request.getfixturevalue("server_url")
+    return found
+
+
 async def opened(url: str) -> tuple[SqlJournal, Ownership]:
-    journal = await SqlJournal.open(url)
+    journal = await SqlJournal.open(url, shared_as=str(ULID()))
     assert journal.ownership is not None
     return journal, journal.ownership
 
@@ -52,7 +62,7 @@ def test_an_episode_is_recorded_by_one_process_at_a_time(url: str) -> None:
     async def scenario() -> None:
         (first, mine), (second, other) = await opened(url), await opened(url)
         await first.append([started("ep-1"), said("ep-1", 2)])
-        with pytest.raises(LeaseLost, match="played by another server"):
+        with pytest.raises(LeaseLost, match="played by another process"):
             await second.append([said("ep-1", 3)])
         assert not await other.claim("ep-1")
         assert await mine.claim("ep-1"), "who has it may claim it again"
@@ -74,11 +84,11 @@ def test_an_episode_is_recorded_by_one_process_at_a_time(url: str) -> None:
     run(scenario())
 
 
-def test_what_a_process_claims_while_it_is_deposed_is_held_by_nobody(url: str) -> None:
+def test_what_a_process_claims_while_it_is_deposed_is_held_by_nobody(server_url: str) -> None:
     """Its claim is committed once its leases were looked up: it must not outlive the process in the table."""
 
     async def scenario() -> None:
-        (first, mine), (second, other) = await opened(url), await opened(url)
+        (first, mine), (second, other) = await opened(server_url), await opened(server_url)
         await mine.beat()
         with first._database.engine.connect() as claiming:
             assert mine._fences.claim_owed(claiming, ["ep-1"], 1, RUN) == {"ep-1": False}
@@ -177,7 +187,7 @@ PLAYING = """
             sys.stdin.readline()  # the signal may reach another thread first
     array_insertion.ArrayInsertion.add = stop_inside
     async def main():
-        journal = await SqlJournal.open(sys.argv[1])
+        journal = await SqlJournal.open(sys.argv[1], shared_as="stalled")
         await journal.append([started("ep-1")])
         seq = 2
         try:
@@ -213,8 +223,7 @@ def test_a_process_that_was_stopped_and_goes_on_is_refused(url: str, lines: int)
     with playing(url) as stalled:
         assert stalled.stdout is not None
         told = [stalled.stdout.readline().strip() for _ in range(lines)]
-        stalled.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, stalled.pid, os.WSTOPPED | os.WNOWAIT)
+        stop(stalled, url)
 
         async def take_over() -> int:
             journal, ownership = await opened(url)
@@ -241,15 +250,15 @@ def test_a_process_that_was_stopped_and_goes_on_is_refused(url: str, lines: int)
     run(look())
 
 
-def test_a_process_that_stops_within_a_commit_is_waited_for_no_longer_than_seconds(url: str) -> None:
+def test_a_process_that_stops_within_a_commit_is_waited_for_no_longer_than_seconds(server_url: str) -> None:
     """Its transaction holds the lease's row: the server undoes it, and then it may be deposed."""
-    with playing(url, inside=5) as stalled:
+    with playing(server_url, inside=5) as stalled:
         assert stalled.stdout is not None
         assert "stopping\n" in iter(stalled.stdout.readline, "")
         os.waitid(os.P_PID, stalled.pid, os.WSTOPPED | os.WNOWAIT)
 
         async def take_over() -> None:
-            journal, ownership = await opened(url)
+            journal, ownership = await opened(server_url)
             (name,) = await ownership.others()
             freed: list[str] = []
             tries = 0
@@ -269,7 +278,7 @@ def test_a_process_that_stops_within_a_commit_is_waited_for_no_longer_than_secon
         assert told.split() == ["JournalUnavailable", "LeaseLost"]
 
     async def look() -> None:
-        journal, _ = await opened(url)
+        journal, _ = await opened(server_url)
         await check_chain(journal, "ep-1", 5)
         assert "played on" in (await journal.texts("ep-1"))[-1]
         await journal.aclose()

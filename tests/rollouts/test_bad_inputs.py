@@ -347,7 +347,7 @@ def test_a_handler_that_fails_costs_its_own_episode_and_no_run(tmp_path: Path) -
     assert report.over == 3
 
 
-FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000,) * 2)\n" + KILLED.replace(
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000,) * 2)\n" + KILLED.replace(
     "sys.exit(0", "print(report.halted)\nsys.exit(3 if report.halted else 0"
 )
 

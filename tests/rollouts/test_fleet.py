@@ -300,7 +300,7 @@ def test_what_a_handler_adds_is_sent_and_recorded(tmp_path: Path) -> None:
     assert "ADVICE 1" in asyncio.run(told())[0]
 
 
-def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
+def test_a_second_command_in_the_same_folder_plays_the_run_together_with_the_first(tmp_path: Path) -> None:
     with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
         asked = request(fake, episodes=30, group_size=1)
         first = subprocess.Popen([sys.executable, "-c", KILLED, asked.model_dump_json(), str(tmp_path)])
@@ -308,13 +308,32 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
             limit = time.monotonic() + 60
             while not fake.received and time.monotonic() < limit:
                 time.sleep(0.01)
-            before = (tmp_path / "rollouts.json").read_bytes()
-            with pytest.raises(ConfigurationError, match="another process"):
-                run(request(fake, episodes=60, group_size=1), tmp_path)
-            assert (tmp_path / "rollouts.json").read_bytes() == before, "who is refused changes nothing"
+            report = run(asked, tmp_path)
+            assert first.wait(60) == 0
         finally:
             first.kill()
             first.wait(20)
+        assert len(fake.received) == 30 * TURNS, "no question is asked twice"
+    assert (report.over, report.halted, list(report.failed_elsewhere)) == (30, None, [])
+    assert 0 < len(report.report.results) < 30
+    assert Counter(one.reason for one in recorded(tmp_path)) == {"finished": 30}
+
+
+def test_a_folder_that_is_written_by_another_program_is_refused(tmp_path: Path) -> None:
+    async def hold() -> None:
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+        try:
+            with pytest.raises(ConfigurationError, match="another process"):
+                await run_rollouts(
+                    asked, tmp_path, concurrency=1, clock=SystemClock(), load=load_world, rng=random.Random(1)
+                )
+        finally:
+            await journal.aclose()
+
+    with endpoint(counter) as fake:
+        asked = request(fake, episodes=3, group_size=1)
+        run(asked, tmp_path)
+        asyncio.run(hold())
 
 
 @pytest.mark.parametrize(

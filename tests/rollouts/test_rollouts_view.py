@@ -25,7 +25,7 @@ from spectator.cli.rollouts_view import FleetView
 from spectator.clock import SystemClock
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.rollouts.actors import Shortage
-from spectator.rollouts.fleet import Underway
+from spectator.rollouts.fleet import RunningFleet
 from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.interactor import EpisodeResult
 from spectator.rollouts.outage import ModelOutage
@@ -60,7 +60,7 @@ def flight(number: int, idle_s: float, **waits: Any) -> InFlight:
     return one
 
 
-def underway(**changes: Any) -> Underway:
+def running(**changes: Any) -> RunningFleet:
     state = FleetState(total=512, over=128, began_s=NOW - 60, settled=120, ended=123, again=2)
     state.ended_turns = 480
     state.turn_times.extend([1.0, 2.0, 3.0])
@@ -78,10 +78,10 @@ def underway(**changes: Any) -> Underway:
     ]
     shown: Any = Shown(flights)
     limit, outage = AdaptiveLimit(SystemClock(), start=16), ModelOutage(SystemClock(), random.Random(1), 300)
-    return Underway(state, shown, limit, outage)
+    return RunningFleet(state, shown, limit, outage)
 
 
-def drawn(view: FleetView, run: Underway, width: int) -> list[str]:
+def drawn(view: FleetView, run: RunningFleet, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
     with console.capture() as captured:
         console.print(view.picture(run, NOW, width))
@@ -94,7 +94,7 @@ def a_view() -> FleetView:
 
 @pytest.mark.parametrize("width", [60, 80, 140, 390])
 def test_the_picture_says_how_far_how_fast_and_what_the_slowest_wait_for(width: int) -> None:
-    lines = drawn(a_view(), underway(), width)
+    lines = drawn(a_view(), running(), width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
     for said in (
@@ -118,7 +118,7 @@ def test_the_picture_says_how_far_how_fast_and_what_the_slowest_wait_for(width: 
 
 
 def test_a_server_that_is_gone_and_an_interrupt_are_said() -> None:
-    view, run = a_view(), underway(shortage=Shortage("connection refused", NOW - 42))
+    view, run = a_view(), running(shortage=Shortage("connection refused", NOW - 42))
     view.begin(run)
     view.drain()
     assert any("no further environment now: connection refused" in line for line in drawn(view, run, 80))
@@ -147,7 +147,7 @@ def test_the_time_left_is_told_by_turns_once_the_first_is_over() -> None:
 
 
 def test_what_a_server_writes_cannot_paint_the_terminal() -> None:
-    run = underway(shortage=Shortage("[red]boom[/red]", NOW))
+    run = running(shortage=Shortage("[red]boom[/red]", NOW))
     assert any("[red]boom[/red]" in line for line in drawn(a_view(), run, 140))
 
 
@@ -242,8 +242,8 @@ def test_a_halted_run_says_why_and_that_it_can_go_on(tmp_path: Path) -> None:
     with endpoint(counter, [Mode.UNAUTHORIZED]) as fake:
         ran = spectator(*command(fake.base_url, tmp_path, "--env", "counting", "--episodes", "3"))
     assert ran.exit_code == 3
-    assert "halted:" in ran.output and "the same command plays on" in ran.output
-    assert "3 left to be played on: model_infra" in ran.output and "without a verdict" not in ran.output
+    assert "halted:" in ran.output and "run the same command to resume" in ran.output
+    assert "3 left to be resumed: model_infra" in ran.output and "without a verdict" not in ran.output
     assert spectator("rollouts", "status", str(tmp_path)).exit_code == 3
 
 

@@ -17,9 +17,9 @@ from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode
 from tests.postgres import Cluster
-from tests.rollouts.joint.joint_runs import begin, play, summaries, worker
-from tests.rollouts.joint.test_joint_runs import held, types
+from tests.rollouts.shared_runs import begin, held, play, summaries, worker
 from tests.rollouts.test_fleet import request
+from tests.rollouts.test_shared_runs import types
 from tests.server.test_two_servers import TURNS, missing_others_soon, running, start, until
 from tests.server.watching import watch
 from tests.serving import serve, serve_process, test_settings
@@ -34,7 +34,7 @@ def unended(url: str) -> list[str]:
     return [one.episode_id for one in summaries(url) if one.reason is None]
 
 
-def test_no_server_plays_on_what_a_fleet_left(url: str, postgres: Cluster, tmp_path: Path) -> None:
+def test_no_server_plays_on_what_a_fleet_left(url: str, tmp_path: Path) -> None:
     settings = {"journal_url": SecretStr(url), "max_episodes": 4}
     with endpoint(counter, [Mode.SLOW], pause_s=0.1) as fake:
         begin(url, request(fake))
@@ -46,7 +46,7 @@ def test_no_server_plays_on_what_a_fleet_left(url: str, postgres: Cluster, tmp_p
             playing.kill()
             playing.communicate()
             assert unended(url), "it was killed in the midst"
-            until("the server misses it", lambda: held(postgres, url) == [])
+            until("the server misses it", lambda: held(url) == [])
             left = unended(url)
             mine = serving.start(pace="max")  # a round of looks at what is left goes by meanwhile
             assert serving.finish(mine)["reason"] == "finished"
@@ -64,16 +64,16 @@ def test_no_server_plays_on_what_a_fleet_left(url: str, postgres: Cluster, tmp_p
     assert Counter(one.reason for one in summaries(url)) == {"finished": 12}
 
 
-def test_no_fleet_plays_on_what_a_server_left(url: str, postgres: Cluster, tmp_path: Path) -> None:
+def test_no_fleet_plays_on_what_a_server_left(url: str, tmp_path: Path) -> None:
     """It misses the server, as servers do, and leaves its episode to them."""
     with serve_process(tmp_path / "a", variables={"SPECTATOR_JOURNAL_URL": url}) as dying:
         episode_id = start(dying, options={"turns": TURNS})
-        until("its start", lambda: held(postgres, url))
+        until("its start", lambda: held(url))
         dying.kill()
     with endpoint(counter, [Mode.SLOW], pause_s=0.15) as fake:
         begin(url, request(fake, options={"turns": 20}))
         assert asyncio.run(play(url, concurrency=4)).over == 12
-        assert held(postgres, url) == [], "the server was deposed"
+        assert held(url) == [], "the server was deposed"
         assert "episode.ended" not in types(url, episode_id)
         assert "episode.recovered" not in types(url, episode_id)
         settings = test_settings(tmp_path / "b", journal_url=SecretStr(url), max_episodes=2)

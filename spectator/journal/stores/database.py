@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock: there one process writes an embedded journal
+    fcntl = None  # type: ignore[assignment]
 
 from filelock import FileLock, Timeout
 from sqlalchemy import (
@@ -32,8 +39,22 @@ from spectator.journal.stores.commands import command_tables
 from spectator.journal.stores.fleet_runs import fleet_tables
 from spectator.journal.stores.leases import lease_tables
 from spectator.journal.stores.ownership import Fences, owner_tables
-from spectator.journal.stores.reservations import reservation_tables
+from spectator.journal.stores.reservations import reservation_tables, reserved
 from spectator.journal.stores.schema import COMMITTED, SCHEMA_VERSION, metadata, schema
+
+SHARING_FILE: Final = (
+    *lease_tables.sorted_tables,
+    *owner_tables.sorted_tables,
+    *fleet_tables.sorted_tables,
+    reserved,
+)
+"""Tables by which the processes of one machine share an embedded journal."""
+
+SHARED_LOCK_S: Final = 60.0
+"""Seconds to wait for another process that is opening the same journal to share it."""
+
+SHARED_BUSY_MS: Final = 30_000
+"""Milliseconds that a commit waits for the commits of other processes."""
 
 DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 """What SQLite's names of errors begin with when the file itself is wrong."""
@@ -131,18 +152,76 @@ class Database:
     """
 
     engine: Engine
-    lock: FileLock | None = None
+    lock: FileLock | SharedLock | None = None
     anchor: Anchor | None = None
     fences: Fences | None = None
 
 
-def open_database(url: str, *, writable: bool, synchronous: Synchronous = "normal") -> Database:
+class SharedLock:
+    """The lock file of an embedded journal, held together with other processes that share it.
+
+    Args:
+        path: The lock file, which a process that writes alone locks too.
+
+    Raises:
+        ConfigurationError: A process that writes alone has it.
+        JournalError: The file cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if fcntl is None:
+            raise ConfigurationError("this system has no file locks that processes can share")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise JournalError(f"the journal {path.parent} cannot be written here: {error}") from error
+        self.alone = self._acquire(path)
+        """Whether no other process has the journal open to write it; until :meth:`share`."""
+
+    def _acquire(self, path: Path) -> bool:
+        limit = time.monotonic() + SHARED_LOCK_S
+        while True:
+            for kind in (fcntl.LOCK_EX, fcntl.LOCK_SH):
+                try:
+                    fcntl.flock(self._file, kind | fcntl.LOCK_NB)
+                    return kind == fcntl.LOCK_EX
+                except BlockingIOError:
+                    continue
+            if os.pread(self._file, len(_SHARED), 0) != _SHARED or time.monotonic() > limit:
+                os.close(self._file)
+                raise ConfigurationError(_taken(path.with_suffix("")))
+            time.sleep(0.01)  # one that shares it too is opening it
+
+    def mark(self) -> None:
+        """Let others that share the journal wait until it is open."""
+        os.pwrite(self._file, _SHARED, 0)
+
+    def share(self) -> None:
+        """Let others open it too."""
+        self.alone = False
+        fcntl.flock(self._file, fcntl.LOCK_SH)
+
+    def release(self) -> None:
+        """Let go of it."""
+        os.close(self._file)
+
+
+_SHARED: Final = b"shared"
+"""What the lock file says while the journal is shared; a process that writes alone empties it."""
+
+
+def open_database(
+    url: str, *, writable: bool, synchronous: Synchronous = "normal", shared_as: str | None = None
+) -> Database:
     """Open the database at ``url``; one that may be written is made first where there is none.
 
     Args:
         url: As SQLAlchemy takes it.
         writable: Whether this process appends.
         synchronous: Whether a commit waits for the disk; for an embedded one that is written here.
+        shared_as: The name of this process, unlike any other, where an embedded one is written by others
+            of this machine too.
 
     Raises:
         ConfigurationError: See :meth:`spectator.journal.stores.sqlite.SqlJournal.open`.
@@ -164,11 +243,42 @@ def open_database(url: str, *, writable: bool, synchronous: Synchronous = "norma
             raise JournalError(f"there is no journal at {path}")
         event.listen(engine, "connect", _prepare_reader)
         return Database(_prepared(engine, url, writable))
+    if shared_as is not None:
+        return _open_shared(engine, url, path, synchronous, shared_as)
     lock = _lock(path)
-    event.listen(engine, "connect", partial(_prepare_writer, synchronous))
+    event.listen(engine, "connect", partial(_prepare_writer, (f"synchronous={synchronous}",)))
     try:
         return Database(_prepared(engine, url, writable), lock, Anchor(path))
     except (ConfigurationError, JournalError):
+        lock.release()
+        raise
+
+
+def _open_shared(engine: Engine, url: str, path: Path, synchronous: Synchronous, name: str) -> Database:
+    """Open an embedded journal that several processes of this machine write.
+
+    The first of them ends what dead ones left: their leases, and that they are there.
+    """
+    lock = SharedLock(_lock_of(path))
+    pragmas = (f"synchronous={synchronous}", f"busy_timeout={SHARED_BUSY_MS}")
+    event.listen(engine, "connect", partial(_prepare_writer, pragmas))
+    fences = Fences(name)
+
+    def join(connection: Connection) -> None:
+        for table in SHARING_FILE:
+            table.create(connection, checkfirst=True)
+        if lock.alone:
+            for name in ("leases", "fleet_leases", "rooms", "owners"):
+                connection.exec_driver_sql(f"DELETE FROM {name}")
+        fences.register(connection)
+
+    try:
+        if lock.alone:
+            lock.mark()
+        prepared = _prepared(engine, url, True, join)
+        lock.share()
+        return Database(prepared, lock, Anchor(path), fences)
+    except BaseException:
         lock.release()
         raise
 
@@ -212,15 +322,21 @@ def _file_of(location: URL) -> Path:
     return Path(location.database)
 
 
+def _taken(path: Path) -> str:
+    return f"another process writes the journal {path}; stop it or choose another folder"
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
 def _lock(path: Path) -> FileLock:
-    lock = FileLock(path.with_name(path.name + ".lock"), thread_local=False)
+    lock = FileLock(_lock_of(path), thread_local=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout as error:
-        raise ConfigurationError(
-            f"another process writes the journal {path}; stop it or choose another folder"
-        ) from error
+        raise ConfigurationError(_taken(path)) from error
     except OSError as error:
         raise JournalError(f"the journal {path} cannot be written here: {error}") from error
     return lock
@@ -231,9 +347,9 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
 
-def _prepare_writer(synchronous: Synchronous, connection: sqlite3.Connection, _: object) -> None:
+def _prepare_writer(pragmas: tuple[str, ...], connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
-    for pragma in (*WRITER_PRAGMAS, f"synchronous={synchronous}"):
+    for pragma in (*WRITER_PRAGMAS, *pragmas):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
@@ -243,7 +359,9 @@ def _prepare_reader(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA query_only=ON").close()
 
 
-def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
+def _prepared(
+    engine: Engine, url: str, writable: bool, join: Callable[[Connection], None] | None = None
+) -> Engine:
     where = make_url(url).render_as_string(hide_password=True)
     try:
         with engine.connect().execution_options(immediate=writable) as connection:
@@ -253,6 +371,8 @@ def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
                 connection.commit()
             version: int | None = connection.scalar(select(schema.c.version))
             if version == SCHEMA_VERSION and writable:
+                if join is not None:
+                    join(connection)
                 prove_writable(connection)
     except (SQLAlchemyError, OSError, UnicodeDecodeError) as error:
         engine.dispose()

@@ -7,11 +7,13 @@ import logging
 import math
 from collections.abc import Mapping
 from datetime import date
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spectator.clock import Clock
 from spectator.errors import JournalError
-from spectator.journal.stores.reservations import Reserved
+
+if TYPE_CHECKING:
+    from spectator.journal.stores.reservations import Reserved
 
 logger = logging.getLogger(__name__)
 

@@ -6,38 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Connection, Table, Text, text
+from sqlalchemy import Column, Connection, Table, select, text
 
-from spectator.journal.stores.fleet_runs import fleet_tables
+from spectator.journal.stores.fleet_runs import fleet_runs, fleet_tables
+from spectator.journal.stores.leases import leases, take
+from spectator.journal.stores.schema import episodes, number, short_text
 
 fleet_leases: Final = Table(
     "fleet_leases",
     fleet_tables,
-    Column("fence", BigInteger, primary_key=True, autoincrement=False),
-    Column("run", Text(collation="C"), nullable=False, index=True),
+    Column("fence", number(), primary_key=True, autoincrement=False),
+    Column("run", short_text(64), nullable=False, index=True),
 )
 """Of which run each lease is that was taken for a fleet; a lease that is over does not count. No part of the
 record."""
 
-_LOCK: Final = text("SELECT 1 FROM fleet_runs WHERE name = :run FOR UPDATE")
 _OVER: Final = text(
     "DELETE FROM fleet_leases WHERE run = :run "
-    "AND NOT EXISTS (SELECT FROM leases WHERE leases.fence = fleet_leases.fence)"
+    "AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.fence = fleet_leases.fence)"
 )
 _COUNT: Final = text("SELECT count(*) FROM fleet_leases WHERE run = :run")
-_NOTE: Final = text(
-    "INSERT INTO fleet_leases (fence, run) SELECT unnest(CAST(:fences AS bigint[])), :run "
-    "ON CONFLICT (fence) DO NOTHING"
-)
-_TAKE_OWED: Final = text(
-    "INSERT INTO leases (episode_id, owner, expires_ms) SELECT owed.id, :owner, 0 "
-    "FROM unnest(CAST(:ids AS text[])) WITH ORDINALITY AS owed (id, place) "
-    "WHERE NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = owed.id AND leases.owner <> :owner) "
-    "AND NOT EXISTS (SELECT FROM episodes WHERE episodes.episode_id = owed.id AND ended_at IS NOT NULL) "
-    "ORDER BY place LIMIT :most "
-    "ON CONFLICT (episode_id) DO UPDATE SET owner = excluded.owner WHERE leases.owner = excluded.owner "
-    "RETURNING episode_id, fence"
-)
+_NOTE: Final = text("INSERT INTO fleet_leases (fence, run) VALUES (:fence, :run) ON CONFLICT DO NOTHING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +43,17 @@ class FlightLimit:
 
 
 def take_owed(
-    connection: Connection, owner: str, episode_ids: Sequence[str], limit: int, within: FlightLimit
+    connection: Connection,
+    owner: tuple[str, int],
+    episode_ids: Sequence[str],
+    limit: int,
+    within: FlightLimit,
 ) -> Mapping[str, int] | None:
     """Take the leases of the first ``limit`` episodes that are free and have not ended.
 
     Args:
         connection: Within a transaction.
-        owner: Who takes them.
+        owner: Who takes them, and until when readers may show them as held.
         episode_ids: Those that are owed, in the order in which they are wanted.
         limit: At most so many.
         within: Of which run they are, and what all may hold of it.
@@ -69,13 +62,29 @@ def take_owed(
         The numbers of the leases, by episode; ``None`` where all hold as many as they may.
     """
     if within.most:
-        connection.execute(_LOCK, {"run": within.run})  # one after the other: each sees what others took
+        row = select(fleet_runs.c.name).where(fleet_runs.c.name == within.run).with_for_update()
+        connection.execute(row)  # one after the other: each sees what others took
         connection.execute(_OVER, {"run": within.run})
         limit = min(limit, within.most - connection.execute(_COUNT, {"run": within.run}).scalar_one())
         if limit < 1:
             return None
-    wanted = {"ids": list(episode_ids), "owner": owner, "most": limit}
-    taken = {row.episode_id: row.fence for row in connection.execute(_TAKE_OWED, wanted)}
+    taken: dict[str, int] = {}
+    for episode_id in sorted(
+        _free(connection, owner[0], episode_ids)[:limit]
+    ):  # one order for all: no deadlock
+        fence = take(connection, episode_id, *owner)
+        if fence is not None:
+            taken[episode_id] = fence
     if within.most and taken:
-        connection.execute(_NOTE, {"run": within.run, "fences": list(taken.values())})
+        connection.execute(_NOTE, [{"run": within.run, "fence": fence} for fence in taken.values()])
     return taken
+
+
+def _free(connection: Connection, owner: str, episode_ids: Sequence[str]) -> list[str]:
+    """Those of some episodes that have not ended and that no other owner holds, in their order."""
+    held = select(leases.c.episode_id).where(leases.c.episode_id.in_(episode_ids), leases.c.owner != owner)
+    ended = select(episodes.c.episode_id).where(
+        episodes.c.episode_id.in_(episode_ids), episodes.c.ended_at.is_not(None)
+    )
+    gone = set(connection.scalars(held.union_all(ended)))
+    return [one for one in episode_ids if one not in gone]

@@ -1,7 +1,7 @@
-"""Runs of rollouts that lie in a journal of several processes: what each plays, and what it spent.
+"""Runs of rollouts in a journal that several processes write: what each plays, and what it spent.
 
-Whoever plays a run needs this row and nothing else. Its episodes are the run's alone: servers that write the
-same journal neither take them over nor list them among their own.
+A process needs this row and nothing else to play a run. The episodes belong to the run alone: servers that
+write the same journal neither take them over nor list them among their own.
 """
 
 from __future__ import annotations
@@ -12,40 +12,28 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Double,
-    MetaData,
-    Table,
-    Text,
-    exists,
-    inspect,
-    select,
-    text,
-)
+from sqlalchemy import Column, Connection, Double, MetaData, Table, Text, exists, inspect, select, text
 from sqlalchemy.sql.elements import ColumnElement
 
 from spectator.journal.stores.leases import Transacting
 from spectator.journal.stores.reservations import Reserved
-from spectator.journal.stores.schema import episodes
+from spectator.journal.stores.schema import episodes, number, short_text
 
 fleet_tables: Final = MetaData()
 
 fleet_runs: Final = Table(
     "fleet_runs",
     fleet_tables,
-    Column("name", Text(collation="C"), primary_key=True),
+    Column("name", short_text(64), primary_key=True),
     Column("plan", Text, nullable=False),
-    Column("began_ms", BigInteger, nullable=False),
-    Column("tokens", BigInteger, nullable=False, server_default="0"),
+    Column("began_ms", number(), nullable=False),
+    Column("tokens", number(), nullable=False, server_default="0"),
     Column("cost", Double, nullable=False, server_default="0"),
 )
 """One row a run: what it plays, as JSON, and what all who play it reserved of its caps. Its name is the
-``run_id`` of its episodes. No part of the record."""
+``run_id`` of its episodes. Not part of the record."""
 
-NOT_OF_A_FLEET: Final = "NOT EXISTS (SELECT FROM fleet_runs WHERE fleet_runs.name = episodes.run_id)"
+NOT_OF_A_FLEET: Final = "NOT EXISTS (SELECT 1 FROM fleet_runs WHERE fleet_runs.name = episodes.run_id)"
 """Whether an episode is no fleet's, for statements of their own."""
 
 _BEGIN: Final = text(
@@ -55,15 +43,13 @@ _CHANGE: Final = text("UPDATE fleet_runs SET plan = :plan WHERE name = :name")
 EVER: Final = date.max
 """The day of what is not counted by days."""
 
-_SPENT: Final = text(
-    "UPDATE fleet_runs SET tokens = greatest(tokens, :tokens), cost = greatest(cost, :cost) "
-    "WHERE name = :name"
-)
-_LOOK: Final = {
-    what: text(f"SELECT {what} FROM fleet_runs WHERE name = :name FOR UPDATE") for what in ("tokens", "cost")
-}
 _ADD: Final = {
-    what: text(f"UPDATE fleet_runs SET {what} = {what} + :amount WHERE name = :name") for what in _LOOK
+    what: text(f"UPDATE fleet_runs SET {what} = {what} + :amount WHERE name = :name")
+    for what in ("tokens", "cost")
+}
+_SPENT: Final = {
+    what: text(f"UPDATE fleet_runs SET {what} = :amount WHERE name = :name AND {what} < :amount")
+    for what in _ADD
 }
 
 
@@ -83,7 +69,7 @@ class FleetRow:
 
 
 class FleetRuns:
-    """The runs in one journal on a database server.
+    """The runs in one journal that several processes write.
 
     Args:
         journal: The journal.
@@ -121,7 +107,7 @@ class RunReservations:
     """What the processes that play one run reserved of its caps; see :class:`.day_part.Reserves`.
 
     Args:
-        journal: On a database server.
+        journal: Written by several processes.
         name: The run.
     """
 
@@ -135,8 +121,12 @@ class RunReservations:
         Raises:
             JournalError: The database cannot be written now.
         """
-        spent = {"name": self._name, "tokens": used.get("tokens", 0), "cost": used.get("cost", 0.0)}
-        await self._journal.transact(lambda connection: connection.execute(_SPENT, spent))
+
+        def work(connection: Connection) -> None:
+            for what, amount in used.items():
+                connection.execute(_SPENT[what], {"name": self._name, "amount": amount})
+
+        await self._journal.transact(work)
 
     async def reserve(self, what: str, *, cap: float, amount: float, owed: float = 0.0) -> Reserved:
         """Reserve a part of what may be used: ``tokens``, which are whole, or ``cost``.
@@ -146,7 +136,8 @@ class RunReservations:
         """
 
         def work(connection: Connection) -> Reserved:
-            taken = float(connection.execute(_LOOK[what], {"name": self._name}).scalar_one())
+            row = select(fleet_runs.c[what]).where(fleet_runs.c.name == self._name).with_for_update()
+            taken = float(connection.execute(row).scalar_one())
             wanted = math.ceil(amount) if what == "tokens" else amount
             part = min(wanted, max(0.0, cap - taken - owed))
             connection.execute(_ADD[what], {"name": self._name, "amount": owed + part})

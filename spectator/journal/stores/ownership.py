@@ -2,23 +2,23 @@
 
 A process records an episode under a lease (:mod:`.leases`), whose row it locks in the transaction of each
 commit. So a commit comes wholly before or wholly after the removal of the lease, and what a deposed process
-still sends is refused, whatever any clock says. That it lives it shows by a number that it counts up; whoever
-sees the same number again and again may depose it.
+still sends is rejected, whatever any clock says. Each process counts a number up to show that it is alive; a
+process whose number stands still may be deposed. The statements are the same for PostgreSQL and SQLite, whose
+one writer at a time locks the whole file.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import (
-    BigInteger,
     Column,
     ColumnElement,
     Connection,
     MetaData,
     Table,
-    Text,
     delete,
     select,
     text,
@@ -26,25 +26,25 @@ from sqlalchemy import (
 
 from spectator.journal.stores.fleet_leases import FlightLimit, take_owed
 from spectator.journal.stores.fleet_runs import NOT_OF_A_FLEET, not_of_a_fleet
-from spectator.journal.stores.leases import NotHeld, Transacting, leases, let_go, not_held
-from spectator.journal.stores.schema import episodes
+from spectator.journal.stores.leases import NotHeld, Transacting, leases, let_go, not_held, take
+from spectator.journal.stores.schema import episodes, number, short_text
 
 owner_tables: Final = MetaData()
 
 owners: Final = Table(
     "owners",
     owner_tables,
-    Column("name", Text(collation="C"), primary_key=True),
-    Column("beat", BigInteger, nullable=False),
+    Column("name", short_text(64), primary_key=True),
+    Column("beat", number(), nullable=False),
 )
 """One row a process that writes; made only where several may."""
 
 rooms: Final = Table(
     "rooms",
     owner_tables,
-    Column("name", Text(collation="C"), primary_key=True),
-    Column("free", BigInteger, nullable=False),
-    Column("handing", BigInteger, nullable=False, server_default="0"),
+    Column("name", short_text(64), primary_key=True),
+    Column("free", number(), nullable=False),
+    Column("handing", number(), nullable=False, server_default="0"),
 )
 """How many episodes more each process could play, and how many it is about to hand over to others."""
 
@@ -52,27 +52,23 @@ _ROOM: Final = text(
     "INSERT INTO rooms (name, free) VALUES (:name, :free) ON CONFLICT (name) DO UPDATE "
     "SET free = :free, handing = CASE WHEN :handing THEN rooms.handing ELSE 0 END"
 )
-_FILL: Final = text("UPDATE rooms SET free = greatest(free - 1, 0) WHERE name = :name")
+_FILL: Final = text("UPDATE rooms SET free = free - 1 WHERE name = :name AND free > 0")
 _ONE_BY_ONE: Final = select(rooms.c.name).order_by(rooms.c.name).with_for_update()
 _CLAIM_ROOM: Final = text(
     "UPDATE rooms SET handing = handing + 1 WHERE name = :name "
     "AND (SELECT coalesce(sum(free), 0) FROM rooms JOIN owners USING (name) WHERE name <> :name) > ("
     f"SELECT count(*) FROM episodes WHERE ended_at IS NULL AND {NOT_OF_A_FLEET} "
-    "AND NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = episodes.episode_id)"
+    "AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.episode_id = episodes.episode_id)"
     ") + (SELECT sum(handing) FROM rooms)"
 )
-_HANDED: Final = text("UPDATE rooms SET handing = greatest(handing - 1, 0) WHERE name = :name")
+_HANDED: Final = text("UPDATE rooms SET handing = handing - 1 WHERE name = :name AND handing > 0")
 _REGISTER: Final = text(
     "INSERT INTO owners (name, beat) VALUES (:name, 0) "
     "ON CONFLICT (name) DO UPDATE SET beat = owners.beat + :by"
 )
 _HELD: Final = "SELECT fence, episode_id FROM leases WHERE fence = ANY(%s) ORDER BY fence FOR UPDATE"
-_TAKE: Final = text(
-    "INSERT INTO leases (episode_id, owner, expires_ms) VALUES (:episode, :owner, 0) "
-    "ON CONFLICT (episode_id) DO UPDATE SET owner = excluded.owner WHERE leases.owner = excluded.owner "
-    "RETURNING fence"
-)
-_BEGUN: Final = text("SELECT episode_id, ended_at FROM episodes WHERE episode_id = ANY(CAST(:ids AS text[]))")
+_HELD_IN_FILE: Final = "SELECT fence, episode_id FROM leases WHERE fence IN (SELECT value FROM json_each(?))"
+_RENEW: Final = text("UPDATE leases SET expires_ms = :expires_ms WHERE owner = :owner")
 _OF_A_FLEET: Final = text(f"SELECT 1 FROM episodes WHERE episode_id = :episode AND NOT ({NOT_OF_A_FLEET})")
 
 
@@ -85,6 +81,8 @@ class Fences:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.expires_ms = 0
+        """Until when readers may show the leases of this process as held; 0 for as long as they are there."""
         self._numbers: dict[str, int] = {}
         self._claimed: set[str] = set()
 
@@ -109,11 +107,12 @@ class Fences:
     ) -> dict[str, bool] | None:
         """Take the leases of the first ``limit`` episodes that are free; see :meth:`Ownership.claim_owed`."""
         self.register(connection)
-        found = take_owed(connection, self.name, episode_ids, limit, within)
+        found = take_owed(connection, (self.name, self.expires_ms), episode_ids, limit, within)
         if not found:
             return None if found is None else {}
         taken = dict(found)
-        known = connection.execute(_BEGUN, {"ids": list(taken)}).all()  # whoever ended one before is done now
+        begun_of = select(episodes.c.episode_id, episodes.c.ended_at)
+        known = connection.execute(begun_of.where(episodes.c.episode_id.in_(taken))).all()
         for episode_id in [row.episode_id for row in known if row.ended_at is not None]:
             let_go(connection, taken.pop(episode_id))
         self._numbers |= taken
@@ -135,11 +134,19 @@ class Fences:
         """Write that this process is there, and count its number up ``by`` so much."""
         connection.execute(_REGISTER, {"name": self.name, "by": by})
 
+    def renew(self, connection: Connection, expires_ms: int) -> None:
+        """Write until when readers may show the leases of this process as held."""
+        self.expires_ms = expires_ms
+        connection.execute(_RENEW, {"owner": self.name, "expires_ms": expires_ms})
+
     def held(self, connection: Connection, numbers: Sequence[int]) -> Mapping[int, str]:
         """Those of leases that are held, each with its episode, until the end of the transaction."""
         if not numbers:
             return {}
-        rows = connection.exec_driver_sql(_HELD, (list(numbers),)).all()
+        if connection.dialect.name == "sqlite":
+            rows = connection.exec_driver_sql(_HELD_IN_FILE, (json.dumps(list(numbers)),)).all()
+        else:
+            rows = connection.exec_driver_sql(_HELD, (list(numbers),)).all()
         return {row.fence: row.episode_id for row in rows}
 
     def take(self, connection: Connection, episode_id: str) -> int:
@@ -149,11 +156,11 @@ class Fences:
             NotHeld: Another one does.
         """
         self.register(connection)
-        found = connection.execute(_TAKE, {"episode": episode_id, "owner": self.name}).first()
-        if found is None:
-            raise NotHeld(f"{episode_id} is played by another server")
+        fence = take(connection, episode_id, self.name, self.expires_ms)
+        if fence is None:
+            raise NotHeld(f"{episode_id} is played by another process")
         connection.execute(_FILL, {"name": self.name})
-        return int(found.fence)
+        return fence
 
 
 class Holding:
@@ -162,26 +169,23 @@ class Holding:
     Args:
         fences: What this process holds.
         connection: Within the transaction.
-        wanted: The episodes, each with the number of its lease, where whoever appends names it.
+        wanted: The episodes.
     """
 
-    def __init__(
-        self, fences: Fences, connection: Connection, wanted: Iterable[tuple[str, int | None]]
-    ) -> None:
+    def __init__(self, fences: Fences, connection: Connection, wanted: Iterable[str]) -> None:
         self._fences = fences
         self._connection = connection
         self._taken: dict[str, int] = {}
         self._proved: set[str] = set()
         self._over: set[str] = set()
-        numbers = (fences.number(episode_id) if fence is None else fence for episode_id, fence in wanted)
+        numbers = map(fences.number, wanted)
         self._held = fences.held(connection, sorted({one for one in numbers if one is not None}))
 
-    def prove(self, episode_id: str, fence: int | None = None) -> bool:
+    def prove(self, episode_id: str) -> bool:
         """Make sure that a lease of an episode is held; one that was never given out here is taken.
 
         Args:
             episode_id: The episode.
-            fence: The number of the lease, where whoever appends names it.
 
         Returns:
             Whether it is new here, so that others may have recorded the episode meanwhile.
@@ -189,22 +193,20 @@ class Holding:
         Raises:
             NotHeld: It is not held.
         """
-        if fence is None:
-            fence = self._taken.get(episode_id)
-            if fence is not None:
-                return False
-            fence = self._fences.number(episode_id)
-            if fence is None or episode_id in self._over:
-                self._taken[episode_id] = self._fences.take(self._connection, episode_id)
-                return True
+        if episode_id in self._taken:
+            return False
+        fence = self._fences.number(episode_id)
+        if fence is None or episode_id in self._over:
+            self._taken[episode_id] = self._fences.take(self._connection, episode_id)
+            return True
         if self._held.get(fence) != episode_id:
             raise not_held(fence, episode_id)
         self._proved.add(episode_id)
         return self._fences.is_claimed(episode_id)
 
-    def let_go(self, episode_id: str, fence: int | None = None) -> None:
+    def let_go(self, episode_id: str) -> None:
         """End the lease of an episode that ends in this commit."""
-        number = fence or self._taken.pop(episode_id, None) or self._fences.number(episode_id)
+        number = self._taken.pop(episode_id, None) or self._fences.number(episode_id)
         if number is not None:
             let_go(self._connection, number)
         self._over.add(episode_id)
@@ -228,12 +230,15 @@ class Ownership:
         self._journal = journal
         self._fences = fences
 
-    async def beat(self, free: int = 0, *, handing: bool = False) -> Mapping[str, int]:
+    async def beat(
+        self, free: int = 0, *, handing: bool = False, expires_ms: int | None = None
+    ) -> Mapping[str, int]:
         """Show that this process lives; the others, each with the number that it counts up.
 
         Args:
             free: How many episodes more it could play now.
             handing: Whether it is about to hand any over; where not, room that it still claims is given back.
+            expires_ms: Until when readers may show its leases as held, Unix time in milliseconds.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -242,6 +247,8 @@ class Ownership:
         def work(connection: Connection) -> dict[str, int]:
             self._fences.register(connection, by=1)
             connection.execute(_ROOM, {"name": self.name, "free": free, "handing": handing})
+            if expires_ms is not None:
+                self._fences.renew(connection, expires_ms)
             found = living(connection)
             found.pop(self.name)
             return found

@@ -2,14 +2,14 @@
 
 It is reserved in the database before it is used, and what was reserved stays counted until whoever has it
 gives it back. So a process that dies leaves the others too little, never too much. No clock is read but the
-database's.
+database's. Caps can be reserved in an embedded journal too; beginnings are counted on a server alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Final
 
 from sqlalchemy import (
@@ -24,11 +24,14 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    bindparam,
     func,
+    select,
     text,
 )
 
 from spectator.journal.stores.leases import Transacting
+from spectator.journal.stores.schema import short_text
 
 reservation_tables: Final = MetaData()
 
@@ -36,7 +39,7 @@ reserved: Final = Table(
     "reserved",
     reservation_tables,
     Column("day", Date, primary_key=True),
-    Column("what", Text(collation="C"), primary_key=True),
+    Column("what", short_text(64), primary_key=True),
     Column("amount", Double, nullable=False),
 )
 """One row a day, UTC, and cap: what all processes reserved of it. No part of the record."""
@@ -58,20 +61,20 @@ KEPT_DAYS: Final = 7
 LOCK: Final = 0x53504544
 """Key of the advisory lock under which a beginning is counted; it is held by a transaction, no longer."""
 
-_TODAY: Final = "CAST(now() AT TIME ZONE 'UTC' AS date)"
-_LEFT_OF_TODAY: Final = (
-    "extract(epoch FROM date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day' "
-    "- (now() AT TIME ZONE 'UTC'))"
-)
+_NOW: Final = {
+    "postgresql": text(
+        "SELECT CAST(now() AT TIME ZONE 'UTC' AS date) AS day, extract(epoch FROM "
+        "date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day' - (now() AT TIME ZONE 'UTC')) "
+        "AS left_s"
+    ),
+    "sqlite": text("SELECT date('now') AS day, 86400 - strftime('%s', 'now') % 86400 AS left_s"),
+}
 _OPEN: Final = text(
-    f"INSERT INTO reserved (day, what, amount) VALUES ({_TODAY}, :what, :amount) ON CONFLICT DO NOTHING"
-)
-_LOOK: Final = text(
-    f"SELECT day, amount, {_LEFT_OF_TODAY} AS left_s FROM reserved "
-    f"WHERE day = {_TODAY} AND what = :what FOR UPDATE"
-)
-_ADD: Final = text("UPDATE reserved SET amount = amount + :amount WHERE day = :day AND what = :what")
-_TIDY_DAYS: Final = text(f"DELETE FROM reserved WHERE day < {_TODAY} - {KEPT_DAYS}")
+    "INSERT INTO reserved (day, what, amount) VALUES (:day, :what, :amount) ON CONFLICT DO NOTHING"
+).bindparams(bindparam("day", type_=Date))
+_ADD: Final = text(
+    "UPDATE reserved SET amount = amount + :amount WHERE day = :day AND what = :what"
+).bindparams(bindparam("day", type_=Date))
 _ALONE: Final = text("SELECT pg_advisory_xact_lock(:key)")
 _OVER: Final = text(
     "DELETE FROM begun WHERE what = :what AND at < clock_timestamp() - make_interval(secs => :period_s)"
@@ -134,7 +137,7 @@ class Reservations:
     """What the processes on one journal reserved.
 
     Args:
-        journal: The journal, on a database server.
+        journal: The journal, written by several processes.
     """
 
     def __init__(self, journal: Transacting) -> None:
@@ -148,9 +151,10 @@ class Reservations:
         """
 
         def work(connection: Connection) -> None:
-            connection.execute(_TIDY_DAYS)
+            day, _ = _today(connection)
+            connection.execute(reserved.delete().where(reserved.c.day < day - timedelta(days=KEPT_DAYS)))
             for what, amount in used.items():
-                connection.execute(_OPEN, {"what": what, "amount": amount})
+                connection.execute(_OPEN, {"day": day, "what": what, "amount": amount})
 
         await self._journal.transact(work)
 
@@ -168,11 +172,13 @@ class Reservations:
         """
 
         def work(connection: Connection) -> Reserved:
-            connection.execute(_OPEN, {"what": what, "amount": 0.0})
-            day, taken, left_s = connection.execute(_LOOK, {"what": what}).one()
+            day, left_s = _today(connection)
+            connection.execute(_OPEN, {"day": day, "what": what, "amount": 0.0})
+            row = select(reserved.c.amount).where(reserved.c.day == day, reserved.c.what == what)
+            taken = connection.execute(row.with_for_update()).scalar_one()
             part = min(amount, max(0.0, cap - taken - owed))
             connection.execute(_ADD, {"what": what, "day": day, "amount": owed + part})
-            return Reserved(day, part, float(left_s))
+            return Reserved(day, part, left_s)
 
         part: Reserved = await self._journal.transact(work)
         return part
@@ -222,3 +228,10 @@ class Reservations:
             JournalError: The database cannot be written now; it stays counted.
         """
         await self._journal.transact(lambda connection: connection.execute(_UNDO, {"number": number}))
+
+
+def _today(connection: Connection) -> tuple[date, float]:
+    """The day by the database's clock, UTC, and the seconds until it is over."""
+    row = connection.execute(_NOW[connection.dialect.name]).one()
+    day = date.fromisoformat(row.day) if isinstance(row.day, str) else row.day
+    return day, float(row.left_s)

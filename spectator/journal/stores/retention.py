@@ -168,7 +168,7 @@ def _surplus(connection: Connection, keep: Keep, now: datetime) -> Iterator[Surp
     if keep == Keep():
         return
     over: ColumnElement[bool] = episodes.c.ended_at.is_not(None)
-    if _is_server(connection) and inspect(connection).has_table(fleet_runs.name):
+    if inspect(connection).has_table(fleet_runs.name):
         over = over & not_of_a_fleet()  # which would play again what is gone
     too_many = (
         connection.scalar(select(func.count()).select_from(episodes).where(over)) or 0

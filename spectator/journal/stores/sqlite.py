@@ -93,13 +93,23 @@ class SqlJournal:
         """Which episodes this process may record; ``None`` where no other process writes this journal."""
 
     @classmethod
-    async def open(cls, url: str, *, writable: bool = True, synchronous: Synchronous = "normal") -> Self:
+    async def open(
+        cls,
+        url: str,
+        *,
+        writable: bool = True,
+        synchronous: Synchronous = "normal",
+        shared_as: str | None = None,
+    ) -> Self:
         """Open the journal at ``url``; one that is to be written is made first where there is none.
 
         Args:
             url: As SQLAlchemy takes it, such as ``sqlite:///data/journal.db``.
-            writable: Whether this process appends; one process at a time may, for an embedded journal.
+            writable: Whether this process appends; one process at a time may, for an embedded journal that
+                is not shared.
             synchronous: Whether a commit waits for the disk, for an embedded journal.
+            shared_as: The name of this process, where other processes of this machine write an embedded
+                journal too; a journal on a database server is always shared.
 
         Raises:
             ConfigurationError: The URL is not one of a durable database that can be used here, another
@@ -107,7 +117,9 @@ class SqlJournal:
             JournalDamaged: Its file is not a journal, or not all of one.
             JournalError: It cannot be opened, or not be written though it should.
         """
-        database = await asyncio.to_thread(open_database, url, writable=writable, synchronous=synchronous)
+        database = await asyncio.to_thread(
+            open_database, url, writable=writable, synchronous=synchronous, shared_as=shared_as
+        )
         return cls(database, writable=writable)
 
     async def append(
@@ -137,23 +149,6 @@ class SqlJournal:
     async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
         """Number of the last event up to which a record takes no more than ``characters``."""
         return await self._query(lambda connection: last_within(connection, episode_id, characters, until))
-
-    async def append_held(
-        self, fence: int, events: Sequence[RecordedEvent], attachments: Attachments | None = None
-    ) -> None:
-        """Record ``events`` of one episode while a lease of it is held; the lease is over with its end.
-
-        Args:
-            fence: Number of the lease, see :class:`~spectator.journal.stores.leases.Leases`; it is proved in
-                the same transaction.
-            events: At least one.
-            attachments: What belongs to them.
-
-        Raises:
-            LeaseLost: The lease is over; nothing is recorded.
-            JournalError: See :meth:`spectator.journal.base.EpisodeLog.append`.
-        """
-        await self._writing().append(events, attachments, fence)
 
     async def transact(self, work: Callable[[Connection], _Result]) -> _Result:
         """Do small ``work`` in one transaction, between two commits; appends wait meanwhile.
@@ -268,7 +263,7 @@ class SqlJournal:
         return await self._query(lambda connection: checkpoint_rows.kept(connection, episode_id))
 
     async def leases(self) -> list[Lease]:
-        """The leases under which episodes are being recorded now; see :class:`.leases.Leases`."""
+        """The leases under which episodes are being recorded now; see :mod:`.ownership`."""
         return await self._query(held)
 
     async def news(self, mark: int | None, run_id: str | None = None) -> News:
@@ -354,14 +349,13 @@ class SqlJournal:
             raise JournalUnavailable(f"the journal cannot be written: {error}") from error
 
     def _prove_writable(self, connection: Connection) -> None:
-        if self._database.fences is not None:
-            self._database.fences.register(connection)
-            connection.commit()
-            return
         if self._database.anchor is not None:
             self._database.anchor.hold(connection)
             connection.rollback()  # what was read until now may be old when the writer is done
-        prove_writable(connection)
+        if self._database.fences is None:
+            return prove_writable(connection)
+        self._database.fences.register(connection)
+        connection.commit()
 
     async def aclose(self) -> None:
         """Commit what waits and let go. Safe to call twice."""

@@ -34,7 +34,7 @@ from spectator.journal.stores.call_rows import Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
 from spectator.journal.stores.episode_index import row_of_end, row_of_start
 from spectator.journal.stores.insertion import EventRow, Insertion, Rows
-from spectator.journal.stores.leases import NotHeld, let_go, prove_held
+from spectator.journal.stores.leases import NotHeld
 from spectator.journal.stores.ownership import Holding, depose
 from spectator.journal.stores.postgres import may_pass
 from spectator.journal.stores.staging import begin_staging, end_staging
@@ -53,7 +53,6 @@ KEPT_HEADS: Final = 4096
 class _Append(NamedTuple):
     events: Sequence[RecordedEvent]
     attachments: Attachments | None
-    fence: int | None
     done: asyncio.Future[None]
     staged: bool = False
     first: RecordedEvent | None = None
@@ -86,7 +85,8 @@ class Writer:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._fences = database.fences
-        self._insertion = Insertion(database.engine.dialect) if self._fences is None else ArrayInsertion()
+        self._on_server = database.engine.dialect.name == "postgresql"
+        self._insertion = ArrayInsertion() if self._on_server else Insertion(database.engine.dialect)
         self._hold: Callable[[Connection], None] = (
             (lambda connection: None) if database.anchor is None else database.anchor.hold
         )
@@ -107,7 +107,6 @@ class Writer:
         self,
         events: Sequence[RecordedEvent],
         attachments: Attachments | None = None,
-        fence: int | None = None,
         *,
         staged: bool = False,
         first: RecordedEvent | None = None,
@@ -117,18 +116,17 @@ class Writer:
         Args:
             events: At least one.
             attachments: What belongs to them.
-            fence: Number of the lease under which they are recorded, where there is one.
             staged: Whether the episode is not to be found yet; see :mod:`.staging`.
             first: Its first event, where what was staged of it becomes an episode with these.
 
         Raises:
-            LeaseLost: ``fence`` is given, and no lease of the episode has this number.
+            LeaseLost: Another process plays the episode.
             SequenceConflict: One of the numbers is taken.
             JournalUnavailable: The database cannot be written now.
             JournalError: They could not be written.
         """
         done = asyncio.get_running_loop().create_future()
-        await self._hand_over(_Append(events, attachments, fence, done, staged, first))
+        await self._hand_over(_Append(events, attachments, done, staged, first))
 
     async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
         """Do other small work between two commits; appends wait meanwhile.
@@ -214,7 +212,7 @@ class Writer:
                 self._write(connection, group, heads)
         except SpectatorError as failure:
             if len(group) > 1:
-                if self._fences is not None and isinstance(failure, JournalUnavailable):
+                if self._on_server and isinstance(failure, JournalUnavailable):
                     self._unsure.update(append.events[0].episode_id for append in group)
                 for append in group:
                     self._commit(connection, [append])
@@ -222,7 +220,7 @@ class Writer:
             error = failure
             episode_id = group[0].events[0].episode_id
             self._heads.pop(episode_id, None)
-            if self._fences is not None and isinstance(failure, JournalUnavailable):
+            if self._on_server and isinstance(failure, JournalUnavailable):
                 self._unsure.add(episode_id)
         else:
             if self._holding is not None:
@@ -250,18 +248,17 @@ class Writer:
         """
         rows = Rows()
         if self._fences is not None:
-            group = self._unrecorded(connection, group, heads)
-            wanted = ((append.events[0].episode_id, append.fence) for append in group)
-            self._holding = Holding(self._fences, connection, wanted)
+            if self._unsure:
+                group = self._unrecorded(connection, group, heads)
+            episode_ids = {append.events[0].episode_id for append in group}
+            self._holding = Holding(self._fences, connection, episode_ids)
         for append in group:
             batch = append.events
             episode_id = batch[0].episode_id
             known = self._heads.get(episode_id)
             if self._holding is not None:
-                new = self._holding.prove(episode_id, append.fence)
+                new = self._holding.prove(episode_id)
                 known = None if new else known  # others may have recorded it meanwhile
-            elif append.fence is not None:
-                prove_held(connection, append.fence, episode_id)
             head = heads.get(episode_id) or known
             if head is None:  # what begins where something is already is refused by the table itself
                 head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
@@ -280,9 +277,7 @@ class Writer:
                 elif recorded.type == "episode.ended":
                     rows.ended.append(row_of_end(recorded.event, seq, digest))
                     if self._holding is not None:
-                        self._holding.let_go(episode_id, append.fence)
-                    elif append.fence is not None:
-                        let_go(connection, append.fence)
+                        self._holding.let_go(episode_id)
             heads[episode_id] = _Head(seq, digest, {} if batch[-1].type == "episode.ended" else prompts)
         self._insertion.add(connection, rows)
 

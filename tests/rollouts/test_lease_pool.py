@@ -8,22 +8,22 @@ import threading
 from collections.abc import Mapping
 from typing import Any, cast
 
+from spectator.clock import SystemClock
 from spectator.errors import JournalError
-from spectator.rollouts.joint.life import Life
-from spectator.rollouts.joint.owed import LONGEST_PAUSE_S, PAUSE_S, Owed
-from spectator.rollouts.joint.pool import OwedPool
+from spectator.rollouts.heartbeat import Heartbeat
+from spectator.rollouts.lease_pool import LONGEST_PAUSE_S, PAUSE_S, LeasePool, RemainingEpisodes
 from spectator.rollouts.progress import FleetState
 from spectator.runs.jobs import RunPlan
 from tests.fakes import ManualClock
 
 
 class Breaking:
-    """Work that is owed, which breaks when some of it is taken."""
+    """Remaining work, which breaks when some of it is taken."""
 
-    over, busy, pause_s = False, 0, 1.0
+    over, busy, ahead, pause_s = False, 0, 0, 1.0
 
     def __init__(self, error: Exception) -> None:
-        self.stirred, self.renewed = asyncio.Event(), asyncio.Event()
+        self.freed, self.renewed, self.idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._error = error
 
     async def take(self, limit: int) -> list[Any]:
@@ -46,7 +46,7 @@ def reasons_for(error: Exception) -> list[str]:
     async def scenario() -> list[str]:
         player = Player()
         owed, state = cast(Any, Breaking(error)), FleetState(1, 0, 0.0)
-        pool = OwedPool(2, owed, cast(Any, player), ManualClock(), random.Random(1), state, 9.0)
+        pool = LeasePool(2, owed, cast(Any, player), ManualClock(), random.Random(1), state, 9.0)
         await pool.start()
         assert await asyncio.wait_for(pool.acquire(), 10) is None
         await pool.aclose()
@@ -61,13 +61,13 @@ def test_a_run_whose_taking_breaks_halts_with_the_reason() -> None:
 
 
 class Leases:
-    """Breaks at the first sign of life, and hears of more."""
+    """Breaks at the first beat, and hears of more."""
 
     def __init__(self) -> None:
         self.beats = 0
         self.heard_again = threading.Event()
 
-    async def beat(self) -> Mapping[str, int]:
+    async def beat(self, **_: Any) -> Mapping[str, int]:
         self.beats += 1
         if self.beats == 1:
             raise RuntimeError("a bug")
@@ -76,14 +76,14 @@ class Leases:
         return {}
 
 
-def test_signs_of_life_go_on_after_one_that_broke() -> None:
+def test_the_heartbeat_goes_on_after_one_beat_that_broke() -> None:
     leases = Leases()
-    with Life(cast(Any, leases), interval_s=0.001):
+    with Heartbeat(cast(Any, leases), SystemClock(), interval_s=0.001):
         assert leases.heard_again.wait(10)
 
 
 class Slow:
-    """A record in which nothing is owed, and which takes ``takes_s`` to say so."""
+    """A record in which nothing remains, and which takes ``takes_s`` to say so."""
 
     def __init__(self, clock: ManualClock, takes_s: float) -> None:
         self._clock = clock
@@ -91,14 +91,14 @@ class Slow:
 
     async def patiently(self, work: Any) -> Any:
         self._clock.advance(self._takes_s)
-        return type("Due", (), {"over": (), "owed": ()})()
+        return type("Due", (), {"over": {}, "owed": (), "failed": {}})()
 
 
 def test_a_look_that_waited_for_the_database_is_soon_followed_by_another() -> None:
     async def pause_after(takes_s: float) -> float:
         clock = ManualClock()
         state = cast(Any, type("State", (), {})())
-        owed = Owed(
+        owed = RemainingEpisodes(
             RunPlan((), 0, "first"),
             cast(Any, None),
             cast(Any, None),

@@ -1,10 +1,10 @@
-"""The journal of a run as those who play it reach it: under leases, and patient with the database."""
+"""The journal of a run as its workers reach it: under leases, and waiting while the database is away."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from spectator.clock import Clock
 from spectator.errors import JournalError, JournalUnavailable, LeaseLost
@@ -15,7 +15,7 @@ from spectator.journal.stores.sqlite import SqlJournal
 logger = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 60.0
-"""Seconds that the database may be away before whoever plays gives up. Meanwhile all stand still."""
+"""Seconds that a database server may be away before a worker gives up. Play stands still meanwhile."""
 
 FIRST_PAUSE_S: Final = 0.25
 LONGEST_PAUSE_S: Final = 2.0
@@ -24,14 +24,14 @@ LONGEST_PAUSE_S: Final = 2.0
 _Result = TypeVar("_Result")
 
 
-class HeldLog:
-    """Records the episodes that this process holds leases of; see :class:`spectator.journal.base.EpisodeLog`.
+class LeasedLog:
+    """Records the episodes that this process has leases of; see :class:`spectator.journal.base.EpisodeLog`.
 
     Args:
-        journal: On a database server.
+        journal: Written by several processes.
         clock: Measures and waits.
         patience_s: See :data:`PATIENCE_S`.
-        recorded: Is told of every episode of which something was committed; returns at once.
+        recorded: Called with each episode of which something was committed; must return at once.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class HeldLog:
             return
         episode_id = events[0].episode_id
         if episode_id not in self.held:
-            raise LeaseLost(f"there is no lease of {episode_id} here: it is played elsewhere")
+            raise LeaseLost(f"this process has no lease of {episode_id}: it is played elsewhere")
         try:
             await self.patiently(lambda: self._journal.append(events, attachments=attachments))
         except LeaseLost:
@@ -81,30 +81,34 @@ class HeldLog:
         """Its calls to models, in order."""
         return self._journal.calls(episode_id)
 
+    async def transact(self, work: Any) -> Any:
+        """See :meth:`.sqlite.SqlJournal.transact`."""
+        return await self.patiently(lambda: self._journal.transact(work))
+
     def lose(self, episode_id: str) -> None:
         """Note that the lease of an episode was taken away."""
         self.held.discard(episode_id)
         self.lost.add(episode_id)
 
     async def patiently(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Do ``work``, however often it takes within limits.
+        """Do ``work``, again and again while the database is away.
 
         Raises:
-            JournalError: It could not be done.
+            JournalError: It could not be done in time.
         """
         pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
         while True:
             try:
                 return await work()
             except JournalError as error:
-                stood_s = self._clock.monotonic() - began
-                if type(error) not in (JournalError, JournalUnavailable):
+                away_s = self._clock.monotonic() - began
+                if type(error) not in (JournalError, JournalUnavailable) or not self._patience_s:
                     raise
-                if self._given_up is None and stood_s >= self._patience_s:
-                    self._given_up = f"{error}; given up after {stood_s:.0f} s"
+                if self._given_up is None and away_s >= self._patience_s:
+                    self._given_up = f"{error}; given up after {away_s:.0f} s"
                 if self._given_up is not None:
                     raise JournalUnavailable(self._given_up) from error
-                if stood_s < pause_s:
-                    logger.warning("the database is waited for: %s", error)
+                if away_s < pause_s:
+                    logger.warning("waiting for the database: %s", error)
             await self._clock.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -1,4 +1,4 @@
-"""What a run in a database plays and how, as it is kept there for whoever joins it."""
+"""What a run plays and how, as its journal keeps it for every worker that joins it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from spectator.policies.spending import Caps
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.request import FORMAT, RolloutRequest, RolloutRun
 
+IN_FOLDER: Final = "rollouts"
+"""Name of the run in a folder, whose journal holds no other."""
+
 MOST_RUNS: Final = 20
 """Runs that a sentence names."""
 
 
 class FleetPlan(BaseModel):
-    """What a run plays and how: all that a worker is told, but for the endpoint's key.
+    """What a run plays and how: all that a worker needs, but for the endpoint's key.
 
-    ``environment_version`` and ``pack_version`` are those of whoever began it: with others the same seeds
+    ``environment_version`` and ``pack_version`` are those that the run began with: with others the same seeds
     would be other episodes.
     """
 
@@ -36,29 +39,29 @@ class FleetPlan(BaseModel):
     max_tokens: int = 0
     max_cost: float = 0.0
     max_in_flight: int = 0
+    handler: str = "none"
+    experiences: str = ""
     environment_version: str = ""
     pack_version: str = ""
     spectator_version: str = __version__
 
     @classmethod
     def of(
-        cls, request: RolloutRequest, *, deadlines: Deadlines | None = None, stepper: str = "inline",
-        whole: Caps | None = None, max_in_flight: int = 0,
+        cls, request: RolloutRequest, *, deadlines: Deadlines | None = None, whole: Caps | None = None,
+        **more: Any,
     ) -> FleetPlan:  # fmt: skip
         """The plan of a run that is about to begin.
 
         Args:
             request: What it plays.
             deadlines: How long anything may take.
-            stepper: Where worlds of the catalogue run.
             whole: What asking the model may take in all.
-            max_in_flight: Episodes that all may play at once; 0 means no limit.
+            more: ``stepper``, where worlds of the catalogue run; ``max_in_flight``, episodes that all workers
+                may play at once (0 means no limit); ``handler`` and the path of its ``experiences``.
         """
-        caps = whole or Caps()
-        told: dict[str, Any] = {"deadlines": asdict(deadlines or Deadlines()), "stepper": stepper}
-        told |= {"request": request, "max_tokens": caps.tokens, "max_cost": caps.cost}
-        told["max_in_flight"] = max_in_flight
-        return cls.model_validate(told)
+        caps, times = whole or Caps(), asdict(deadlines or Deadlines())
+        spending = {"max_tokens": caps.tokens, "max_cost": caps.cost}
+        return cls.model_validate({"request": request, "deadlines": times, **spending, **more})
 
     @property
     def limits(self) -> Deadlines:
@@ -67,16 +70,16 @@ class FleetPlan(BaseModel):
 
     @property
     def whole(self) -> Caps:
-        """What asking the model may take in all, whoever asks."""
+        """What asking the model may take in all, over all workers."""
         return Caps(self.max_tokens, self.max_cost)
 
     def of_world(self, planned: RolloutRun) -> FleetPlan:
-        """The same, with the versions of what is played."""
+        """The same plan, with the versions of what is played."""
         job = planned.run.jobs[0]
         return self.model_copy(update={"environment_version": job.version, "pack_version": job.pack_version})
 
     def need_same_world(self, name: str, planned: RolloutRun) -> None:
-        """Make sure that what is here is what the run was begun with.
+        """Make sure that this process has the world that the run began with.
 
         Raises:
             InvalidRequest: It is of another version.
@@ -87,7 +90,7 @@ class FleetPlan(BaseModel):
             (f"pack {job.pack}", self.pack_version, job.pack_version),
         ):
             if then != now:
-                raise wrong(f"run {name} was begun with {what} of version {then}, and here it is {now}")
+                raise wrong(f"run {name} began with {what} of version {then}, and here it is {now}")
 
 
 async def keep_plan(journal: SqlJournal, name: str, plan: FleetPlan, now_ms: int) -> FleetRow:
@@ -96,11 +99,12 @@ async def keep_plan(journal: SqlJournal, name: str, plan: FleetPlan, now_ms: int
     Args:
         journal: Where it is kept.
         name: The run.
-        plan: What it plays; more episodes, another endpoint or other caps hold for who joins from now on.
+        plan: What it plays; more episodes, another endpoint or other caps hold for workers that join from
+            now on.
         now_ms: Unix time in milliseconds.
 
     Raises:
-        InvalidRequest: The name fits no address, or is that of another run, or of one of another version.
+        InvalidRequest: The name is invalid, or that of another run, or of one of another version.
         JournalError: The database cannot be written.
     """
     need_name(name)
@@ -119,10 +123,10 @@ async def keep_plan(journal: SqlJournal, name: str, plan: FleetPlan, now_ms: int
 
 
 async def find_rows(journal: SqlJournal, name: str | None = None) -> list[FleetRow]:
-    """The runs in a journal, or the one of this name, those that began first first.
+    """The runs in a journal, or the one of this name, oldest first.
 
     Raises:
-        InvalidRequest: There is none; says which there are.
+        InvalidRequest: There is none; the message lists those that exist.
         JournalError: The database cannot be read.
     """
     found = await journal.look(lambda connection: rows(connection, name))
@@ -130,7 +134,7 @@ async def find_rows(journal: SqlJournal, name: str | None = None) -> list[FleetR
         return found
     others = [] if name is None else await journal.look(rows)
     if not others:
-        raise wrong("no run of rollouts was begun in this database")
+        raise wrong("this database holds no run of rollouts")
     names = [one.name for one in others[-MOST_RUNS:]]
     raise wrong(f"there is no run {name!r} in this database; there are {', '.join(names)}")
 
@@ -153,21 +157,23 @@ def read_plan(row: FleetRow) -> FleetPlan:
     except ValidationError as error:
         by = kept.get("spectator_version")
         raise wrong(
-            f"run {row.name} was begun by Spectator {by}, whose plan Spectator {__version__} does not read: "
+            f"run {row.name} was started by Spectator {by}, whose plan Spectator {__version__} cannot read: "
             f"{error.errors()[0]['loc'][-1]}"
         ) from error
 
 
 def need_name(name: str) -> None:
-    """Make sure that a run's name fits an address.
+    """Make sure that a run's name can be part of an address.
 
     Raises:
-        InvalidRequest: It does not.
+        InvalidRequest: It cannot.
     """
     if not RUN_NAME.fullmatch(name):
-        raise wrong(f"{name[:64]!r} is no name for a run: letters, digits, '.', '_' and '-', 64 at most")
+        raise wrong(
+            f"{name[:64]!r} is not a valid run name: use letters, digits, '.', '_' and '-', at most 64"
+        )
 
 
 def wrong(rule: str) -> InvalidRequest:
-    """The error of a run that cannot be had."""
+    """The error of a run that cannot be played."""
     return InvalidRequest([FieldError("run", rule)])

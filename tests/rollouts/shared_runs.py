@@ -1,39 +1,45 @@
-"""Runs in a database of the tests' own: begun here, played here or by processes that can be killed."""
+"""Runs that several processes play: begun here, played here or by processes that can be killed."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
+
+from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.stores.commit_notices import telling
 from spectator.journal.stores.fleet_runs import FleetRow
+from spectator.journal.stores.postgres import is_server
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.deadlines import Deadlines
-from spectator.rollouts.fleet import FleetReport
-from spectator.rollouts.joint.plan import FleetPlan, find_rows
-from spectator.rollouts.joint.working import Here, begin_run, play_run
+from spectator.rollouts.fleet import FleetReport, Worker, begin_run, play_run
+from spectator.rollouts.fleet_plan import FleetPlan, find_rows
 from spectator.rollouts.request import RolloutRequest
+from spectator.rollouts.worker_processes import write_lock_holder
 
 NAME = "first"
 
 INTERVAL_S = 0.3
-"""Seconds between two signs of life: others are missed after 1.5 s and not after 10."""
+"""Seconds between two heartbeats: others are missed after 1.5 s and not after 10."""
 
 Result = TypeVar("Result")
 
 WORKER = """
 import asyncio, logging, pathlib, sys
-from tests.rollouts.joint.joint_runs import play
+from tests.rollouts.shared_runs import play
 logging.basicConfig(level=logging.WARNING)
 begun = {"on_begin": lambda *_: pathlib.Path(sys.argv[4]).touch()} if len(sys.argv) > 4 else {}
 report = asyncio.run(play(sys.argv[1], sys.argv[2], int(sys.argv[3]), **begun))
@@ -43,17 +49,16 @@ sys.exit(0 if report.over == report.total else 3)
 
 
 async def at(
-    url: str, work: Callable[[Here], Awaitable[Result]], concurrency: int = 4, **changes: Any
+    url: str, work: Callable[[Worker], Awaitable[Result]], concurrency: int = 4, **changes: Any
 ) -> Result:
     """Do ``work`` with a journal that is open meanwhile."""
-    journal = await SqlJournal.open(url)
+    journal = await SqlJournal.open(url, shared_as=str(ULID()))
     try:
         settings, clock = {"interval_s": INTERVAL_S, **changes}, SystemClock()
-        async with telling(url, clock) as recorded:
-            here = Here(
-                journal, concurrency, clock, load_world, random.Random(1), recorded=recorded, **settings
-            )
-            return await work(here)
+        async with telling(url, clock) if is_server(url) else nullcontext() as recorded:
+            if recorded is not None:
+                settings["recorded"] = recorded
+            return await work(Worker(journal, concurrency, clock, load_world, random.Random(1), **settings))
     finally:
         await journal.aclose()
 
@@ -61,15 +66,15 @@ async def at(
 def begin(url: str, asked: RolloutRequest, name: str = NAME, **more: Any) -> FleetRow:
     """Begin a run; nothing is played."""
     plan = FleetPlan.of(asked, deadlines=Deadlines(startup_jitter_s=0.0), **more)
-    return asyncio.run(at(url, lambda here: begin_run(name, plan, here)))
+    return asyncio.run(at(url, lambda worker: begin_run(name, plan, worker)))
 
 
 async def play(url: str, name: str = NAME, concurrency: int = 4, **changes: Any) -> FleetReport:
-    """Play what is owed of a run."""
+    """Play what remains of a run."""
 
-    async def work(here: Here) -> FleetReport:
-        (row,) = await find_rows(here.journal, name)
-        return await play_run(row, here)
+    async def work(worker: Worker) -> FleetReport:
+        (row,) = await find_rows(worker.journal, name)
+        return await play_run(row, worker)
 
     return await at(url, work, concurrency, **changes)
 
@@ -77,11 +82,21 @@ async def play(url: str, name: str = NAME, concurrency: int = 4, **changes: Any)
 def worker(
     url: str, concurrency: int = 6, name: str = NAME, begun: Path | None = None
 ) -> subprocess.Popen[str]:
-    """A process that plays a run; it makes the file ``begun`` once it knows what is owed."""
+    """A process that plays a run; it makes the file ``begun`` once it knows what remains."""
     return subprocess.Popen(
         [sys.executable, "-c", WORKER, url, name, str(concurrency), *([str(begun)] if begun else [])],
-        cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
+
+
+def stop(process: subprocess.Popen[str], url: str) -> None:
+    """Stop a process, but not within a commit to a file, which would hold all others up."""
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        if is_server(url) or write_lock_holder(Path(url.removeprefix("sqlite:///"))) != process.pid:
+            return
+        process.send_signal(signal.SIGCONT)
 
 
 def summaries(url: str, name: str | None = NAME) -> list[EpisodeSummary]:
@@ -91,6 +106,19 @@ def summaries(url: str, name: str | None = NAME) -> list[EpisodeSummary]:
         journal = await SqlJournal.open(url, writable=False)
         try:
             return await journal.episodes(EpisodeFilter(run_id=name, limit=1000))
+        finally:
+            await journal.aclose()
+
+    return asyncio.run(read())
+
+
+def held(url: str) -> list[tuple[str, str]]:
+    """The episodes that are leased, each with its owner."""
+
+    async def read() -> list[tuple[str, str]]:
+        journal = await SqlJournal.open(url, writable=False)
+        try:
+            return [(lease.episode_id, lease.owner) for lease in await journal.leases()]
         finally:
             await journal.aclose()
 

@@ -18,8 +18,8 @@ from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import FakeModelServer, Mode
 from tests.postgres import Cluster
-from tests.rollouts.joint.joint_runs import summaries
-from tests.rollouts.joint.test_joint_runs import held, until
+from tests.rollouts.shared_runs import held, summaries
+from tests.rollouts.test_shared_runs import until
 
 SPECTATOR = (sys.executable, "-m", "spectator.cli", "rollouts")
 
@@ -77,7 +77,7 @@ def test_a_run_is_begun_joined_told_and_exported_by_its_name(url: str, tmp_path:
     assert len(groups) == 4
 
 
-def test_an_interrupt_lets_what_is_played_end_and_a_second_leaves_it(url: str, postgres: Cluster) -> None:
+def test_an_interrupt_lets_what_is_played_end_and_a_second_leaves_it(url: str) -> None:
     with endpoint(counter, [Mode.SLOW], pause_s=0.1) as fake:
         first = start(asked(fake, url))
         until("a question", lambda: len(fake.received) > 3)
@@ -94,7 +94,7 @@ def test_an_interrupt_lets_what_is_played_end_and_a_second_leaves_it(url: str, p
         second.send_signal(signal.SIGINT)
         said = second.communicate(timeout=60)
         assert second.returncode == 130, said
-        assert held(postgres, url) == [], "who leaves in order gives its leases back"
+        assert held(url) == [], "who leaves in order gives its leases back"
         last = say([*SPECTATOR, "worker", "--journal", url, "--concurrency", "9"])
         assert last.exit_code == 0, last.stderr
     assert [one.reason for one in summaries(url)] == ["finished"] * 12
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said_in_one_line_without_the_password(
     for command, says in (
         ([*worker, secret], "cannot be opened"),
         ([*worker, "postgresql://me:hu@sh@/"], "the journal's URL"),
-        ([*worker, f"sqlite:///{tmp_path}/journal.db"], "needs a journal on a database server"),
+        ([*worker, f"sqlite:///{tmp_path}/journal.db"], "takes a journal on a database server"),
         ([*SPECTATOR, "worker"], "name the journal"),
         ([*SPECTATOR, "status"], "name the run's folder, or --journal URL and --run NAME"),
         ([*SPECTATOR, "status", "--journal", url], "--journal needs --run NAME"),
@@ -121,18 +121,20 @@ def test_what_is_wrong_is_said_in_one_line_without_the_password(
         assert "Traceback" not in told.stderr
 
 
-def test_options_of_one_machine_are_refused_for_a_run_of_many(url: str) -> None:
+def test_options_of_one_machine_are_refused_for_a_run_of_many(url: str, tmp_path: Path) -> None:
+    experiences = tmp_path / "experiences.json"
+    experiences.write_text("[]")
     with endpoint(counter) as fake:
-        for option in (("--workers", "2"), ("--handler", "ucb")):
+        for option in (("--workers", "2"), ("--handler", "ucb", "--experiences", str(experiences))):
             told = say(asked(fake, url, *option))
-            assert (told.exit_code, f"{option[0]} is of runs in a folder" in told.stderr) == (2, True)
+            assert (told.exit_code, f"{option[0]} is for runs in a folder" in told.stderr) == (2, True)
         folder = [*asked(fake, url)[:-4], "--max-in-flight", "3"]
         told = say(folder)
-        assert (told.exit_code, "--max-in-flight is of runs in a database" in told.stderr) == (2, True)
+        assert (told.exit_code, "--max-in-flight is for runs in a database" in told.stderr) == (2, True)
         told = say(asked(fake, url)[:-2])
         assert (told.exit_code, "--journal needs --run NAME" in told.stderr) == (2, True)
         told = say([*SPECTATOR, "worker", "--journal", url])
-        assert (told.exit_code, "no run of rollouts was begun" in told.stderr) == (1, True)
+        assert (told.exit_code, "this database holds no run" in told.stderr) == (1, True)
 
 
 def test_a_database_that_goes_away_is_a_sentence_and_the_rest_is_played_later(

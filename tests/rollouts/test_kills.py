@@ -1,4 +1,4 @@
-"""A hundred SIGKILLs of workers, runs and a server of environments; the outcome is an undisturbed run's."""
+"""SIGKILLs of workers, runs and a server of environments: the outcome is that of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import FakeModelServer, Mode
 from tests.rollouts.test_fleet import decisions, request
 from tests.rollouts.test_remote_fleet import sayer
-from tests.rollouts.workers.test_workers import assert_equal_to, leases, wait_until, whole
+from tests.rollouts.test_worker_processes import assert_equal_to, leases, wait_until, whole
 
 
 def further(fleet: Fleet, fake: FakeModelServer, wanted: int) -> bool:
-    fleet.go_on_if_halted()  # ten workers in a row died before any got further: the same command plays on
+    fleet.go_on_if_halted()  # too many workers died in a row: the same command resumes
     return len(fake.received) >= wanted or fleet.over
 
 
@@ -40,7 +40,7 @@ def disturb(fleet: Fleet, fake: FakeModelServer, victims: Mapping[str, int], mos
 
 def survive(fleet: Fleet, fake: FakeModelServer, victims: Mapping[str, int], most: int) -> None:
     """Start the run, kill so many of each while the model takes its time, and let it finish."""
-    fake.pause_s = 0.15
+    fake.pause_s = 0.4
     fleet.start()
     try:
         disturb(fleet, fake, victims, most)
@@ -60,20 +60,20 @@ def play(
 
 
 @pytest.mark.timeout(300)
-def test_ninety_kills_of_workers_and_runs_change_nothing(tmp_path: Path) -> None:
-    victims = {"worker": 86, "run": 4}
+def test_kills_of_workers_and_runs_change_nothing(tmp_path: Path) -> None:
+    victims = {"worker": 20, "run": 3}
     with endpoint(counter, [Mode.SLOW], pause_s=0.005) as fake:
-        asked = request(fake, episodes=120, group_size=4, options={"turns": 6}, attempts=100)
+        asked = request(fake, episodes=60, group_size=4, options={"turns": 6}, attempts=100)
         unbroken = whole(fake, asked, tmp_path / "whole")
-        arguments = ["--env", "counting", "--option", "turns=6", "--episodes", "120", "--group-size", "4"]
+        arguments = ["--env", "counting", "--option", "turns=6", "--episodes", "60", "--group-size", "4"]
         survive(play(arguments, tmp_path / "killed", fake), fake, victims, most=9)
-    assert_equal_to(unbroken, tmp_path / "killed", 120)
+    assert_equal_to(unbroken, tmp_path / "killed", 60)
 
 
 @pytest.mark.timeout(300)
-def test_ten_kills_around_a_server_of_environments_change_nothing(tmp_path: Path) -> None:
+def test_kills_around_a_server_of_environments_change_nothing(tmp_path: Path) -> None:
     """What was played on a server that died is played again from its beginning, as another attempt."""
-    victims = {"worker": 5, "run": 2, "server": 3}
+    victims = {"worker": 4, "run": 1, "server": 2}
     server = EnvironmentServer(places=24, turns=3)
     with endpoint(sayer, [Mode.SLOW], pause_s=0.005) as fake:
         server.start()

@@ -1,0 +1,309 @@
+"""Plays runs of rollouts in the terminal: what is shown and logged, and how they are interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spectator.cli.environment import read_caps, read_key, read_worlds
+from spectator.errors import ConfigurationError, SpectatorError
+
+if TYPE_CHECKING:
+    from spectator.cli.rollouts_view import FleetView
+    from spectator.cli.run_log import RunLog
+    from spectator.journal.stores.fleet_runs import FleetRow
+    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.rollouts.fleet import FleetReport, OnBegin, RunningFleet, Worker
+    from spectator.rollouts.fleet_plan import FleetPlan
+    from spectator.rollouts.handlers import EpisodeHandler
+
+HALTED = 3
+"""Exit code of a run that was halted."""
+
+
+async def carry_out(
+    play: Callable[[OnBegin], Awaitable[FleetReport]], view: FleetView, log: RunLog | None
+) -> tuple[FleetReport, bool]:
+    """Play a run to its end, or until it is interrupted; what it came to, and whether it was.
+
+    The first interrupt lets what is being played come to its end, the second leaves it, as SIGTERM does.
+
+    Args:
+        play: Plays it.
+        view: Shows it.
+        log: Takes warnings; they go where they go without one.
+    """
+    interrupted = False
+    task, code = asyncio.current_task(), 130
+    assert task is not None
+
+    def begin(running: RunningFleet) -> None:
+        if log is not None:
+            log.begin()
+        view.begin(running)
+
+    def terminate() -> None:
+        nonlocal code
+        code = 143
+        task.cancel()
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        if interrupted:
+            task.cancel()
+            return
+        interrupted = True
+        view.drain()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        with view:
+            report = await play(begin)
+    except asyncio.CancelledError:
+        click.echo("interrupted; the same command resumes the unfinished episodes", err=True)
+        sys.exit(code)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
+        if log is not None:
+            log.end()
+            if log.taken:
+                click.echo(f"{log.taken} warnings are in {log.baseFilename}", err=True)
+    return report, interrupted
+
+
+def conclude(report: FleetReport, where: str) -> None:
+    """Say what a run came to.
+
+    Args:
+        report: What was played.
+        where: Where its record is.
+    """
+    played = report.report.last
+    over = [one for one in played if one.end_reason is not None]
+    failed = Counter(report.failed_elsewhere)
+    failed += Counter(one.failure_class or "unknown" for one in over if one.total_reward is None)
+    left = Counter(one.failure_class or "unknown" for one in played if one.end_reason is None)
+    rewards = [one.total_reward for one in over if one.total_reward is not None]
+    now = "" if len(rewards) == report.over else f" of {len(rewards)} played now"
+    mean = f", mean reward {sum(rewards) / len(rewards):.4f}{now}" if rewards else ""
+    click.echo(f"{report.over} of {report.total} episodes are over{mean}; the record is in {where}")
+    for name, count in failed.most_common():
+        click.echo(f"  {count} without a verdict: {name}")
+    for name, count in left.most_common():
+        click.echo(f"  {count} left to be resumed: {name}")
+    decisions, own = sum(one.decisions for one in over), sum(one.own for one in over)
+    if own < decisions:
+        click.echo(f"  {100 * own / decisions:.4g} % of decisions the model's own; the others a fallback's")
+
+
+def exit_code(report: FleetReport, interrupted: bool) -> int:
+    """How the command ends; says why, where it was not to its end.
+
+    Args:
+        report: What was played.
+        interrupted: Whether it was interrupted.
+    """
+    if interrupted:
+        if report.over < report.total:
+            click.echo("interrupted; the same command plays the rest", err=True)
+        return 130
+    if report.halted is not None:
+        click.echo(f"halted: {report.halted}; fix that and run the same command to resume", err=True)
+        return HALTED
+    return 0 if report.succeeded else 1
+
+
+async def play_folder(
+    plan: FleetPlan, folder: Path, *, workers: int, concurrency: int, begin: OnBegin
+) -> FleetReport:
+    """Play a run in a folder: in this process, or by worker processes.
+
+    Args:
+        plan: What is played, and how.
+        folder: Made when it is not there.
+        workers: Worker processes; 0 plays in this one.
+        concurrency: Episodes at once.
+        begin: Called once, when it is known what remains.
+
+    Raises:
+        SpectatorError: It cannot be played.
+    """
+    from spectator.clock import SystemClock
+    from spectator.rollouts.fleet import SPARE_FACTOR, begun_in, play_run
+    from spectator.rollouts.worker_processes import run_workers
+
+    shared: dict[str, Any] = {"clock": SystemClock(), "load": read_worlds(), "rng": random.SystemRandom()}
+    read_key(plan.request.model.api_key_env)  # a missing one is an error before anything is written
+    handler = handler_of(plan, folder)
+    if workers:
+        return await run_workers(
+            plan, folder, workers=workers, concurrency=concurrency, on_begin=begin, **shared
+        )
+    async with begun_in(folder, plan, **shared) as (row, journal, _):
+        worker = replace(_worker(journal, concurrency, **shared), spare_factor=SPARE_FACTOR, on_begin=begin)
+        return await play_run(row, replace(worker, handler=handler, patience_s=0.0))
+
+
+async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
+    """Be a worker process that another one started: it ends with that one; the exit code.
+
+    Args:
+        folder: The run's.
+        concurrency: Episodes at once.
+        name: What this process is called in the journal.
+    """
+    from spectator.rollouts.fleet import open_folder
+    from spectator.rollouts.fleet_plan import IN_FOLDER, find_rows, read_plan
+
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        journal = await open_folder(folder, name)
+        try:
+            (row,) = await find_rows(journal, IN_FOLDER)
+            handler = handler_of(read_plan(row), folder)
+            worker = replace(_worker(journal, concurrency), handler=handler, patience_s=0.0)
+            report, interrupted = await _play_shown(row, worker, quiet=True)
+        finally:
+            await journal.aclose()
+    except SpectatorError as error:
+        click.echo(f"halted: {' '.join(str(error).split())}", err=True)
+        return HALTED
+    if report.halted is not None:
+        click.echo(f"halted: {report.halted}", err=True)
+        return HALTED
+    return 130 if interrupted else int(not report.succeeded)
+
+
+def _end_with_parent() -> None:
+    """Wait until the process that started this one is gone, and end at once."""
+    while os.read(0, 1):
+        continue
+    os._exit(1)
+
+
+async def play_runs(
+    url: str, concurrency: int, find: Callable[[Worker], Awaitable[Sequence[FleetRow]]]
+) -> int:
+    """Play runs in a database, one after another; the exit code.
+
+    Args:
+        url: The journal.
+        concurrency: Episodes at once in this process.
+        find: Finds the runs.
+
+    Raises:
+        SpectatorError: One cannot be played here.
+    """
+    async with _worker_at(url, concurrency) as worker:
+        codes = [0]
+        for row in await find(worker):
+            report, interrupted = await _play_shown(row, worker)
+            conclude(report, f"the journal, run {row.name}")
+            codes.append(exit_code(report, interrupted))
+            if codes[-1] not in (0, 1):
+                break
+        return max(codes)
+
+
+async def _play_shown(row: FleetRow, worker: Worker, *, quiet: bool = False) -> tuple[FleetReport, bool]:
+    """Play one run; what it came to, and whether it was interrupted. Warnings are a line each."""
+    from spectator.cli.rollouts_view import FleetView
+    from spectator.rollouts.fleet import play_run
+    from spectator.rollouts.fleet_plan import read_plan
+
+    plan = read_plan(row)
+    limits = plan.limits
+    view = FleetView(plan.request, limits.env_wait_s, limits.model_wait_s, quiet=quiet)
+    with _one_line_warnings():
+        return await carry_out(lambda begin: play_run(row, replace(worker, on_begin=begin)), view, None)
+
+
+@asynccontextmanager
+async def _worker_at(url: str, concurrency: int) -> AsyncIterator[Worker]:
+    """What this process brings along to play runs in a database, its journal open meanwhile."""
+    from spectator.clock import SystemClock
+    from spectator.journal.stores.commit_notices import telling
+    from spectator.journal.stores.sqlite import SqlJournal
+
+    worlds = read_worlds()
+    journal = await SqlJournal.open(url)
+    try:
+        async with telling(url, SystemClock()) as recorded:
+            yield replace(_worker(journal, concurrency, load=worlds), recorded=recorded)
+    finally:
+        await journal.aclose()
+
+
+def _worker(journal: SqlJournal, concurrency: int, **known: Any) -> Worker:
+    from spectator.clock import SystemClock
+    from spectator.rollouts.fleet import Worker
+
+    caps = read_caps().ledger(SystemClock()).caps
+    brought: dict[str, Any] = {"clock": SystemClock(), "rng": random.SystemRandom(), **known}
+    if "load" not in brought:
+        brought["load"] = read_worlds()
+    return Worker(journal, concurrency, key=read_key, day=caps[0], episode=caps[1], **brought)
+
+
+def handler_of(plan: FleetPlan, folder: Path) -> EpisodeHandler:
+    """The handler of a run in a folder.
+
+    Raises:
+        ConfigurationError: The experiences or their statistics are damaged, or the plan names none.
+    """
+    from spectator.rollouts import handlers
+    from spectator.rollouts.handlers.experience import TallyFile
+
+    kinds: Mapping[str, Any] = {
+        "template": handlers.TemplateHandler,
+        "ucb": handlers.UcbHandler,
+        "contextual-ucb": handlers.ContextualUcbHandler,
+    }
+    if plan.handler not in kinds:
+        return handlers.NullHandler()
+    if not plan.experiences:
+        raise ConfigurationError(f"--handler {plan.handler} needs --experiences FILE")
+    tallies = TallyFile(folder / "experiences.tallies.json")
+    tallies.read()  # damaged ones would cost every episode
+    handler: EpisodeHandler = kinds[plan.handler](handlers.load_experiences(Path(plan.experiences)), tallies)
+    return handler
+
+
+class _OneLine(logging.Formatter):
+    """Formats each warning as one line, without a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message, and the error where there is one."""
+        error = record.exc_info[1] if record.exc_info else None
+        message = record.getMessage()
+        return message if error is None else f"{message}: {error}"
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Write this library's warnings to standard error, a line each."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(_OneLine())
+    logger = logging.getLogger("spectator")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)

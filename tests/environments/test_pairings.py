@@ -11,7 +11,10 @@ from spectator.catalog import load_world, world_names
 from spectator.environments.world import World
 from spectator.policies.base import Preset
 
-CRICKET = load_world("cricket")
+WHOLE = load_world("cricket")
+CRICKET = replace(
+    WHOLE, captains={name: one for name, one in WHOLE.captains.items() if one.source != "model"}
+)
 MODEL = replace(CRICKET.captains["heuristic"], name="taught", label="Taught", source="model")
 
 
@@ -29,7 +32,7 @@ def test_everybody_suggested_is_there_and_plays_somebody_else(name: str) -> None
 
 
 def test_the_labels_of_cricket_s_captains_are_short_and_distinct() -> None:
-    labels = [one.label for one in {**CRICKET.captains, **CRICKET.opponents}.values()]
+    labels = [one.label for one in {**WHOLE.captains, **WHOLE.opponents}.values()]
     assert len(set(labels)) == len(labels)
     assert all(len(label) <= 24 for label in labels)
 
@@ -38,6 +41,10 @@ def test_a_model_that_plays_here_for_nothing_is_in_every_pair() -> None:
     pairings = with_model(MODEL).pairings()
     assert {captain for captain, _ in pairings} == {"taught"}
     assert [opponent for _, opponent in pairings] == [opponent for _, opponent in CRICKET.showcase]
+
+
+def test_the_trained_captain_of_cricket_is_in_every_pair() -> None:
+    assert {captain for captain, _ in WHOLE.pairings()} == {"trained"}
 
 
 @pytest.mark.parametrize("change", [{"missing": "needs a key"}, {"costs_money": True}])

@@ -107,7 +107,7 @@ WORLD = World(
         ("planner", "aggressive"),
         ("match_ups", "defensive"),
         ("planner", "spin_first"),
-        ("tactician", "aggressive"),
+        ("tactician", "match_ups"),
         ("match_ups", "anchor"),
     ),
     profile=PROFILE,

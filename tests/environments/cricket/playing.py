@@ -19,6 +19,10 @@ from spectator.policies.base import ScriptedPolicy
 Chooser = Callable[[Observation], Mapping[str, Any]]
 
 
+SCRIPTED = tuple(name for name, one in WORLD.opponents.items() if one.source != "model" and not one.mirrors)
+"""The opponents that decide at once, by name."""
+
+
 def options(**given: Any) -> dict[str, Any]:
     """Options with their defaults."""
     return WORLD.options_type.model_validate(given).model_dump(mode="json")

@@ -10,7 +10,7 @@ from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.reasons import hurried
 from spectator.environments.cricket.forecast.resources import chase_chance, runs_to_come
 from spectator.environments.cricket.simulate import open_match, play_out
-from tests.environments.cricket.playing import begin, captain, play
+from tests.environments.cricket.playing import SCRIPTED, begin, captain, play
 
 
 def test_there_are_several_named_styles_and_the_data_and_chance() -> None:
@@ -24,7 +24,7 @@ def test_there_are_several_named_styles_and_the_data_and_chance() -> None:
         assert preset.summary.endswith(".")
 
 
-@pytest.mark.parametrize("name", sorted({*WORLD.opponents} - {"random", "trained"}))
+@pytest.mark.parametrize("name", sorted({*SCRIPTED, "self"} - {"random"}))
 def test_every_decision_states_its_reason_in_words(name: str) -> None:
     environment, observation = begin(21, max_overs=2)
     captains = {side: captain(name, 7) for side in ("home", "away")}

@@ -97,7 +97,7 @@ def test_the_record_holds_every_token_with_its_chance() -> None:
 
 
 def test_the_chance_of_a_sentence_is_the_networks() -> None:
-    """The recorded chances are the network's, reading the whole sentence, among the tokens that may follow."""
+    """Chances are among the tokens that may follow, so no less than among all."""
     [(_, decision), *_] = asyncio.run(play(4, max_overs=1, decisions="over"))
     [call] = decision.calls
     captain = network(FOLDER)

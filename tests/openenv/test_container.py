@@ -16,12 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from server.setting_types import PREFIX
 from server.settings import Settings
 from tests.openenv.dockerfile import Context, Stage, build, read
 from tests.serving import ROOT, free_port
+from tests.stand_in_hub import MODEL, StandInHub
+from tests.stand_in_hub import running as hub_running
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for the build
 
@@ -129,10 +132,28 @@ def image(stages: list[Stage]) -> Iterator[Image]:
 
 
 @contextmanager
-def running(image: Image, temp: Path, user: int, *, locked: bool) -> Iterator[http.client.HTTPConnection]:
-    """Its command under ``user``, from another folder; ``locked`` where the root cannot be written."""
+def running(
+    image: Image, temp: Path, user: int, *, locked: bool = False, hub: StandInHub | None = None
+) -> Iterator[http.client.HTTPConnection]:
+    """Its command under ``user``, from another folder.
+
+    Args:
+        image: The image.
+        temp: Stands for its /tmp.
+        user: Id of the user.
+        locked: Whether the root cannot be written.
+        hub: Where visitors sign in, on a public server whose operator has a token; nowhere if left out.
+    """
     port = free_port()
     variables = image.variables(temp, port)
+    if hub is not None:
+        variables |= hub.variables() | {
+            "SPECTATOR_PROFILE": "public",
+            "SPECTATOR_OPERATOR_TOKEN": "a-token-of-the-operator",
+            "SPECTATOR_PUBLIC_URL": f"http://127.0.0.1:{port}",
+            "SPECTATOR_ROUTER_URL": hub.router_url,
+            "SPECTATOR_TRUSTED_HOPS": "0",
+        }
     command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
     command += ["--bounding-set=-all", "--inh-caps=-all", *image.stage.only("CMD").words()]
     if locked:
@@ -224,6 +245,40 @@ def test_it_runs_under_any_user_and_writes_below_its_temp_folder_alone(
             assert check == 0
         written = {path.name for path in temp.iterdir()}
         assert written == (set() if locked else {"spectator"})
+
+
+def test_a_visitor_signs_in_and_plays_with_a_model(image: Image) -> None:
+    """As on a Space: a user without rights runs it, strangers reach it, and they bring their own model."""
+    as_root()
+    with tempfile.TemporaryDirectory(prefix="spectator-temp-") as folder, hub_running(StandInHub()) as hub:
+        os.chown(folder, 1000, 1000)
+        with (
+            running(image, Path(folder), 1000, hub=hub) as connection,
+            httpx.Client(base_url=f"http://127.0.0.1:{connection.port}", timeout=30) as visitor,
+        ):
+            there = visitor.get("/sign-in").headers["location"]
+            back = httpx.get(f"{there}&consent=yes").headers["location"]
+            assert visitor.get(back).status_code == 303
+            body = {"environment": "cricket", "captain_preset": f"hf:{MODEL}", "max_overs": 1, "pace": "max"}
+            started = visitor.post("/custom/start_episode", json=body)
+            assert started.status_code == 202, started.text
+            address = f"/live/{started.json()['episode_id']}/events"
+            with visitor.stream("GET", address, headers={"Accept": "text/event-stream"}) as stream:
+                lines = (line.removeprefix("data: ") for line in stream.iter_lines() if line[:6] == "data: ")
+                events = [json.loads(line) for line in until_the_end(lines)]
+    assert events[-1]["data"]["reason"] == "finished"
+    made = [one["data"] for one in events if one.get("type") == "decision.made"]
+    by_model = [one for one in made if one["source"] == "model"]
+    assert by_model and {one["model"] for one in by_model} == {MODEL}
+    assert set(hub.asked_with) == {f"Bearer {hub.issued[0]}"}
+
+
+def until_the_end(lines: Iterator[str]) -> Iterator[str]:
+    """Lines up to and with that of the episode's end."""
+    for line in lines:
+        yield line
+        if '"type":"episode.ended"' in line:
+            return
 
 
 def health_check(image: Image, variables: dict[str, str]) -> int:

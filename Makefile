@@ -52,7 +52,7 @@ verifiers-venv: .venv-verifiers/.installed
 
 training: $(VENV)/.test openenv-venv trl-venv verifiers-venv
 	$(BIN)/python -m pytest $(wildcard tests/training/test_*.py) tests/training/grpo_with_trl.py \
-	  tests/training/watched_with_trl.py tests/training/eval_with_verifiers.py
+	  tests/training/watched_with_trl.py tests/training/eval_with_verifiers.py tests/training/captain_with_torch.py
 
 # Simulated days of a server, under schedules that a seed decides. The simulator needs Python 3.12, so this is a job of
 # its own, which says why where there is none. DAYS=10000 is the extended run.

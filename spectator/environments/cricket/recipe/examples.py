@@ -135,7 +135,7 @@ def words_of_play(matches: int, seed: int) -> list[str]:
     growing, rng = _Growing(), random.Random(seed)
     for number in range(matches):
         world = CricketEnvironment()
-        options = options_of_match(rng) | {"reward": "result"}
+        options = options_of_match(rng) | ({} if number % 4 else {"decisions": "ball"})
         observation = world.reset(
             seed=derive_seed(seed, "words", number), episode_id="words", options=options
         )

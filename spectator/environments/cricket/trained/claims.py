@@ -263,7 +263,7 @@ STATEMENTS: Final[Mapping[str, Test]] = {
     "usual strokes": lambda said, _: not said.arguments.get("shot"),
     rf"the (?P<shot>{'|'.join(SHOTS)})": lambda said, match: said.arguments.get("shot") == match["shot"],
     rf"(?P<who>{_PLAYER}) (?P<verb>blocks|waits|plays|hits|swings) at (?P<n>0\.\d)": _level,
-    rf"(?P<who>{_PLAYER}) comes in, next in the order":
+    rf"(?P<who>{_PLAYER}) is in, in the natural order":
         lambda said, match: said.cards[match["who"]]["name"]
         == said.arguments["batter"] == said.view["choices"]["batters"][0],
     rf"(?P<who>{_PLAYER}) and (?P<with>{_PLAYER}) open, in the natural order":

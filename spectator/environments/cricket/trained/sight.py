@@ -70,6 +70,8 @@ class Sight:
         self.names = {slot: card["name"] for slot, card in cards.items()}
         self.slots = {name: slot for slot, name in self.names.items()}
         ends = [view.get("striker"), view.get("non_striker")]
+        if view["phase"] == "bat":  # one ball: the other batter has no part in it
+            ends = ends[:1]
         self.batters = {
             self.slots[end["name"]]: self._batting[self.slots[end["name"]]] for end in ends if end
         }
@@ -125,7 +127,8 @@ class Sight:
         standing = f"inn {view['innings']} score {score['runs']} {score['wickets']}"
         if view.get("target") is not None:
             standing += f" need {view['need']}"
-        lines = [f"{role}{above} {view['segment']} {overs} {place}", standing]
+        asked = "openers" if role == "batter" else role  # the model knows no other word for it
+        lines = [f"{asked}{above} {view['segment']} {overs} {place}", standing]
         if role in ("openers", "batter"):
             return "\n".join([*lines, "may " + " ".join(self.waiting()[:4])]) + "\n>"
         edge = view.get("squad_difference")

@@ -123,7 +123,7 @@ def _other(sight: Sight) -> Sentence:
         yield from _word(f" {slots[0]} and {slots[1]} open, in the natural order.")
         return {"in": slots[:2]}
     yield from _word(*_heads(sight))
-    yield from _word(f" {slots[0]} comes in, next in the order.")
+    yield from _word(f" {slots[0]} is in, in the natural order.")
     return {"in": slots[:1]}
 
 

@@ -81,8 +81,9 @@ def test_whatever_is_said_is_legal_true_and_said_once(kind: str, tokenizer: Toke
     assert decisions > 5
 
 
-def test_every_token_of_a_match_is_known(tokenizer: Tokenizer) -> None:
-    for _, speech, _ in said_at_random(tokenizer, 21, **KINDS_OF_MATCH["five overs"]):
+@pytest.mark.parametrize("kind", ["five overs", "balls", "super overs"])
+def test_every_token_of_a_match_is_known(kind: str, tokenizer: Tokenizer) -> None:
+    for _, speech, _ in said_at_random(tokenizer, 21, **KINDS_OF_MATCH[kind]):
         assert 0 not in speech.ids
         assert 0 not in tokenizer.encode(speech.sight.text())
 

@@ -1,0 +1,69 @@
+"""The recipe of the trained captain from nothing, at a tiny size, with torch: part of `make training`.
+
+The name keeps it out of ``make test``, which collects ``test_*.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.timeout(600)
+
+TINY = (
+    "--workers 2 --examples 8 --supervised 8 --self-play 1 --seeds 1 --width 32 --layers 1 --decisions 40 "
+    "--matches 4 --vocabulary 20"
+).split()
+
+
+def train(folder: Path) -> str:
+    python = Path(os.environ.get("SPECTATOR_TORCH_PYTHON", ROOT / ".venv-trl" / "bin" / "python"))
+    assert python.exists(), "torch is not here; install it with: make trl-venv"
+    done = subprocess.run(
+        [str(python), "-m", "spectator.cli", "train", "cricket-captain", "--folder", str(folder), *TINY],
+        capture_output=True, text=True, timeout=560, check=False, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("captain")
+    train(folder)
+    return folder
+
+
+def results(folder: Path) -> Any:
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_it_ends_with_weights_that_play(folder: Path) -> None:
+    from spectator.environments.cricket.trained.network import Memory, Network
+
+    captain = Network.load(folder / "captain")
+    memory = Memory(captain)
+    chances = memory.chances(memory.read(captain.tokenizer.encode("toss 5 pitch even even\n>")), [1, 2, 3])
+    assert len(chances) == 3
+
+
+def test_it_keeps_a_curve_and_figures(folder: Path) -> None:
+    told = results(folder)
+    assert told["supervised"]["steps"] > 0
+    assert [row["step"] for row in told["curve"]] == list(range(1, len(told["curve"]) + 1))
+    assert {"worth_bat", "worth_bowl", "worth_se", "entropy", "kl_start", "tokens"} <= told["curve"][0].keys()
+    assert told["eval self-play/heuristic"]["matches"] == 2
+
+
+def test_a_run_that_is_complete_learns_nothing_more(folder: Path) -> None:
+    before = results(folder)
+    assert "kl of acts" not in train(folder)
+    assert results(folder) == before

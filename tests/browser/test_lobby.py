@@ -36,6 +36,23 @@ def test_an_empty_house_says_what_to_do(tmp_path: Path, open_page: Opener) -> No
         expect(page.locator("#state")).to_have_text("Ready")
 
 
+def test_a_first_visit_shows_two_different_minds(tmp_path: Path, open_page: Opener) -> None:
+    """With nobody playing and nothing set: one click from the lobby, both captains give their reasons."""
+    with serve(test_settings(tmp_path, environment="cricket", exhibition=True)) as app:
+        page = open_page(app.base_url)
+        page.get_by_role("link", name="Watch it").click()
+        page.wait_for_url("**/watch/ep-*")
+        minds = page.locator(".mind__seat")
+        expect(minds).to_have_count(2)
+        for mind in (minds.first, minds.last):
+            expect(mind.locator(".mind__thought:not(.mind__stream)").first).to_have_text(
+                re.compile(r"\w+ \w+")
+            )
+        first, last = (mind.locator(".mind__by").inner_text() for mind in (minds.first, minds.last))
+        assert first != last
+        page.close()
+
+
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 @pytest.mark.parametrize("button", ["Start a match", "Play a side yourself"])
 def test_one_click_in_the_first_fold_starts_a_match(

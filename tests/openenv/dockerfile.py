@@ -111,6 +111,8 @@ class Context:
 def build(stage: Stage, context: Context, root: Path) -> Path:
     """Carry a stage's COPY and RUN instructions out below ``root``, which stands for the file system's root.
 
+    What an installer has in its cache is not downloaded again.
+
     Returns:
         The working folder.
     """
@@ -125,7 +127,8 @@ def build(stage: Stage, context: Context, root: Path) -> Path:
                 to = folder / target
                 context.copy(source, to / source if target.endswith("/") else to)
         elif one.name == "RUN":
-            run(one.text.replace("/opt/", f"{root}/opt/"), folder)
+            text = one.text.replace(" --no-cache-dir", "").replace(" --no-cache", "")
+            run(text.replace("/opt/", f"{root}/opt/"), folder)
     return folder
 
 

@@ -23,6 +23,7 @@ from tests.serving import ROOT, Serving, serve, test_settings
 pytestmark = pytest.mark.openenv
 
 SESSIONS = 32
+SERVED = ("", "/envs/counting", "/envs/cricket")
 
 
 @pytest.fixture(scope="module")
@@ -120,29 +121,33 @@ def test_the_probe_comes_to_the_end_of_its_match_whatever_its_balls_bring() -> N
         assert not all(one.refused for one in seen)
 
 
-def openenv(python: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The official command line."""
-    command = [python, "-m", "openenv.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd="/")
+@pytest.fixture(scope="module")
+def validated(run_peer: RunPeer, serving: Serving, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the official command line answers for each server, and for this checkout.
 
-
-def test_the_validator_passes_the_tree(openenv_python: str, tmp_path: Path) -> None:
-    """In a copy without virtual environments, whose links the validator does not follow."""
+    For a copy without virtual environments, whose links the validator does not follow.
+    """
     left_out = shutil.ignore_patterns(
         ".git", ".venv*", "*.egg-info", "__pycache__", ".*_cache", "build", "/data"
     )
-    tree = shutil.copytree(ROOT, tmp_path / "tree", ignore=left_out)
-    done = openenv(openenv_python, "validate", str(tree), "--level", "static", "--skip-build", "--json")
-    report = json.loads(done.stdout)
+    tree = shutil.copytree(ROOT, tmp_path_factory.mktemp("copy") / "tree", ignore=left_out)
+    lines = [["validate", str(tree), "--level", "static", "--skip-build", "--json"]]
+    lines += [["validate", "--url", serving.base_url + path, "--json"] for path in SERVED]
+    return run_peer("peer_commands.py", json.dumps(lines))
+
+
+def test_the_validator_passes_the_tree(validated: Any) -> None:
+    done = validated[0]
+    report = json.loads(done["stdout"])
     assert {one["check_id"]: one["status"] for one in report["results"]} == {"static.manifest": "pass"}
-    assert (done.returncode, report["verdict"]) == (0, "pass")
+    assert (done["exit_code"], report["verdict"]) == (0, "pass")
 
 
-@pytest.mark.parametrize("path", ["", "/envs/counting", "/envs/cricket"])
-def test_the_validator_passes_the_running_server(openenv_python: str, serving: Serving, path: str) -> None:
-    done = openenv(openenv_python, "validate", "--url", serving.base_url + path, "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout)
+@pytest.mark.parametrize("path", SERVED)
+def test_the_validator_passes_the_running_server(validated: Any, path: str) -> None:
+    done = validated[1 + SERVED.index(path)]
+    assert done["exit_code"] == 0, done
+    report = json.loads(done["stdout"])
     assert [one["id"] for one in report["criteria"] if not one["passed"]] == []
     assert len(report["criteria"]) >= 6
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 
 from server.setting_types import PREFIX
 from server.settings import Settings
+from tests.deploy.conftest import Models, play_with_both
 from tests.openenv.dockerfile import Context, Stage, build, read
 from tests.serving import ROOT, free_port
 from tests.stand_in_hub import MODEL, StandInHub
@@ -28,6 +29,7 @@ from tests.stand_in_hub import running as hub_running
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for the build
 
+TOKEN = "a-token-of-the-operator"
 READY_S = 30.0
 """How long the validator waits for ``/health``."""
 
@@ -133,27 +135,17 @@ def image(stages: list[Stage]) -> Iterator[Image]:
 
 @contextmanager
 def running(
-    image: Image, temp: Path, user: int, *, locked: bool = False, hub: StandInHub | None = None
+    image: Image,
+    temp: Path,
+    user: int,
+    variables: Mapping[str, str],
+    *,
+    locked: bool = False,
+    port: int | None = None,
 ) -> Iterator[http.client.HTTPConnection]:
-    """Its command under ``user``, from another folder.
-
-    Args:
-        image: The image.
-        temp: Stands for its /tmp.
-        user: Id of the user.
-        locked: Whether the root cannot be written.
-        hub: Where visitors sign in, on a public server whose operator has a token; nowhere if left out.
-    """
-    port = free_port()
-    variables = image.variables(temp, port)
-    if hub is not None:
-        variables |= hub.variables() | {
-            "SPECTATOR_PROFILE": "public",
-            "SPECTATOR_OPERATOR_TOKEN": "a-token-of-the-operator",
-            "SPECTATOR_PUBLIC_URL": f"http://127.0.0.1:{port}",
-            "SPECTATOR_ROUTER_URL": hub.router_url,
-            "SPECTATOR_TRUSTED_HOPS": "0",
-        }
+    """Its command under ``user``, from another folder; ``locked`` where the root cannot be written."""
+    port = port or free_port()
+    variables = image.variables(temp, port) | dict(variables)
     command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
     command += ["--bounding-set=-all", "--inh-caps=-all", *image.stage.only("CMD").words()]
     if locked:
@@ -218,26 +210,37 @@ def can_lock() -> bool:
     )
 
 
-@pytest.mark.parametrize(("user", "locked"), [(1000, False), (65532, False), (65532, True)])
+@pytest.fixture(scope="module")
+def readable_models(image: Image, models: Models) -> Models:
+    """The model captains, where every user of the image can read of them."""
+    folder = image.root / "models"
+    folder.mkdir()
+    for path in models.folder.iterdir():
+        shutil.copyfile(path, folder / path.name)
+    return Models(folder)
+
+
+@pytest.mark.parametrize(("user", "root_is_read_only"), [(1000, False), (65532, True)])
 def test_it_runs_under_any_user_and_writes_below_its_temp_folder_alone(
-    image: Image, user: int, locked: bool
+    image: Image, readable_models: Models, user: int, root_is_read_only: bool
 ) -> None:
+    """A model plays in it over HTTP and HTTPS."""
     as_root()
-    if locked and not can_lock():
-        pytest.skip("this machine lets nobody make mount namespaces")
+    locked = root_is_read_only and can_lock()
     with tempfile.TemporaryDirectory(prefix="spectator-temp-") as folder:
         temp = Path(folder)
         if not locked:
             os.chown(temp, user, user)
         temp.chmod(0o700 if not locked else 0o755)
-        with running(image, temp, user, locked=locked) as connection:
+        variables = {**readable_models.variables(), "SPECTATOR_OPERATOR_TOKEN": TOKEN}
+        with running(image, temp, user, variables, locked=locked) as connection:
             begun = ask(connection, "POST", "/reset", {"seed": 7, "episode_id": "e"})
             assert isinstance(begun, dict)
             assert begun["done"] is False
-            body = {"environment": "counting", "pace": "max", "options": {"turns": 3}}
-            started = ask(connection, "POST", "/custom/start_episode", body)
-            assert isinstance(started, dict)
-            assert started["episode_id"]
+            base_url = f"http://127.0.0.1:{connection.port}"
+            operator = {"Authorization": f"Bearer {TOKEN}"}
+            with httpx.Client(base_url=base_url, timeout=READY_S, headers=operator) as client:
+                play_with_both(client)
             connection.request("GET", "/")
             page = connection.getresponse()
             assert (page.status, b"<html" in page.read()) == (200, True)
@@ -252,9 +255,17 @@ def test_a_visitor_signs_in_and_plays_with_a_model(image: Image) -> None:
     as_root()
     with tempfile.TemporaryDirectory(prefix="spectator-temp-") as folder, hub_running(StandInHub()) as hub:
         os.chown(folder, 1000, 1000)
+        port = free_port()
+        variables = hub.variables() | {
+            "SPECTATOR_PROFILE": "public",
+            "SPECTATOR_OPERATOR_TOKEN": TOKEN,
+            "SPECTATOR_PUBLIC_URL": f"http://127.0.0.1:{port}",
+            "SPECTATOR_ROUTER_URL": hub.router_url,
+            "SPECTATOR_TRUSTED_HOPS": "0",
+        }
         with (
-            running(image, Path(folder), 1000, hub=hub) as connection,
-            httpx.Client(base_url=f"http://127.0.0.1:{connection.port}", timeout=30) as visitor,
+            running(image, Path(folder), 1000, variables, port=port),
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as visitor,
         ):
             there = visitor.get("/sign-in").headers["location"]
             back = httpx.get(f"{there}&consent=yes").headers["location"]

@@ -23,6 +23,7 @@ from benchmarks import (
     rollouts,
     soak,
     turns,
+    watch_page,
     watched_loop,
     watched_run,
 )
@@ -44,6 +45,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "turns": turns.measure,
     "rollouts": rollouts.measure,
     "openenv": openenv.measure,
+    "watch_page": watch_page.measure,
     "watched_run": watched_run.measure,
     "watched_loop": watched_loop.measure,
 }

@@ -24,14 +24,21 @@ def ready(page: Page, path: str) -> None:
     else:
         expect(page.locator("#mind code").first).not_to_be_empty()
         expect(page.locator("#state")).not_to_have_text("Connecting")
-    page.wait_for_timeout(500)
+    expect(page.locator(".waiting, .stage--waiting")).to_have_count(0)
+    drawn(page)
 
 
+def drawn(page: Page) -> None:
+    """Wait until what has changed is on the screen."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+@pytest.fixture(scope="module")
 def paths(app: Serving) -> dict[str, str]:
     """The pages, with one match under way, one ended, and one shown from the past."""
     ended = app.start(max_overs=2, seed=7)
     app.finish(ended)
-    live = app.start(pace="broadcast", max_overs=5, seed=7)
+    live = app.start(pace="broadcast", max_overs=50, seed=7)
     return {
         "lobby": "/",
         "live": f"/watch/{live}",
@@ -41,33 +48,33 @@ def paths(app: Serving) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("look", ["dark", "light"])
-def test_axe_finds_nothing(quiet_app: Serving, open_page: Opener, look: str, size: str) -> None:
-    """No violation of WCAG 2.2 AA or of best practice, on any page, in either look, at either size."""
-    for name, path in paths(quiet_app).items():
-        page = open_page(
-            f"{quiet_app.base_url}{path}",
-            viewport=SIZES[size],
-            color_scheme=look,
-            has_touch=size == "phone",
-            reduced_motion="reduce",  # what fades in has not its colour yet
-        )
+def test_axe_finds_nothing_by_day(app: Serving, paths: dict[str, str], open_page: Opener, size: str) -> None:
+    """No violation of WCAG 2.2 AA or of best practice; test_accessibility.py has the dark look."""
+    page = open_page(
+        "",
+        viewport=SIZES[size],
+        color_scheme="light",
+        has_touch=size == "phone",
+        reduced_motion="reduce",  # what fades in has not its colour yet
+    )
+    for name, path in paths.items():
+        page.goto(f"{app.base_url}{path}")
         ready(page, path)
         results = Axe().run(page, options=RULES)
         assert results.violations_count == 0, f"{name}\n{results.generate_report()}"
 
 
-def test_axe_finds_nothing_in_what_opens(quiet_app: Serving, open_page: Opener) -> None:
+def test_axe_finds_nothing_in_what_opens(app: Serving, paths: dict[str, str], open_page: Opener) -> None:
     """Dialogs and refusals included."""
-    live = paths(quiet_app)["live"]
-    page = open_page(f"{quiet_app.base_url}{live}")
+    live = paths["live"]
+    page = open_page(f"{app.base_url}{live}")
     ready(page, live)
     for button in ("Control this episode", "Keyboard and help", "About this episode"):
         page.get_by_role("button", name=button).click()
         results = Axe().run(page, options=RULES)
         assert results.violations_count == 0, results.generate_report()
         page.keyboard.press("Escape")
-    lobby = open_page(f"{quiet_app.base_url}/", forgive=("422",))
+    lobby = open_page(f"{app.base_url}/", forgive=("422",))
     ready(lobby, "/")
     lobby.get_by_label("max overs").fill("99")
     lobby.get_by_role("button", name="Start the match").click()
@@ -77,21 +84,21 @@ def test_axe_finds_nothing_in_what_opens(quiet_app: Serving, open_page: Opener) 
     assert results.violations_count == 0, results.generate_report()
 
 
-def test_nothing_is_wider_than_the_window(quiet_app: Serving, open_page: Opener) -> None:
+def test_nothing_is_wider_than_the_window(app: Serving, paths: dict[str, str], open_page: Opener) -> None:
     """No sideways scrolling from 320 px (400 % zoom on a small screen) to 4K."""
-    for name, path in paths(quiet_app).items():
-        page = open_page(f"{quiet_app.base_url}{path}")
+    for name, path in paths.items():
+        page = open_page(f"{app.base_url}{path}")
         ready(page, path)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_timeout(60)
+            drawn(page)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} at {width} px"
 
 
-def test_what_is_touched_is_large_enough(quiet_app: Serving, open_page: Opener) -> None:
+def test_what_is_touched_is_large_enough(app: Serving, paths: dict[str, str], open_page: Opener) -> None:
     """44 px on a phone for every button, field and choice; links in running text aside."""
-    for name, path in paths(quiet_app).items():
-        page = open_page(f"{quiet_app.base_url}{path}", viewport=PHONE, has_touch=True, is_mobile=True)
+    for name, path in paths.items():
+        page = open_page(f"{app.base_url}{path}", viewport=PHONE, has_touch=True, is_mobile=True)
         ready(page, path)
         small: list[str] = page.evaluate(
             """() => [...document.querySelectorAll("button, select, input, summary, a.button, a.bar__brand")]
@@ -103,10 +110,10 @@ def test_what_is_touched_is_large_enough(quiet_app: Serving, open_page: Opener) 
         assert small == [], name
 
 
-def test_it_can_be_used_without_a_pointer(quiet_app: Serving, open_page: Opener) -> None:
+def test_it_can_be_used_without_a_pointer(app: Serving, paths: dict[str, str], open_page: Opener) -> None:
     """Skip link first, focus always seen, help by key, Escape closes, the look by key and kept."""
-    path = paths(quiet_app)["live"]
-    page = open_page(f"{quiet_app.base_url}{path}")
+    path = paths["live"]
+    page = open_page(f"{app.base_url}{path}")
     ready(page, path)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -123,14 +130,17 @@ def test_it_can_be_used_without_a_pointer(quiet_app: Serving, open_page: Opener)
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
-def test_nothing_moves_for_those_who_asked_for_stillness(quiet_app: Serving, open_page: Opener) -> None:
+def test_nothing_moves_for_those_who_asked_for_stillness(
+    app: Serving, paths: dict[str, str], open_page: Opener
+) -> None:
     """prefers-reduced-motion stops every animation, also while balls fall."""
-    episode_id = quiet_app.start(pace="fast", max_overs=2, seed=7)
-    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}", reduced_motion="reduce")
+    episode_id = app.start(pace="fast", max_overs=2, seed=7)
+    page = open_page(f"{app.base_url}/watch/{episode_id}", reduced_motion="reduce")
     expect(page.locator("#feed li").nth(6)).to_be_visible()
     for _ in range(10):
         assert page.evaluate("document.getAnimations().length") == 0
         page.wait_for_timeout(50)
+    app.client.post("/custom/stop_episode", json={"episode_id": episode_id}).raise_for_status()
 
 
 UNREADABLE = """() => {
@@ -171,18 +181,19 @@ def faults_at_rest(page: Page) -> list[str]:
     return faults
 
 
-def test_labels_are_readable_and_nothing_runs_into_anything(quiet_app: Serving, open_page: Opener) -> None:
+def test_labels_are_readable_and_nothing_runs_into_anything(
+    app: Serving, paths: dict[str, str], open_page: Opener
+) -> None:
     """From a phone to a wide screen, live with three figures of runs, at the end, and compared."""
-    ended = quiet_app.start(max_overs=20, seed=7)
-    quiet_app.finish(ended)
-    live = quiet_app.start(pace="broadcast", max_overs=5, seed=7)
+    ended, live = app.start(max_overs=20, seed=7), paths["live"].rpartition("/")[2]
+    app.finish(ended)
     pages = {
-        "live": f"/watch/{live}",
+        "live": paths["live"],
         "high score": f"/watch/{ended}",
         "compared": f"/compare?a={ended}&b={live}",
     }
     for name, path in pages.items():
-        page = open_page(f"{quiet_app.base_url}{path}")
+        page = open_page(f"{app.base_url}{path}")
         if name == "compared":
             expect(page.locator(".difference__picture")).to_be_visible()
         else:
@@ -192,10 +203,12 @@ def test_labels_are_readable_and_nothing_runs_into_anything(quiet_app: Serving, 
             assert faults_at_rest(page) == [], f"{name} at {width} px"
 
 
-def test_both_minds_are_seen_whole_at_their_heads(quiet_app: Serving, open_page: Opener) -> None:
+def test_both_minds_are_seen_whole_at_their_heads(
+    app: Serving, paths: dict[str, str], open_page: Opener
+) -> None:
     """Whatever a captain writes, the other's name and source stay in view; each is scrolled for itself."""
-    path = paths(quiet_app)["ended"]
-    page = open_page(f"{quiet_app.base_url}{path}")
+    path = paths["ended"]
+    page = open_page(f"{app.base_url}{path}")
     ready(page, path)
     page.locator(".mind__thought").first.evaluate(
         "(it) => { it.textContent = 'a long reason '.repeat(200); }"

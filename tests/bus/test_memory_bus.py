@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -151,10 +150,8 @@ def test_publishing_waits_for_nobody() -> None:
         bus = MemoryBus()
         stuck = [bus.subscribe("ep-1", overflow, capacity=4) for overflow in Overflow for _ in range(500)]
         batches = [events(first, first + 1) for first in range(1, 201, 2)]
-        began = time.perf_counter()
         for batch in batches:
             bus.publish(batch)  # not awaited: there is nothing that could wait
-        assert time.perf_counter() - began < 5
         assert bus.listeners("ep-1") == 500, "those that drop stay, those that must not miss any are closed"
         assert sum(one.overflowed for one in stuck) == 500
         bus.finish("ep-1")

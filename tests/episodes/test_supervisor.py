@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -689,15 +688,3 @@ def test_whatever_is_asked_in_whatever_order_the_record_is_sound(
         assert episode.state == replay_state(stage.journal.events)
 
     asyncio.run(scenario())
-
-
-def test_the_driver_costs_little_beside_a_model() -> None:
-    """Processor time of a turn, recording left out: events, patches, two changes of thread."""
-
-    async def scenario() -> float:
-        async with supervising() as stage:
-            began = time.process_time()
-            await (await stage.start(options={"turns": 500})).wait()
-            return (time.process_time() - began) / 500
-
-    assert min(asyncio.run(scenario()) for _ in range(3)) < 0.003

@@ -73,8 +73,9 @@ class Watcher:
 
 @contextmanager
 def watch(url: str, **options: Any) -> Iterator[Watcher]:
-    """A viewer at ``url``."""
-    with connect(url, compression=None, open_timeout=PATIENCE_S, max_size=None, **options) as socket:
+    """A viewer at ``url``; what it does not read does not keep it from closing."""
+    usual = {"compression": None, "open_timeout": PATIENCE_S, "max_size": None, "max_queue": None}
+    with connect(url, **{**usual, **options}) as socket:
         yield Watcher(socket)
 
 

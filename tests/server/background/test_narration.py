@@ -9,6 +9,7 @@ import pytest
 
 from server.background import narration
 from spectator.episodes.host.handle import EpisodeHandle
+from spectator.episodes.run import pacing
 from spectator.narration.voices.selection import Chosen
 from tests.narration.voices import FakeVoice
 from tests.server.watching import watch
@@ -18,12 +19,18 @@ TOKEN = "a-token-of-the-operator"
 SLOWLY = {"pace": "broadcast", "options": {"turns": 2}}
 
 
+@pytest.fixture
+def short_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broadcast pace, at which live lines are spoken, without its length."""
+    monkeypatch.setattr(pacing, "BROADCAST_BEAT_S", 0.2)
+
+
 def clips(serving: Serving, episode_id: str) -> list[dict[str, object]]:
     events = [event for event in serving.events(episode_id) if event["type"] == "narration.clip"]
     return [event["data"] for event in events]
 
 
-@pytest.mark.usefixtures("espeak")
+@pytest.mark.usefixtures("espeak", "short_beats")
 def test_live_lines_are_heard_and_clips_are_never_asked_for_again(tmp_path: Path) -> None:
     with without_errors(), serve(test_settings(tmp_path, voice="espeak")) as serving:
         assert serving.client.get("/api/voice").json() == {
@@ -80,7 +87,7 @@ def test_a_silent_server_says_so(tmp_path: Path) -> None:
         assert answer.headers["retry-after"]
 
 
-@pytest.mark.usefixtures("espeak")
+@pytest.mark.usefixtures("espeak", "short_beats")
 def test_nobody_speaks_where_it_was_not_asked_for(tmp_path: Path) -> None:
     with without_errors(), serve(test_settings(tmp_path, voice="espeak")) as serving:
         episode_id = serving.start(**SLOWLY, enable_tts=False)
@@ -88,6 +95,7 @@ def test_nobody_speaks_where_it_was_not_asked_for(tmp_path: Path) -> None:
         assert clips(serving, episode_id) == []
 
 
+@pytest.mark.usefixtures("short_beats")
 @pytest.mark.parametrize("breathing", [True, False])
 def test_play_breathes_for_big_moments_where_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breathing: bool
@@ -135,12 +143,13 @@ def test_with_a_wrong_address_captions_go_on_and_the_key_is_nowhere(tmp_path: Pa
         assert key not in exposed
 
 
-@pytest.mark.parametrize("name", ["..%2Fjournal.db", "x.mp3", f"{'0' * 40}-100.mp3"])
-def test_only_clips_are_served(tmp_path: Path, name: str) -> None:
+def test_only_clips_are_served(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path)) as serving:
-        assert serving.client.get(f"/audio/{name}").status_code == 404
+        for name in ("..%2Fjournal.db", "x.mp3", f"{'0' * 40}-100.mp3"):
+            assert serving.client.get(f"/audio/{name}").status_code == 404, name
 
 
+@pytest.mark.usefixtures("short_beats")
 def test_nobody_listens_to_an_episode_whose_view_is_derived(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +169,7 @@ def test_nobody_listens_to_an_episode_whose_view_is_derived(
     assert attended == [live]
 
 
+@pytest.mark.usefixtures("short_beats")
 @pytest.mark.parametrize(("headers", "paid"), [({}, False), ({"Authorization": f"Bearer {TOKEN}"}, True)])
 def test_only_who_may_spend_money_is_spoken_to_by_a_paid_voice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], paid: bool

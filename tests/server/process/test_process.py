@@ -50,12 +50,11 @@ def test_on_sigterm_viewers_are_told_to_come_back_and_the_process_leaves(tmp_pat
             httpx.stream("GET", f"{serving.base_url}/live/{episode_id}/events") as events,
         ):
             watcher.until("snapshot")
-            took = serving.terminate()
+            serving.terminate()
             for viewer in (watcher, follower):
                 code, bye = viewer.to_the_end()
                 assert (code, bye["code"], bye["reconnect"]) == (1012, 1012, True)
             assert '"code":1012,"reconnect":true' in list(events.iter_lines())[-2]
-        assert took < 5.0
         assert serving.process.returncode == 0
         assert not [line for line in serving.log if re.search('"level": "(error|warning)|ignored in', line)]
         assert not [line for line in serving.log if "[accepted]" in line or "connection open" in line]
@@ -115,20 +114,17 @@ def test_after_a_crash_what_was_recorded_is_there(tmp_path: Path) -> None:
         assert "snapshot" not in returned.kinds()
 
 
-def test_one_process_writes_a_journal(tmp_path: Path) -> None:
-    with serve_process(tmp_path):
-        second = run(["--port", "0"], SPECTATOR_DATA_DIR=str(tmp_path), SPECTATOR_ENVIRONMENT="counting")
-    assert second.returncode != 0
-    assert "another process writes the journal" in second.stderr and "Traceback" not in second.stderr
-
-
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_a_second_process_names_the_journal_or_the_port_that_is_taken(tmp_path: Path) -> None:
     with serve_process(tmp_path) as serving:
         port = serving.base_url.rpartition(":")[2]
-        second = run(["--port", port], SPECTATOR_DATA_DIR=str(tmp_path / "other"))
-    assert second.returncode != 0
-    assert f"cannot listen on 127.0.0.1:{port}" in second.stderr
-    assert "Traceback" not in second.stderr
+        journal = run(["--port", "0"], SPECTATOR_DATA_DIR=str(tmp_path), SPECTATOR_ENVIRONMENT="counting")
+        address = run(["--port", port], SPECTATOR_DATA_DIR=str(tmp_path / "other"))
+    for second, said in (
+        (journal, "another process writes the journal"),
+        (address, f"cannot listen on 127.0.0.1:{port}"),
+    ):
+        assert second.returncode != 0
+        assert said in second.stderr and "Traceback" not in second.stderr
 
 
 @pytest.mark.parametrize(
@@ -138,6 +134,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         ([], {"SPECTATOR_MAX_EPISODE": "2"}, "did you mean SPECTATOR_MAX_EPISODES?"),
         (["--host", "no.such.host.invalid"], {}, "cannot listen on no.such.host.invalid"),
         (["--bogus"], {}, "unrecognized arguments: --bogus"),
+        ([], {"SPECTATOR_ENVIRONMENT": "chess"}, "SPECTATOR_ENVIRONMENT: there is no world 'chess'"),
     ],
 )
 def test_a_wrong_start_is_refused_in_a_sentence(
@@ -146,13 +143,6 @@ def test_a_wrong_start_is_refused_in_a_sentence(
     ended = run(arguments, SPECTATOR_DATA_DIR=str(tmp_path), **variables)
     assert ended.returncode != 0
     assert said in ended.stderr and "Traceback" not in ended.stderr
-
-
-def test_an_unknown_default_world_is_refused(tmp_path: Path) -> None:
-    ended = run(["--port", "0"], SPECTATOR_DATA_DIR=str(tmp_path), SPECTATOR_ENVIRONMENT="chess")
-    assert ended.returncode != 0
-    assert "SPECTATOR_ENVIRONMENT: there is no world 'chess'" in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 def test_help_shows_an_example() -> None:

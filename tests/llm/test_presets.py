@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
 import pytest
 
@@ -68,14 +67,3 @@ def test_a_provider_that_nobody_knows_is_refused_with_those_that_there_are() -> 
 
     with pytest.raises(ConfigurationError, match=r"provider: there are openai, anthropic, gemini"):
         parse_captains(TABLE.format("acme", "m"), "mine.toml")
-
-
-def test_a_run_of_an_earlier_version_is_still_the_same_run() -> None:
-    from spectator.rollouts.request import RolloutRequest
-
-    captain = parse_captains(TABLE.format("vllm", "m-1"), "mine.toml")["llm:x"]
-    asked: dict[str, Any] = {"environment": "counting", "model": captain}
-    told = RolloutRequest.model_construct(**asked).identity()["model"]
-    assert told.keys().isdisjoint({"provider", "form", "send_back", "price_cached_in"})
-    asked["model"] = captain.model_copy(update={"form": "gemini"})
-    assert RolloutRequest.model_construct(**asked).identity()["model"]["form"] == "gemini"

@@ -16,7 +16,7 @@ from spectator.environments.cricket.ball.fielding import OPEN_FIELD, POWERPLAY_F
 from spectator.environments.cricket.ball.matchups import Conditions, draw_conditions
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.ball.tables import CATEGORIES, RUN_OUT, SIX, WICKET, WIDE, rhythm
+from spectator.environments.cricket.ball.tables import CATEGORIES, DOT, RUN_OUT, SIX, WICKET, WIDE, rhythm
 from spectator.environments.cricket.ball.vocabulary import (
     LENGTHS,
     LINES,
@@ -254,14 +254,19 @@ def test_nothing_that_can_be_asked_for_is_free(
     asked: dict[str, Any], balls: int, part: float, lost: int, rate: float | None, bowler: Player, faced: int
 ) -> None:
     """At every format and state, plans, strokes and fields are worth exactly what the usual ball is, at the
-    prices of the ball, unless somebody or something suits them."""
+    prices of the ball, unless somebody or something suits them. A ball that leaves the batters few dots has too
+    few to pay for all of it: what remains is the bowler's, and small."""
     bowled = int(part * balls)
     wanted = None if rate is None else max(1, round(rate * (balls - bowled)))
     usual = Situation(bowled, balls, lost, wanted, BATTER, faced, bowler, powerplay=bowled < 0.3 * balls)
     changed = replace(usual, **asked)
     assert MODEL.weights(changed) != MODEL.weights(usual)
     scale = float(MODEL.values(usual)[4] - MODEL.values(usual)[0])
-    assert value(changed) == pytest.approx(value(usual), abs=1e-9 + 1e-6 * scale)
+    dots = MODEL.weights(changed)[DOT] / MODEL.weights(usual)[DOT]
+    if dots < 0.2:
+        assert 0.0 <= value(usual) - value(changed) < 0.02 * scale
+    else:
+        assert value(changed) == pytest.approx(value(usual), abs=1e-9 + 1e-6 * scale)
 
 
 def test_a_plan_pays_against_who_dislikes_it() -> None:

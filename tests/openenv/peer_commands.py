@@ -9,7 +9,7 @@ import json
 import sys
 
 from openenv.cli.__main__ import app
-from typer.testing import CliRunner
+from typer.testing import CliRunner  # type: ignore[import-not-found]
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 # The two commands of the README are `make run` and `make test`; each does its own set-up.
 PYTHON ?= python3
-WORKERS ?= 2
+# More than cores: a test waits for nearly as long as it computes.
+WORKERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest

@@ -254,8 +254,10 @@ def test_nothing_that_can_be_asked_for_is_free(
     asked: dict[str, Any], balls: int, part: float, lost: int, rate: float | None, bowler: Player, faced: int
 ) -> None:
     """At every format and state, plans, strokes and fields are worth exactly what the usual ball is, at the
-    prices of the ball, unless somebody or something suits them. A ball that leaves the batters few dots has too
-    few to pay for all of it: what remains is the bowler's, and small."""
+    prices of the ball, unless somebody or something suits them.
+
+    A ball that leaves few dots has too few to pay for all of it: the bowler keeps a small rest.
+    """
     bowled = int(part * balls)
     wanted = None if rate is None else max(1, round(rate * (balls - bowled)))
     usual = Situation(bowled, balls, lost, wanted, BATTER, faced, bowler, powerplay=bowled < 0.3 * balls)

@@ -335,6 +335,7 @@ def _lock(path: Path) -> FileLock:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
+        os.truncate(_lock_of(path), 0)  # so that a process that would share it need not wait
     except Timeout as error:
         raise ConfigurationError(_taken(path)) from error
     except OSError as error:

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.figures import Figure, spread
-from spectator.watchable import WatchedLoop, watchable
+from spectator.watchable import WatchedLoop, watch
 
 ROUNDS: Final = 7
 EPISODE: Final = 100
@@ -66,7 +66,7 @@ def _watched(run: WatchedLoop, steps: int, work: int) -> None:
 
 
 def _rounds(folder: Path, steps: int, work: int) -> list[tuple[LoopCost, LoopCost]]:
-    with watchable(folder) as run:
+    with watch(folder) as run:
         _watched(run, steps, work)
         return [
             (
@@ -81,7 +81,7 @@ def measure() -> Iterable[Figure]:
     """The cost of a step that is recorded."""
     with TemporaryDirectory(prefix="spectator-") as kept:
         began = time.perf_counter()
-        with watchable(Path(kept, "open")):
+        with watch(Path(kept, "open")):
             opened_s = time.perf_counter() - began
         real = _rounds(Path(kept, "work"), 2_000, WORK)
         empty = _rounds(Path(kept, "empty"), 400, 1)

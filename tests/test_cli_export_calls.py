@@ -13,9 +13,9 @@ from pyarrow import parquet
 
 from spectator.cli import main
 from spectator.events import encode_json
+from spectator.exports.calls import COLUMNS
 from spectator.journal.attachments import Attachments
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.journal.training import COLUMNS
 from tests.journal.calls import TOOLS, call_of, decided, reply, user
 from tests.journal.records import run, said, started, url_of
 from tests.journal.test_conformance import end_with, started_for
@@ -103,7 +103,7 @@ def test_episodes_are_chosen_by_run_group_and_attempt(folder: Path) -> None:
 
 def test_the_calls_as_a_table(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "calls.parquet"
-    result = export(folder, "--all", "--format", "messages-parquet", "--out", str(out))
+    result = export(folder, "--all", "--format", "messages", "--out", str(out))
     assert result.exit_code == 0, result.output
     table = parquet.read_table(out)
     assert table.schema.names == list(COLUMNS)
@@ -115,7 +115,7 @@ def test_the_calls_as_a_table(folder: Path, tmp_path: Path) -> None:
         assert row["logprobs"] == line["logprobs"]
         assert json.loads(row["tools"]) == line["tools"]
         assert row["reply"] == (None if line["reply"] is None else json.dumps(line["reply"]))
-    assert export(folder, "--all", "--format", "messages-parquet").exit_code == 2
+    assert export(folder, "--all", "--format", "parquet").exit_code == 2
 
 
 def test_the_truth_of_ended_episodes(folder: Path) -> None:

@@ -53,7 +53,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     "arguments",
     [
         ("export", "ID", "--data-dir", "d", "--out", "DEVICE"),
-        ("export", "ID", "--data-dir", "d", "--format", "messages-parquet", "--out", "DEVICE"),
+        ("export", "ID", "--data-dir", "d", "--format", "messages", "--out", "DEVICE"),
         ("narrate", "ID", "--data-dir", "d", "--out", "DEVICE"),
         ("narrate", "ID", "--data-dir", "d", "--out", "x.mp3", "--captions", "DEVICE"),
         ("claim", "export", "ID", "--data-dir", "d", "--out", "DEVICE"),

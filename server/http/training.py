@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
+from spectator.exports.calls import row_of_call
 from spectator.journal.base import EpisodeSummary, Journal
 from spectator.journal.outline import outline_of
 from spectator.journal.packing import json_bytes
-from spectator.journal.training import row_of_call
 
 from ..identifiers import MAX_SEQ
 from ..security import faults

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from spectator.cli.environment import read_captain, read_key
+from spectator.process_environment import read_captain, read_key
 
 if TYPE_CHECKING:
     from spectator.policies.captain_check import CheckedPoint

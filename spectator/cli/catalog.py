@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spectator.cli.environment import read_cast
+from spectator.process_environment import read_cast
 
 if TYPE_CHECKING:
     from spectator.policies.base import Preset

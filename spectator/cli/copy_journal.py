@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from spectator.cli.environment import journal_url
-from spectator.cli.recordings import JOURNAL_FILE
+from spectator.journal import JOURNAL_FILE
+from spectator.process_environment import journal_url
 
 
 @click.command("copy-journal")

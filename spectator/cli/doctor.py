@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from spectator.cli.environment import operator_token
+from spectator.process_environment import operator_token
 
 
 @click.command()

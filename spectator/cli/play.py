@@ -7,24 +7,19 @@ import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from spectator.cli.environment import read_caps, read_cast
 from spectator.cli.options import environment_options, rest_option, world_at, world_options
-from spectator.cli.recordings import JOURNAL_FILE
 from spectator.cli.spending import SpendingReport, refuse_unpriced, spending_options
-from spectator.errors import ConfigurationError, SpectatorError
+from spectator.process_environment import read_caps, read_cast
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
     from spectator.episodes.run.plan import EpisodePlan
     from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
-    from spectator.journal.base import Journal
     from spectator.policies.caps import CapSettings
-    from spectator.policies.spending import SpendLedger
 
 DEFAULT_ENVIRONMENT: Final = "cricket"
 """What is played where nothing is named."""
@@ -93,8 +88,10 @@ def play(
              HF_TOKEN=... spectator play cricket --captain llm:hf --max-cost 0.5 > match.ndjson
              spectator play --environment-url http://localhost:8000/envs/counting --option turns=3
     """
+    from spectator.clock import SystemClock
     from spectator.episodes.run.pacing import Pace
     from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+    from spectator.local_episode import play_plan
 
     cast, world = _cast_and_world(environment, environment_url, environment_protocol)
     request = EpisodeRequest(
@@ -115,7 +112,18 @@ def play(
     caps, spent = _caps(max_tokens, max_cost), SpendingReport()
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
     spending = caps if _asks_models(plan, max_cost) else None
-    _conclude(asyncio.run(_play(plan, data_dir, cast, spending, spent)), spent)
+
+    def show(recorded: Sequence[RecordedEvent]) -> None:
+        click.echo("\n".join(one.text for one in recorded))
+        for one in recorded:
+            spent.take(one)
+
+    clock = SystemClock()
+    ledger = None if spending is None else spending.ledger(clock)
+    played = asyncio.run(
+        play_plan(plan, load=cast.load, clock=clock, ledger=ledger, data_dir=data_dir, show=show)
+    )
+    _conclude(played.end, spent)
 
 
 def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:
@@ -156,75 +164,3 @@ def _conclude(ended: EpisodeEnded, spent: SpendingReport) -> None:
         click.echo(f"{captain} made no decision of its own; what was played is its fallback's", err=True)
     if spent.unreached:
         sys.exit(NOT_ITS_OWN)
-
-
-async def _play(
-    plan: EpisodePlan,
-    data_dir: Path | None,
-    cast: Cast,
-    caps: CapSettings | None,
-    spent: SpendingReport,
-) -> EpisodeEnded:
-    from ulid import ULID
-
-    from spectator.bus.base import Overflow
-    from spectator.bus.memory import MemoryBus
-    from spectator.clock import SystemClock
-    from spectator.episodes.host.supervisor import Supervisor
-    from spectator.episodes.record.reader import ViewReader
-    from spectator.episodes.run.limits import EpisodeLimits
-    from spectator.journal.stores.sqlite import SqlJournal
-
-    with TemporaryDirectory(prefix="spectator-") as scratch:
-        journal = await SqlJournal.open(f"sqlite:///{(data_dir or Path(scratch)) / JOURNAL_FILE}")
-        bus, clock = MemoryBus(), SystemClock()
-        try:
-            ledger = None if caps is None else await _open_ledger(caps.ledger(clock), journal)
-            async with asyncio.TaskGroup() as tasks:
-                supervisor = Supervisor(
-                    journal=journal,
-                    bus=bus,
-                    clock=clock,
-                    tasks=tasks,
-                    slots=1,
-                    limits=EpisodeLimits.patient(plan.patience_s),
-                    new_id=lambda: f"ep-{ULID()}",
-                    new_epoch=lambda: secrets.token_hex(4),
-                    draw_seed=lambda: secrets.randbelow(2**32),
-                    load=cast.load,
-                    ledger=ledger,
-                )
-                episode = await supervisor.start(plan)
-                await episode.open()
-                head, subscription = episode.head_seq, episode.subscribe(Overflow.CLOSE, capacity=1_000_000)
-                _print(await ViewReader(journal).read(episode.episode_id, limit=head), spent)
-                async for batch in subscription:
-                    _print(batch, spent)
-                return await episode.wait()
-        except* (SpectatorError, BrokenPipeError) as failures:
-            raise failures.exceptions[0] from None
-        finally:
-            await journal.aclose()
-
-
-def _print(recorded: Sequence[RecordedEvent], spent: SpendingReport) -> None:
-    click.echo("\n".join(one.text for one in recorded))
-    for one in recorded:
-        spent.take(one)
-
-
-async def _open_ledger(ledger: SpendLedger, journal: Journal) -> SpendLedger:
-    """The ledger with what the journal says was spent today.
-
-    Raises:
-        ConfigurationError: The day's cap is reached, so that no model may be asked.
-    """
-    from spectator.episodes.record.usage import spent_on
-
-    ledger.add(await spent_on(journal, ledger.today))
-    if (refusal := ledger.refusal()) is not None:
-        raise ConfigurationError(
-            f"no model can be asked today: {refusal}. Days are UTC; raise SPECTATOR_MODEL_DAY_* to allow "
-            "more, or choose a scripted captain"
-        )
-    return ledger

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from spectator.cli.environment import private_variables
 from spectator.errors import FieldError, InvalidRequest
+from spectator.process_environment import private_variables
 
 if TYPE_CHECKING:
     from spectator.catalog import LoadWorld

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from spectator.cli.environment import journal_url
+from spectator.journal import JOURNAL_FILE
+from spectator.process_environment import journal_url
 
 if TYPE_CHECKING:
-    from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+    from spectator.journal.base import EpisodeSummary, Journal
     from spectator.journal.stores.sqlite import SqlJournal
-
-JOURNAL_FILE = "journal.db"
 
 
 journal_folder = click.option(
@@ -72,12 +70,3 @@ async def summary_of(journal: Journal, episode_id: str) -> EpisodeSummary:
     if summary is None:
         raise EpisodeNotFound(episode_id)
     return summary
-
-
-async def every_episode(journal: Journal, wanted: EpisodeFilter) -> list[EpisodeSummary]:
-    """All that match, page by page, oldest first."""
-    found: list[EpisodeSummary] = []
-    while page := await journal.episodes(wanted):
-        found += page
-        wanted = replace(wanted, before=page[-1].episode_id)
-    return found[::-1]

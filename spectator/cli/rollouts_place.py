@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spectator.cli.environment import journal_url
 from spectator.errors import ConfigurationError
+from spectator.process_environment import journal_url
 
 if TYPE_CHECKING:
     from spectator.journal.stores.sqlite import SqlJournal

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectator.cli.environment import read_caps, read_key, read_worlds
 from spectator.errors import ConfigurationError, SpectatorError
+from spectator.process_environment import read_caps, read_key, read_worlds
 
 if TYPE_CHECKING:
     from spectator.cli.rollouts_view import FleetView

@@ -69,8 +69,8 @@ def failures(folder: Path | None, journal: str | None, run_name: str | None, wan
 
 
 def _read(folder: Path | None, journal: str | None, run_name: str | None) -> RunStatus:
-    from spectator.cli.recordings import JOURNAL_FILE
     from spectator.clock import SystemClock
+    from spectator.journal import JOURNAL_FILE
     from spectator.rollouts.folder import read_request
     from spectator.rollouts.status import read_status, status_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from spectator.events import EndReason, RecordedEvent
@@ -270,3 +270,12 @@ class Journal(EpisodeLog, Protocol):
     async def aclose(self) -> None:
         """Finish what was begun and let go."""
         ...
+
+
+async def every_episode(journal: Journal, wanted: EpisodeFilter) -> list[EpisodeSummary]:
+    """Read all episodes that match, page by page, oldest first."""
+    found: list[EpisodeSummary] = []
+    while page := await journal.episodes(wanted):
+        found += page
+        wanted = replace(wanted, before=page[-1].episode_id)
+    return found[::-1]

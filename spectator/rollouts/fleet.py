@@ -18,7 +18,7 @@ from typing import Final
 from ulid import ULID
 
 from spectator.catalog import LoadWorld
-from spectator.clock import Clock
+from spectator.clock import Clock, SystemClock
 from spectator.episodes.record.usage import spent_on
 from spectator.errors import ConfigurationError
 from spectator.failures import FailureClass
@@ -30,6 +30,7 @@ from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.secret import ApiKey
 from spectator.policies.spending import Caps, SharedCaps, SpendLedger, Spent
+from spectator.process_environment import read_cast, read_key
 from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet_plan import IN_FOLDER, FleetPlan, keep_plan, read_plan
@@ -155,10 +156,10 @@ async def run_rollouts(
     request: RolloutRequest,
     folder: Path,
     *,
-    concurrency: int,
-    clock: Clock,
-    load: LoadWorld,
-    rng: random.Random,
+    concurrency: int = 16,
+    clock: Clock | None = None,
+    load: LoadWorld | None = None,
+    rng: random.Random | None = None,
     key: ApiKey | None = None,
     handler: EpisodeHandler | None = None,
     ledger: SpendLedger | None = None,
@@ -176,10 +177,11 @@ async def run_rollouts(
         request: What is to be played.
         folder: Where the run is kept; made when it is not there.
         concurrency: Episodes at once, at least 1.
-        clock: Time.
-        load: Finds the world, unless a server has it.
+        clock: Time; the system's if omitted.
+        load: Finds the world, unless a server has it; the catalogue with this machine's model captains if
+            omitted.
         rng: Draws waits; what is played does not depend on it.
-        key: The endpoint's key, if it needs one.
+        key: The endpoint's key; read from the variable ``request.model.api_key_env`` if omitted.
         handler: Adds to prompts and learns from ends.
         ledger: Its caps are those of the run; no limit when left out.
         open_stepper: Makes the stepper of each episode; in this thread when left out.
@@ -192,11 +194,13 @@ async def run_rollouts(
             be reached.
         JournalError: It cannot be written.
     """
+    clock, load, rng = clock or SystemClock(), load or read_cast().load, rng or random.SystemRandom()
+    read = read_key if key is None else lambda variable: key
     day, episode, whole = (ledger or SpendLedger(Caps(), Caps(), clock)).caps
     plan = FleetPlan.of(request, deadlines=deadlines, whole=whole)
     async with begun_in(folder, plan, clock, load, rng) as (row, journal, _):
         worker = Worker(
-            journal, concurrency, clock, load, rng, lambda variable: key, day, episode,
+            journal, concurrency, clock, load, rng, read, day, episode,
             handler or NullHandler(), open_stepper, SPARE_FACTOR, 0.0, on_begin=on_begin,
         )  # fmt: skip
         return await play_run(row, worker)

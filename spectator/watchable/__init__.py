@@ -3,7 +3,7 @@
 from spectator.watchable.openenv_mixin import WAITING, EpisodePublisher, Spectator, Watchable
 from spectator.watchable.watched_episode import WatchedEpisode
 from spectator.watchable.watched_loop import WatchedLoop
-from spectator.watchable.wrapping import watchable
+from spectator.watchable.wrapping import watch
 
 __all__ = [
     "WAITING",
@@ -12,5 +12,5 @@ __all__ = [
     "Watchable",
     "WatchedEpisode",
     "WatchedLoop",
-    "watchable",
+    "watch",
 ]

@@ -16,10 +16,10 @@ from spectator.watchable.watched_loop import WatchedLoop
 
 
 @overload
-def watchable(what: str | Path, run: None = None, **about: Any) -> WatchedLoop: ...
+def watch(what: str | Path, run: None = None, **about: Any) -> WatchedLoop: ...
 @overload
-def watchable(what: Any, run: str | Path | WatchedLoop, **about: Any) -> Any: ...
-def watchable(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) -> Any:
+def watch(what: Any, run: str | Path | WatchedLoop, **about: Any) -> Any: ...
+def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) -> Any:
     """Show what somebody else's code plays.
 
     Args:
@@ -40,8 +40,8 @@ def watchable(what: Any, run: str | Path | WatchedLoop | None = None, **about: A
         JournalError: It cannot be written.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, watchable(f"{folder}/mine", name="doubling") as run:
-    ...     double = watchable(lambda number: {"answer": 2 * number, "reward": 1.0}, run)
+    >>> with tempfile.TemporaryDirectory() as folder, watch(f"{folder}/mine", name="doubling") as run:
+    ...     double = watch(lambda number: {"answer": 2 * number, "reward": 1.0}, run)
     ...     double(21)
     ...     with run.episode(group="prompt-17", seed=3) as episode:
     ...         episode.step(action="left", observation={"at": 1}, reward=0.5)
@@ -49,10 +49,10 @@ def watchable(what: Any, run: str | Path | WatchedLoop | None = None, **about: A
     """
     if isinstance(what, str | Path):
         if run is not None:
-            raise TypeError(f"watchable({what!r}, ...) opens a run by itself; hand over an environment first")
+            raise TypeError(f"watch({what!r}, ...) opens a run by itself; hand over an environment first")
         return WatchedLoop(what, **about)
     if run is None:
-        raise TypeError(f"watchable() of a {type(what).__name__} needs the folder of its run")
+        raise TypeError(f"watch() of a {type(what).__name__} needs the folder of its run")
     wrapper = _wrapper_of(what)
     owned = not isinstance(run, WatchedLoop)
     if isinstance(run, WatchedLoop):

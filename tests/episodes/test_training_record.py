@@ -23,10 +23,10 @@ from spectator.episodes.run.step_events import finished
 from spectator.episodes.single_agent import SingleAgent
 from spectator.errors import EpisodeUnfinished, TruthSealed
 from spectator.events import Fact, encode_json
+from spectator.exports.calls import row_of_call
 from spectator.journal.attachments import Attachments, truth_digest
 from spectator.journal.outline import outline_of
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.journal.training import row_of_call
 from spectator.llm.exchange import MAX_REPLY, fingerprint
 from spectator.observations import Observation
 from spectator.policies.base import Decision

@@ -13,10 +13,10 @@ from pyarrow import parquet
 
 from spectator.cli import main
 from spectator.events import Event
+from spectator.exports.event_table import COLUMNS, Table, row_of
 from spectator.journal.base import EpisodeSummary
 from spectator.journal.parquet import ROW_GROUP
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.journal.table import COLUMNS, Table, row_of
 from tests.journal.records import run, said, started, url_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "journal.md"

@@ -16,14 +16,14 @@ from pyarrow import parquet
 
 from spectator.catalog import load_world
 from spectator.cli import main
-from spectator.cli.exporting import _columns
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.environments.world import World
+from spectator.exports.formats import FORMATS
 from spectator.journal.json_lines import BadLine, json_line, read_jsonl, write_jsonl
 from tests.llm.brains import Said, batsman, counter, read_situation
 from tests.rollouts.exported_run import GROUPS, SIZE, TURNS, fork_a_miscount, play_run
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "rollouts-exports.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "exports.md"
 ROWS = ("messages", "tokens", "groups", "preferences", "episode-record")
 
 
@@ -229,7 +229,7 @@ def test_records_are_of_episodes_with_a_verdict_and_traces_of_all(
         assert len(record["tool_trace"]) == TURNS
         assert [entry["result"]["done"] for entry in record["tool_trace"]] == [False] * (TURNS - 1) + [True]
     alone = export(run, "traces")
-    assert alone.exit_code == 2 and "folder" in alone.output
+    assert alone.exit_code == 1 and "folder" in alone.output
     assert export(run, "traces", "--out", str(tmp_path / "traces")).exit_code == 0
     traces = list((tmp_path / "traces").iterdir())
     assert {path.stem for path in traces} == {row["episode_id"] for row in rows(run, "messages")} > usable
@@ -270,7 +270,7 @@ def test_lines_and_tables_hold_the_same(run: Path, tmp_path: Path, form: str) ->
     for out in (lines, table):
         assert export(run, form, "--out", str(out)).exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl", "rows.parquet"]
-    columns, as_json, _ = _columns(form)
+    columns, as_json = FORMATS[form].schema()
     loaded = list(read_jsonl(lines))
     found = parquet.read_table(table).to_pylist()
     assert len(found) == len(loaded) > 0
@@ -285,7 +285,7 @@ def test_lines_and_tables_hold_the_same(run: Path, tmp_path: Path, form: str) ->
 def test_the_page_lists_the_columns(form: str) -> None:
     section = PAGE.read_text(encoding="utf-8").partition(f"\n## `{form}`\n")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `(\w+)` \| `([^`]+)` \| (\*JSON\*)?", section, re.MULTILINE)
-    columns, as_json, _ = _columns(form)
+    columns, as_json = FORMATS[form].schema()
     assert [(name, kind) for name, kind, _ in listed] == list(columns.items())
     assert {name for name, _, marked in listed if marked} == set(as_json)
 
@@ -338,7 +338,7 @@ def test_half_a_surrogate_pair_of_one_answer_spoils_no_file(halved: Path, form: 
 def test_wrong_forms_and_places_are_refused_and_leave_nothing(run: Path, tmp_path: Path) -> None:
     for arguments, named in [
         (["--format", "groups", "--out", str(tmp_path)], "is a folder"),
-        (["--format", "truth", "--out", str(tmp_path / "t.parquet")], "no table"),
+        (["--format", "truth", "--out", str(tmp_path / "t.parquet")], "cannot be a .parquet file"),
         (["--format", "parquet"], "needs --out"),
     ]:
         result = CliRunner().invoke(main, ["rollouts", "export", str(run), *arguments])

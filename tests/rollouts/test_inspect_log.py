@@ -65,7 +65,7 @@ def test_an_empty_choice_is_a_log_without_samples_and_a_table_is_refused(tmp_pat
     done = CliRunner().invoke(main, chosen)
     assert json.loads(done.stdout)["samples"] == [] and "in which no model decided" in done.stderr
     done = CliRunner().invoke(main, [*chosen, "--out", str(tmp_path / "log.parquet")])
-    assert done.exit_code == 2 and "is no table" in done.stderr
+    assert done.exit_code == 2 and "cannot be a .parquet file" in done.stderr
 
 
 @pytest.mark.openenv

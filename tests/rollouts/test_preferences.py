@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from spectator.exports.preferences import answers_of, comparison_sets
 from spectator.journal.outline import EpisodeOutline
-from spectator.rollouts.exports.preferences import answers_of, comparison_sets
 from tests.journal.test_outline import FINISHED, SUMMARY, decides, earns, outlined
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.rollouts.token_rows import SampledCall, token_rows
+from spectator.exports.tokens import SampledCall, token_rows
 
 
 def test_calls_that_grow_are_one_row() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import sys
 
-from spectator.watchable import WatchedEpisode, watchable
+from spectator.watchable import WatchedEpisode, watch
 
 HTML = "<img src=x onerror=\"document.title='taken'\">"
 
@@ -34,7 +34,7 @@ def guess(chance: random.Random, episode: WatchedEpisode, target: int, step: int
 def main(folder: str) -> None:
     """Play three groups, wait, begin an episode, wait, go on with it, wait, end all."""
     chance = random.Random(4)
-    with watchable(
+    with watch(
         folder, name="a guessing loop", environment="guessing", agent="tiny-guesser", episodes=16
     ) as run:
         for number in range(12):

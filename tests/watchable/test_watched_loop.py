@@ -16,7 +16,7 @@ import pytest
 
 from spectator.errors import ConfigurationError
 from spectator.following.run_folder import read_run
-from spectator.watchable import WatchedLoop, watchable
+from spectator.watchable import WatchedLoop, watch
 from tests.watchable.recorded import calls_of, episodes_in, events_of, warnings_in
 
 pytestmark = pytest.mark.anyio
@@ -29,13 +29,13 @@ def _logged(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[WatchedLoop]:
-    with watchable(tmp_path / "mine", name="ppo on my env", episodes=4) as opened:
+    with watch(tmp_path / "mine", name="ppo on my env", episodes=4) as opened:
         yield opened
 
 
 async def test_three_lines_show_a_loop(tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where is the exit?"}]
-    with watchable(tmp_path / "mine", name="ppo on my env", episodes=1) as run:
+    with watch(tmp_path / "mine", name="ppo on my env", episodes=1) as run:
         with run.episode(group="prompt-17", seed=3, environment="maze", agent="walker") as episode:
             episode.step(
                 observation={"at": [0, 1]}, action="east", reward=0.25, reply="East.", messages=messages,
@@ -196,35 +196,35 @@ async def test_tokens_that_do_not_fit_are_said(run: WatchedLoop, tmp_path: Path)
 
 def test_two_processes_cannot_record_in_one_folder(run: WatchedLoop, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"mine cannot be recorded: .*another process"):
-        watchable(tmp_path / "mine")
+        watch(tmp_path / "mine")
     with run.episode() as episode:
         episode.step(reward=1.0)
 
 
 def test_what_cannot_be_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="its name must be of letters"):
-        watchable(tmp_path / "my run!")
+        watch(tmp_path / "my run!")
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ConfigurationError, match="file cannot be recorded: "):
-        watchable(tmp_path / "file")
+        watch(tmp_path / "file")
     (tmp_path / "fleet").mkdir()
     (tmp_path / "fleet" / "rollouts.json").write_text("{}")
     with pytest.raises(ConfigurationError, match="holds a run that was played"):
-        watchable(tmp_path / "fleet")
+        watch(tmp_path / "fleet")
     assert (tmp_path / "file").read_text() == "mine"
 
 
 async def test_a_folder_is_gone_on_with(tmp_path: Path) -> None:
     for _ in range(2):
-        with watchable(tmp_path / "mine") as run, run.episode() as episode:
+        with watch(tmp_path / "mine") as run, run.episode() as episode:
             episode.step(reward=1.0)
     assert [one.score for one in await episodes_in(tmp_path / "mine")] == [1.0, 1.0]
 
 
 LOOP = """
 import os, sys, signal
-from spectator.watchable import watchable
-run = watchable(sys.argv[1])
+from spectator import watch
+run = watch(sys.argv[1])
 with run.episode() as whole:
     whole.step(reward=1.0)
 half = run.episode()
@@ -273,7 +273,7 @@ async def test_a_full_disk_warns_once_and_the_loop_goes_on(tmp_path: Path) -> No
 async def test_forks_record_their_own_episodes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     script = """
 import multiprocessing, sys
-from spectator.watchable import watchable
+from spectator import watch
 
 def play(run, number, inherited=None):
     if inherited is not None:
@@ -282,7 +282,7 @@ def play(run, number, inherited=None):
         episode.step(reward=number)
 
 if __name__ == "__main__":
-    run = watchable(sys.argv[1])
+    run = watch(sys.argv[1])
     begun = run.episode(group="parent")
     for method in ("fork", "spawn"):
         context = multiprocessing.get_context(method)

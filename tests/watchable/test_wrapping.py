@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from spectator.watchable import WatchedLoop, watchable
+from spectator.watchable import WatchedLoop, watch
 from tests.watchable.recorded import episodes_in, events_of
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ class Corridor:
 
 @pytest.mark.parametrize("form", ["gymnasium", "gym", "observation"])
 async def test_an_environment_is_watched(tmp_path: Path, form: str) -> None:
-    env = watchable(Corridor(form), tmp_path / "mine", name="corridor")
+    env = watch(Corridor(form), tmp_path / "mine", name="corridor")
     env.reset(seed=4)
     answers = [env.step(1) for _ in range(3)]
     env.reset(seed=5)
@@ -74,7 +74,7 @@ async def test_an_environment_is_watched(tmp_path: Path, form: str) -> None:
 
 
 async def test_a_step_that_old_gym_cut_short_is_no_end(tmp_path: Path) -> None:
-    env = watchable(Corridor("gym"), tmp_path / "mine")
+    env = watch(Corridor("gym"), tmp_path / "mine")
     env.reset()
     env.step(0)
     env.close()
@@ -83,9 +83,9 @@ async def test_a_step_that_old_gym_cut_short_is_no_end(tmp_path: Path) -> None:
 
 
 async def test_an_environment_of_gymnasium_stays_one(tmp_path: Path) -> None:
-    with watchable(tmp_path / "mine") as run:
+    with watch(tmp_path / "mine") as run:
         plain = gymnasium.make("CartPole-v1")
-        env = gymnasium.wrappers.TimeLimit(watchable(plain, run), 3)
+        env = gymnasium.wrappers.TimeLimit(watch(plain, run), 3)
         assert isinstance(env, gymnasium.Env) and env.unwrapped is plain.unwrapped
         for seed in range(2):
             env.reset(seed=seed)
@@ -99,24 +99,24 @@ async def test_an_environment_of_gymnasium_stays_one(tmp_path: Path) -> None:
         (0, "step_cap", 3), (1, "step_cap", 3), (0, "finished", 0),
     ]  # fmt: skip
     with pytest.raises(TypeError, match="wrap each of its environments"):
-        watchable(gymnasium.make_vec("CartPole-v1", num_envs=2), tmp_path / "several")
+        watch(gymnasium.make_vec("CartPole-v1", num_envs=2), tmp_path / "several")
     assert not (tmp_path / "several").exists()
 
 
 async def test_functions_are_watched(tmp_path: Path) -> None:
-    with watchable(tmp_path / "mine") as run:
+    with watch(tmp_path / "mine") as run:
 
         async def answer(question: str, *, tries: int) -> dict[str, Any]:
             await asyncio.sleep(0)
             return {"said": question * tries, "reward": 0.5}
 
-        judge = watchable(lambda said: len(said) / 4, run)
-        shown = watchable(answer, run)
+        judge = watch(lambda said: len(said) / 4, run)
+        shown = watch(answer, run)
         assert judge("ab") == 0.5
         assert await shown("ab", tries=2) == {"said": "abab", "reward": 0.5}
-        assert watchable(bool, run)(1) is True
+        assert watch(bool, run)(1) is True
         with pytest.raises(ZeroDivisionError):
-            watchable(lambda: 1 / 0, run)()
+            watch(lambda: 1 / 0, run)()
     found = await episodes_in(tmp_path / "mine")
     assert [(one.reason, one.score) for one in found] == [
         ("finished", 0.5), ("finished", 0.5), ("finished", None), ("environment_error", None),
@@ -125,14 +125,14 @@ async def test_functions_are_watched(tmp_path: Path) -> None:
 
 def test_what_is_not_watchable_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="a int is not watchable"):
-        watchable(3, tmp_path / "mine")
+        watch(3, tmp_path / "mine")
     with pytest.raises(TypeError, match="a Corridor needs the folder of its run"):
-        watchable(Corridor(), None)  # type: ignore[call-overload]
+        watch(Corridor(), None)  # type: ignore[call-overload]
     assert not (tmp_path / "mine").exists()
-    with watchable(tmp_path / "mine") as run:
+    with watch(tmp_path / "mine") as run:
         assert isinstance(run, WatchedLoop)
         with pytest.raises(TypeError, match="name: of a run that is open already"):
-            watchable(Corridor(), run, name="corridor")
+            watch(Corridor(), run, name="corridor")
 
 
 async def test_the_page_runs(tmp_path: Path) -> None:

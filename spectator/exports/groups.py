@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from spectator.exports.transcript import Transcript, transcript_of
 from spectator.failures import FailureClass
 from spectator.journal.base import EpisodeSummary, Journal
 from spectator.journal.chat_form import tools_by_name
 from spectator.journal.outline import EpisodeOutline, outline_of
-from spectator.rollouts.exports.transcript import Transcript, transcript_of
 from spectator.runs.advantages import normalised
 
 COLUMNS: Final[Mapping[str, str]] = {

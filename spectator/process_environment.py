@@ -1,4 +1,4 @@
-"""The command line's only reading of the process environment: models, keys and spending caps."""
+"""The library's only reading of the process environment: models, keys and spending caps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from spectator.llm.secret import ApiKey
     from spectator.policies.caps import CapSettings
     from spectator.policies.captain_table import ModelCaptain
+
 
 CAPS: Final = "SPECTATOR_MODEL_"
 """What the names of the variables for caps begin with."""

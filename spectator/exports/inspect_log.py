@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator import __version__
+from spectator.exports.transcript import Transcript, calls_by_decision
 from spectator.journal.base import Journal
 from spectator.journal.chat_form import ChatMessage
 from spectator.journal.json_lines import json_text
 from spectator.journal.outline import EpisodeOutline
-from spectator.rollouts.exports.transcript import Transcript, calls_by_decision
 
 LOG_VERSION: Final = 2
 """Version of the log's form."""

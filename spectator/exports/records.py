@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from spectator.exports.transcript import Transcript
 from spectator.journal.chat_form import ChatMessage, wire_message
 from spectator.journal.json_lines import json_text
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision
-from spectator.rollouts.exports.transcript import Transcript
 
 HARNESS: Final = "spectator"
 """The name under which a session trace says what wrote it."""

@@ -1,1 +1,0 @@
-"""Exports for trainers, made from the journal: rows of tokens, groups, preference pairs, records, traces."""

@@ -213,7 +213,7 @@ def test_an_exported_file_is_checked_against_a_digest_stated_elsewhere(tmp_path:
         (["verify", "ep-1"], "cannot be played again here"),
         (["export"], "name the episodes, or ask for --all"),
         (["export", "ep-1", "--all"], "name the episodes, or ask for --all"),
-        (["export", "ep-1", "--captain", "a"], "choose among --all"),
+        (["export", "ep-1", "--captain", "a"], "need --all"),
         (["export", "ep-1", "--format", "parquet"], "needs --out"),
         (["export", "--all", "--environment", "chess"], "no episode matches"),
     ],

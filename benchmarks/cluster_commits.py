@@ -8,7 +8,7 @@ from itertools import count
 from typing import Final
 
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster
 
 WINDOW_S: Final = 4.0

@@ -24,8 +24,8 @@ import httpx
 
 from benchmarks.serving import ServerUnderTest
 from benchmarks.witness import Witness, check
-from spectator.journal.chain import Chain
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Chain
+from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster
 
 BY_EVENTS: Final = 0.2

@@ -23,8 +23,8 @@ from benchmarks.figures import Figure
 from server.services import Services
 from server.settings import Settings
 from server.wiring import open_services
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodeRequest
 from spectator.errors import SpectatorError
 
 TIMES: Final = 1_000

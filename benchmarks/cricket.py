@@ -19,16 +19,16 @@ from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.forecast.monte_carlo import forecast
 from spectator.environments.cricket.forecast.state import ForecastState
-from spectator.environments.cricket.match.forecasting import forecast_state
-from spectator.environments.cricket.simulate import (
+from spectator.environments.cricket.match.forecasts import forecast_state
+from spectator.environments.cricket.simulation import (
     open_match,
     play_out,
     send_in_next,
     simulate_match,
     simulate_matches,
 )
-from spectator.environments.seeds import derive_seed
-from spectator.policies.base import ScriptedPolicy
+from spectator.environments.world import derive_seed
+from spectator.policies.policy import ScriptedPolicy
 
 ROUNDS: Final = 7
 MATCHES: Final = 15

@@ -18,10 +18,10 @@ import orjson
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
 from spectator.llm.chat import ChatRequest
-from spectator.llm.wire import encode_request
+from spectator.llm.wire_forms import encode_request
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import OnBegin, run_rollouts
 from spectator.rollouts.request import RolloutRequest

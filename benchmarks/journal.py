@@ -16,11 +16,9 @@ from unittest import mock
 
 from benchmarks.figures import Figure
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal import chain
-from spectator.journal.attachments import Attachments
-from spectator.journal.base import Synchronous
-from spectator.journal.stores import writer
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal import contract, writer
+from spectator.journal.contract import Attachments, Synchronous
+from spectator.journal.sql_journal import SqlJournal
 from spectator.model_calls import ModelCall
 
 EVENTS = 3
@@ -146,7 +144,7 @@ def _appends(
     episodes: int, synchronous: Synchronous, chained: bool, make: Make = _plain
 ) -> tuple[float, float]:
     """Appends a second, and seconds of CPU of one, the making of the events left out."""
-    extend = chain.extend if chained else lambda digest, text: digest
+    extend = contract.extend if chained else lambda digest, text: digest
     with (
         TemporaryDirectory(prefix="spectator-") as folder,
         mock.patch.object(writer, "extend", extend),
@@ -204,10 +202,10 @@ def _bare(synchronous: Synchronous) -> float:
 def _digest() -> Figure:
     """What the chain costs an event by itself."""
     text = _batch("ep", 1)[0].text
-    digest, count = chain.GENESIS, 200_000
+    digest, count = contract.GENESIS, 200_000
     began = time.process_time()
     for _ in range(count):
-        digest = chain.extend(digest, text)
+        digest = contract.extend(digest, text)
     cost = (time.process_time() - began) / count
     began = time.process_time()
     for _ in range(count):

@@ -32,8 +32,8 @@ from typing import Final
 
 from benchmarks.figures import Figure
 from benchmarks.scripted_model import scripted_model
-from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
 
 RUN_SHARE: Final = 0.04
 """Share of the kills that hit the run itself; its start takes seconds."""

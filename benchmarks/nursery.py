@@ -18,7 +18,7 @@ LATE: Final = (
     "uvicorn.lifespan.on",
     "uvicorn.loops.uvloop",
     "spectator.environments.counting",
-    "spectator.environments.counting.environment",
+    "spectator.environments.counting.world",
 )
 """What a server imports only once it begins."""
 

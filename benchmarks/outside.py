@@ -7,7 +7,7 @@ from pathlib import Path
 HEAD = """
 import dataclasses, time
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 """
 
 SLOW = """

@@ -32,18 +32,18 @@ import uvloop
 from benchmarks.endpoint import TOKENS, endpoint
 from benchmarks.figures import HEADER, Figure, spread
 from benchmarks.fleets import CallCost, Stopwatch, bare, bare_on_asyncio, one_core
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus
 from spectator.cli.event_loop import collect_rarely
 from spectator.clock import SystemClock
 from spectator.events import Event, EventEncoder, encode_json
-from spectator.journal.attachments import Attachments
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.llm.address import StaticAddress
-from spectator.llm.breaker import Breaker
-from spectator.llm.chat import ChatRequest, Conversation, SettledBeginning, SettledMessage
+from spectator.journal.contract import Attachments
+from spectator.journal.sql_journal import SqlJournal
+from spectator.llm.chat import ChatRequest, Conversation, FrozenMessage, FrozenPrefix
 from spectator.llm.client import ChatClient, ClientLimits
-from spectator.llm.exchange import answered, call_answered
-from spectator.llm.wire import encode_request
+from spectator.llm.endpoints import StaticAddress
+from spectator.llm.exchanges import answered, call_answered
+from spectator.llm.retry import CircuitBreaker
+from spectator.llm.wire_forms import encode_request
 
 ROUNDS: Final = 5
 TURNS: Final = 10
@@ -70,11 +70,11 @@ class Asking:
     latency_s: float = 0.0
 
 
-def _said() -> Iterator[SettledMessage]:
-    yield SettledMessage({"role": "system", "content": "You decide. " * 20})
+def _said() -> Iterator[FrozenMessage]:
+    yield FrozenMessage({"role": "system", "content": "You decide. " * 20})
     for number in range(TURNS):
-        yield SettledMessage({"role": "user", "content": f"Turn {number}. {SITUATION}"})
-        yield SettledMessage({"role": "assistant", "content": "word " * TOKENS})
+        yield FrozenMessage({"role": "user", "content": f"Turn {number}. {SITUATION}"})
+        yield FrozenMessage({"role": "assistant", "content": "word " * TOKENS})
 
 
 SAID: Final = tuple(_said())
@@ -83,7 +83,7 @@ SAID: Final = tuple(_said())
 
 def requests(tokens: bool) -> Iterator[ChatRequest]:
     """The questions of one conversation; each begins with the one before."""
-    beginning = SettledBeginning()
+    beginning = FrozenPrefix()
     for asked in range(1, len(SAID), 2):
         messages = Conversation(SAID[: asked + 1], asked, beginning)
         yield ChatRequest(model="bench", messages=messages, logprobs=tokens, token_ids=tokens)
@@ -98,7 +98,7 @@ def chat_client(port: int, concurrency: int) -> ChatClient:
         clock=clock,
         rng=random.Random(1),
         limits=limits,
-        breaker=Breaker(clock),
+        breaker=CircuitBreaker(clock),
     )
 
 

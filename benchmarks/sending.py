@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.crowd import Crowd
-from server.transport.sends import compiled
+from server.transport.fast_path import compiled
 
 SEND_TO_EACH = compiled()
 

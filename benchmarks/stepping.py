@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import nursery
-from spectator.environments.base import Environment
-from spectator.episodes.host import preparing
-from spectator.episodes.run.driver import Driver
-from spectator.episodes.run.ports import Emit
+from spectator.environments.contract import Environment, Stepped
+from spectator.episodes import handle
+from spectator.episodes.driver import Driver, Emit
 from spectator.events import Fact
-from spectator.journal.attachments import Attachments
+from spectator.journal.contract import Attachments
 from spectator.observations import Observation
-from spectator.policies.base import Action
-from spectator.steppers import local, opening
-from spectator.steppers.base import Stepped
-from spectator.steppers.thread import ThreadStepper
+from spectator.policies.policy import Action
+from spectator.steppers import local
+from spectator.steppers.local import ThreadStepper
 
 
 class Metered:
@@ -120,8 +118,8 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
 def main() -> None:
     """Be a nursery; the first argument is the file of the notes."""
     notes = Path(sys.argv[1]).open("a", buffering=1)
-    vars(opening)["ThreadStepper"] = MeteredStepper
-    vars(preparing)["Driver"] = noting(notes.write)
+    vars(local)["ThreadStepper"] = MeteredStepper
+    vars(handle)["Driver"] = noting(notes.write)
     nursery.main()
 
 

@@ -10,15 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus
 from spectator.clock import SystemClock
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest
+from spectator.episodes.controls import EpisodeLimits, Pace
+from spectator.episodes.plan import EpisodeRequest
+from spectator.episodes.supervisor import Supervisor
 from spectator.events import View
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.steppers.opening import inline, on_a_thread
+from spectator.journal.sql_journal import SqlJournal
+from spectator.steppers.local import inline, on_a_thread
 
 OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "cricket": {"max_overs": 5},

@@ -27,15 +27,14 @@ from typing import Any, Final
 from benchmarks.figures import Figure
 from benchmarks.memory_in_flight import held
 from benchmarks.supervised import OPTIONS, request, supervised
-from spectator.bus.base import Overflow
+from spectator.bus import Overflow
 from spectator.catalog import load_world
+from spectator.environments.contract import Stepped
 from spectator.environments.world import World
-from spectator.episodes.run.contract_checks import check_contract, checked_decision
-from spectator.episodes.run.step_events import facts_of_step
+from spectator.episodes.steps import check_contract, checked_decision, facts_of_step
 from spectator.events import EventEncoder, RecordedEvent, View, encode_json
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.policies.base import ScriptedPolicy
-from spectator.steppers.base import Stepped
+from spectator.journal.sql_journal import SqlJournal
+from spectator.policies.policy import ScriptedPolicy
 
 PASSES: Final = 7
 """Processes of each kind."""

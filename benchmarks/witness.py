@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, WebSocketException
 
 from server.viewers.feed import MAX_MISSING
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 
 LOST_CONNECTION = (OSError, WebSocketException, InvalidHandshake, httpx.TransportError, TimeoutError)
 """What a viewer sees when its server dies."""

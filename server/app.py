@@ -26,50 +26,37 @@ from spectator.errors import SpectatorError
 from spectator.events import encode_json
 
 from .http import (
-    alternatives,
-    archive,
-    audio,
-    catalogue,
+    analysis,
     control,
-    health,
+    episodes,
     leaderboard,
-    leaderboard_page,
     live,
-    notes,
-    operator,
-    publish,
-    reliability,
+    operations,
     rollouts,
     seats,
     sharing,
     sign_in,
     start_routes,
-    training,
-    voice_page,
+    voice,
 )
+from .http.api_reference import reference_router
 from .http.assets import mount_assets
-from .http.compression import Compression
 from .http.control import ChooseEpisode, ChoosePace
-from .http.notes import GiveNote
-from .http.operator import ChooseName
-from .http.pages import install_error_pages, pages_router
-from .http.reference import reference_router
+from .http.episodes import GiveNote
+from .http.operations import ChooseName
+from .http.pages import Templates, install_error_pages, pages_router
+from .http.responses import Compression
 from .http.seats import Act
-from .http.starting import ForkEpisode, StartEpisode
-from .http.templates import Templates
+from .http.start_requests import ForkEpisode, StartEpisode
 from .openenv import register_openenv
-from .playing import read_cast
-from .process.logs import configure_logging
-from .process.serving import Server, listen, raise_open_files, server_of
-from .process.welcome import welcome
-from .security.admission import Admission
+from .process import Server, configure_logging, listen, raise_open_files, server_of
 from .security.bodies import Body
-from .security.client_address import ForwardedAddress
 from .security.faults import Problem, install_faults
-from .security.shield import RequestShield, SecurityHeaders
+from .security.middleware import Admission, RequestShield, SecurityHeaders
+from .security.requests import ForwardedAddress
 from .services import Services
-from .settings import Settings, read_environment
-from .wiring import open_services
+from .settings import Settings, read_environment, welcome
+from .wiring import open_services, read_cast
 
 gc.freeze()  # what was imported stays, so no collection need look at it
 gc.enable()
@@ -109,21 +96,24 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(SecurityHeaders, settings=settings)
     if settings.trusted_hops:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
-    rooms = (
-        health, start_routes, control, seats, catalogue, archive, training, leaderboard, reliability, audio,
-        live, publish, operator, sharing, rollouts, notes,
+    with_routes = (
+        operations, start_routes, control, seats, episodes, leaderboard, analysis, voice, live, sharing,
+        rollouts,
     )  # fmt: skip
     templates = Templates(join=settings.join_assets)
     routers = (
-        *(module.router for module in rooms),
-        alternatives.alternatives_router(),
+        *(module.router for module in with_routes),
+        start_routes.catalogue_router,
+        live.publish_router,
+        operations.operator_router,
+        analysis.alternatives_router(),
         rollouts.live_router,
         pages_router(templates),
         sign_in.sign_in_router(templates),
-        leaderboard_page.leaderboard_page(templates),
+        leaderboard.leaderboard_page(templates),
         sharing.sharing_pages(templates),
-        reliability.reliability_page(templates),
-        voice_page.voice_page(templates),
+        analysis.reliability_page(templates),
+        voice.voice_page(templates),
         reference_router(templates),
     )
     for router in routers:  # `include_router` would build each route a second time, on its first request

@@ -10,46 +10,34 @@ from starlette.requests import HTTPConnection
 
 from spectator.cast import Cast
 from spectator.clock import Clock
-from spectator.episodes.host.resuming import SuspendedEpisodes
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.record.public_reader import PublicReader
-from spectator.episodes.record.reader import ViewReader
+from spectator.episodes.embargo import PublicReader
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.recovery import SuspendedEpisodes
+from spectator.episodes.supervisor import Supervisor
 from spectator.evaluation.scorekeeping import Scorekeeper
-from spectator.journal.base import Journal
-from spectator.journal.notes import NoteBook
-from spectator.journal.stores.commands import Commands
+from spectator.journal.commands import Commands
+from spectator.journal.contract import Journal
+from spectator.journal.notes import NoteStore
 from spectator.policies.spending import SpendLedger
 
-from .background.alternatives_process import AlternativesProcess
-from .background.deletions import Deletions
+from .background.child_processes import AlternativesProcess, ReadingProcess
 from .background.exhibition import Exhibition
-from .background.housekeeping import Housekeeper
+from .background.housekeeping import Deletions, Housekeeper, UnfinishedQuota
 from .background.narration import Narration
-from .background.readiness import Readiness
-from .background.reading_process import ReadingProcess
+from .background.recovery import Readiness, Takeover
 from .background.router_models import RouterModels
-from .background.takeover import Takeover
-from .background.unended_room import UnendedRoom
-from .metrics.loop_lag import LoopLag
-from .metrics.timings import Timings
 from .security.budget import Budget
-from .security.guard import Guard
-from .security.kept_starters import KeptStarters
-from .security.offer import Offer
-from .security.orders import OperatorOrders
-from .security.seat_keys import SeatKeys
-from .security.sign_in import SignIn
+from .security.masking import OperatorOrders
+from .security.openid import SignIn, VisitorSessions
+from .security.permissions import Guard, Offer, SeatKeys, StarterRegistry
 from .security.slot_queue import SlotQueue
-from .security.visitor_sessions import VisitorSessions
 from .settings import Settings
+from .telemetry import LoopLag, Timings
 from .transport import TransportPorts
-from .viewers.audience import Audience
-from .viewers.episode_signals import EpisodeSignals
-from .viewers.episodes_elsewhere import EpisodesElsewhere
-from .viewers.feed import FeedSources
-from .viewers.finals import FinalStates
-from .viewers.group_boards import GroupBoards
-from .viewers.run_boards import RunBoards
+from .viewers.audience import Audience, EpisodeSignals
+from .viewers.feed import FeedSources, FinalSnapshots
+from .viewers.other_servers import RemoteEpisodes
+from .viewers.run_boards import GroupBoards, RunBoards
 from .viewers.wall import Wall
 
 
@@ -129,15 +117,15 @@ class Services:
     visitors: VisitorSessions
     sign_in: SignIn | None
     router_models: RouterModels
-    starters: KeptStarters | None
+    starters: StarterRegistry | None
     deletions: Deletions
-    notes: NoteBook
+    notes: NoteStore
     exhibition: Exhibition
     loop_lag: LoopLag
-    unended: UnendedRoom
-    finals: FinalStates
+    unended: UnfinishedQuota
+    finals: FinalSnapshots
     wall: Wall
-    elsewhere: EpisodesElsewhere | None
+    elsewhere: RemoteEpisodes | None
     runs: RunBoards
     groups: GroupBoards
     cast: Cast
@@ -147,7 +135,7 @@ class Services:
     housekeeper: Housekeeper
     timings: Timings
 
-    async def send_away(self, within_s: float) -> None:
+    async def close_viewers(self, within_s: float) -> None:
         """Let nobody wait for a slot, tell all viewers to come back later, and wait at most ``within_s`` for
         them to go."""
         self.queue.close()

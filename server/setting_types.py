@@ -10,8 +10,8 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 
 from spectator.errors import ConfigurationError
-from spectator.journal.stores.postgres import is_server
-from spectator.llm.address import check_base_url
+from spectator.journal.postgres import is_server
+from spectator.llm.endpoints import check_base_url
 
 PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""

@@ -1,4 +1,7 @@
-"""The settings of the server; the only reading of the process environment."""
+"""Settings of the server, and what they open to whom.
+
+Only this module of the server reads the process environment.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import difflib
 import ipaddress
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -13,15 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, Valid
 
 from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
 from spectator.errors import ConfigurationError
-from spectator.journal.base import Synchronous
-from spectator.narration.voices.selection import CARTESIA_URL, CARTESIA_VOICE, VoiceName
-from spectator.policies.caps import CapSettings
+from spectator.journal.contract import Synchronous
+from spectator.narration.voices import CARTESIA_URL, CARTESIA_VOICE, VoiceName
+from spectator.policies.spending import CapSettings
 
-from .limit_settings import LimitSettings
-from .page_settings import PageSettings
-from .public_profile import PUBLIC, Profile, profile_of
 from .setting_types import (
     PREFIX,
+    BaseUrl,
     ClipsUrl,
     Folder,
     FrameSources,
@@ -30,10 +32,200 @@ from .setting_types import (
     OperatorToken,
     OptionLimits,
     Origins,
+    PublicUrl,
     TrustedProxies,
     WordList,
 )
-from .sign_in_settings import OpenIdProvider, SignInSettings
+
+PUBLIC: Final[Mapping[str, Any]] = {
+    "runs_dir": None,
+    "max_episodes": 3,
+    "max_waiting_per_address": 4,
+    "slot_hold_s": 15 * 60.0,
+    "requests_per_minute": 6000,
+    "starts_per_minute": 6,
+    "starts_per_hour": 200,
+    "episode_timeout_s": 45 * 60.0,
+    "episode_mb": 16,
+    "recorded_mb_per_hour": 200,
+    "keep_mb": 2000,
+    "max_viewers_per_address": 50,
+    "openenv_sessions_per_address": 16,
+    "publishes_per_minute": 6,
+    "publishes_per_hour": 120,
+    "resets_per_minute": 300,
+    "resets_per_hour": 20_000,
+    "openenv_compute_s_per_minute": 30.0,
+    "option_limits": ("max_overs=20", "forecast_futures=1000", "turns=500", "payload_bytes=4096"),
+    "trusted_hops": 1,
+}
+"""Defaults of a server that strangers reach; docs/settings.md lists them."""
+
+Profile = Literal["open", "public"]
+
+
+def profile_of(environ: Mapping[str, str]) -> Profile:
+    """For whom the server's defaults are: ``public`` for strangers, on a Hugging Face Space by itself."""
+    space = any(environ.get(name) for name in ("SPACE_ID", "SPACE_HOST"))
+    return "public" if environ.get(f"{PREFIX}PROFILE", "public" if space else "open") == "public" else "open"
+
+
+class PageSettings(BaseModel):
+    """How pages are sent; part of ``server.settings.Settings``."""
+
+    exhibition: bool = Field(
+        default=True,
+        description="Whether two captains who cost nothing play while there is no other match and somebody "
+        "looks at the lobby or the wall. It gives its slot to anyone who wants one, counts in no limit and "
+        "no standings, and keeps 3 records",
+    )
+    join_assets: bool = Field(
+        default=True,
+        description="Whether each page's scripts and styles are sent as one file each, without comments; "
+        "`false` sends them as they are written, for whoever works on them",
+    )
+
+
+ROUTER_URL: Final = "https://router.huggingface.co/v1"
+
+
+class SignInSettings(BaseModel):
+    """Which models of their own visitors may bring; part of ``server.settings.Settings``."""
+
+    public_url: PublicUrl = Field(
+        default=None,
+        description="Address at which browsers reach this server, such as `https://spectator.example.org`: "
+        "sign-ins return there; `https://SPACE_HOST` on a Space",
+    )
+    router_url: BaseUrl = Field(
+        default=ROUTER_URL,
+        description="Router that is asked with the token of visitors who signed in with Hugging Face",
+    )
+    own_endpoints: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Whether a start may name a model endpoint of its own, with its key; `auto` does so in "
+        "the open profile on loopback. Elsewhere private, loopback and link-local addresses are refused",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIdProvider:
+    """Where visitors sign in, as a Space's environment names it.
+
+    Args:
+        url: The provider; its metadata is at ``/.well-known/openid-configuration`` below it.
+        client_id: The application's name there.
+        client_secret: Its secret.
+        public_url: Address of this server that the sign-in returns to, without a slash at its end.
+    """
+
+    url: str
+    client_id: str
+    client_secret: SecretStr
+    public_url: str
+
+
+class LimitSettings(BaseModel):
+    """How many of what: episodes, requests, viewers, environments; part of ``server.settings.Settings``."""
+
+    max_episodes: int = Field(default=1, ge=1, le=1000, description="Episodes that may run at once")
+    max_waiting: int = Field(
+        default=64, ge=0, le=1000, description="Starts that may wait for a slot at once; 0 = none may"
+    )
+    max_waiting_per_address: int = Field(
+        default=0, ge=0, description="The same of one address; 0 = no limit of its own"
+    )
+    slot_hold_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds after which an episode is ended (`timeout`) to make room, if an address that "
+        "holds fewer slots waits for one; 0 = never",
+    )
+    requests_per_minute: int = Field(
+        default=0,
+        ge=0,
+        description="Requests that one address may send in a minute, OpenEnv messages included; "
+        "while something is played they begin one after the other; 0 = no limit, all at once",
+    )
+    starts_per_minute: int = Field(
+        default=30, ge=0, description="Episodes that one address may start in a minute; 0 = no limit"
+    )
+    starts_per_hour: int = Field(
+        default=600,
+        ge=0,
+        description="Episodes that all visitors together may start in an hour; 0 = no limit",
+    )
+    publishes_per_minute: int = Field(
+        default=30,
+        ge=0,
+        description="Episodes of its own that one address may show here in a minute; 0 = no limit",
+    )
+    publishes_per_hour: int = Field(
+        default=600, ge=0, description="Episodes that all may show here in an hour; 0 = no limit"
+    )
+    notes_per_minute: int = Field(
+        default=60, ge=0, description="Notes on episodes that one address may give in a minute; 0 = no limit"
+    )
+    notes_per_hour: int = Field(
+        default=1000, ge=0, description="Notes that all may give in an hour; 0 = no limit"
+    )
+    resets_per_minute: int = Field(
+        default=0,
+        ge=0,
+        description="Episodes that one address may begin in OpenEnv environments in a minute; 0 = no limit",
+    )
+    resets_per_hour: int = Field(
+        default=0, ge=0, description="Episodes that all may begin there in an hour; 0 = no limit"
+    )
+    openenv_compute_s_per_minute: float = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds that the OpenEnv environments of one address may compute in a minute; "
+        "0 = no limit",
+    )
+    max_reads: int = Field(
+        default=8,
+        ge=1,
+        le=1000,
+        description="Records and leaderboards that may be read at once over HTTP; others wait up to 10 s "
+        "for their turn",
+    )
+    max_reads_per_address: int = Field(
+        default=4, ge=0, description="The same of one address; 0 = no limit of its own"
+    )
+    alternatives_s_per_minute: float = Field(
+        default=30.0,
+        ge=0,
+        description="Seconds a minute in which decisions are weighed for one address; 0 = no limit",
+    )
+    max_viewers: int = Field(default=10_000, ge=0, description="Viewers that may be connected at once")
+    max_viewers_per_address: int = Field(
+        default=0, ge=0, description="Viewers that may be connected at once from one address; 0 = no limit"
+    )
+    viewer_backlog_bytes: int = Field(
+        default=1024 * 1024,
+        ge=64 * 1024,
+        description="What may wait for one viewer before it is closed as too slow",
+    )
+    openenv_max_sessions: int = Field(
+        default=64, ge=1, description="Private OpenEnv environments that may be open at once"
+    )
+    openenv_sessions_per_address: int = Field(
+        default=0,
+        ge=0,
+        description="Sockets at `/ws`, pooled environments and MCP sessions that one address may have open "
+        "at once; 0 = no limit",
+    )
+    openenv_session_idle_s: float = Field(
+        default=600.0, gt=0, description="Silence after which a private OpenEnv environment is let go"
+    )
+    openenv_max_published: int = Field(
+        default=16,
+        ge=0,
+        description="Private OpenEnv episodes that may be shown to everybody at once, where their clients "
+        "ask for it with `publish`; 0 shows none",
+    )
+
 
 ALLOWED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
 """uvicorn's name for the proxies that are trusted."""
@@ -346,3 +538,33 @@ def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name.upper(), [field.upper() for field in Settings.model_fields], n=1)
     hint = f"; did you mean {PREFIX}{near[0]}?" if near else "; docs/settings.md lists them all"
     return f"{PREFIX}{name}: there is no such setting{hint}"
+
+
+def welcome(settings: Settings, host: str, port: int) -> str:
+    """The lines that are written once the server listens.
+
+    >>> print(welcome(Settings(), "127.0.0.1", 8000))
+    Spectator is at http://127.0.0.1:8000
+    open to this machine: starts (1 at once), stops and pauses by everybody; models and paid voices too
+    """
+    shown = f"[{host}]" if ":" in host else host
+    return f"Spectator is at http://{shown}:{port}\n{_open_to(settings)}"
+
+
+def _open_to(settings: Settings) -> str:
+    token = settings.operator_token is not None
+    whom = "this machine" if settings.on_loopback else "everybody who reaches it"
+    hourly = "" if settings.profile == "open" else f", {settings.starts_per_hour} an hour"
+    starts = f"starts ({settings.max_episodes} at once{hourly})"
+    if settings.profile == "public":
+        control = "stops and pauses by whoever started the episode" + (" and by the token" if token else "")
+    else:
+        control = "stops and pauses by the operator's token" if token else "stops and pauses by everybody"
+    if token:
+        money = "models and paid voices by the token"
+    elif settings.on_loopback:
+        money = "models and paid voices too"
+    else:
+        money = "no models and no paid voices (set SPECTATOR_OPERATOR_TOKEN)"
+    profile = "" if settings.profile == "open" else "; public profile, see docs/settings.md"
+    return f"open to {whom}: {starts}, {control}; {money}{profile}"

@@ -1,48 +1,401 @@
-"""Builds the services and closes them in reverse; only ``app`` imports it."""
+"""Build the services of a server, and close them in reverse.
+
+Three stages: ``open_playing`` (journal, supervisor, recovery), ``open_viewing`` (feeds, boards, wall)
+and ``open_services``. Also carries out commands of other servers on episodes that are played here. Only
+``app`` imports this module.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from spectator.episodes.host.resuming import SuspendedEpisodes
-from spectator.episodes.record.public_reader import PublicReader
+from starlette.concurrency import run_in_threadpool
+from ulid import ULID
+
+from spectator.bus import MemoryBus
+from spectator.cast import Cast
+from spectator.catalog import world_names
+from spectator.clock import Clock, SystemClock
+from spectator.environments.world import MAX_SEED
+from spectator.episodes.controls import EpisodeLimits
+from spectator.episodes.embargo import PublicReader
+from spectator.episodes.past_states import FILE as STATES_FILE
+from spectator.episodes.past_states import StateFile
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.recorded_calls import spent_on
+from spectator.episodes.recovery import Recovery, SuspendedEpisodes
+from spectator.episodes.restore import FILE as STOPS_FILE
+from spectator.episodes.restore import StopRequests
+from spectator.episodes.supervisor import Supervisor
+from spectator.errors import (
+    ConfigurationError,
+    EpisodeOver,
+    EpisodeUnfinished,
+    JournalError,
+    LeaseLost,
+    SpectatorError,
+    typed_as,
+)
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
+from spectator.events import encode_json
+from spectator.journal.commands import STOP, Command, Commands
+from spectator.journal.contract import Journal
 from spectator.journal.notes import FILE as NOTES_FILE
-from spectator.journal.notes import NoteBook
-from spectator.journal.stores.commands import Commands
-from spectator.journal.stores.retention import Keep
+from spectator.journal.notes import NoteStore
+from spectator.journal.retention import Keep
+from spectator.policies.model_presets import preload
+from spectator.policies.spending import SpendLedger
+from spectator.runs.run_records import RunRecords
 
-from .background.alternatives_process import AlternativesProcess
-from .background.command_rounds import CommandRounds
-from .background.deletions import Deletions
+from .background.child_processes import AlternativesProcess, ReadingProcess
 from .background.exhibition import Exhibition
-from .background.housekeeping import Housekeeper
-from .background.journal_opening import journal_url
+from .background.housekeeping import Deletions, Housekeeper, LongRecordScanner, UnfinishedQuota
+from .background.live_notices import open_notices
 from .background.narration import open_narration
-from .background.reading_process import ReadingProcess
+from .background.recovery import CommandPoller, Readiness, Takeover
 from .background.router_models import RouterModels
-from .background.unended_room import UnendedRoom
-from .http.commanded import carry_out
-from .metrics.loop_lag import LoopLag
-from .playing import Playing, begin, open_playing
+from .http.commands import Handle, problem_to_json
+from .http.control import handle_pace, handle_pause, handle_resume, handle_stop
+from .http.seats import handle_act, handle_asked
+from .journal import JoinedJournal, journal_url, open_journal
+from .security import faults
 from .security.budget import Budget
-from .security.guard import Guard
-from .security.kept_starters import KeptStarters
-from .security.offer import Offer
-from .security.seat_keys import SeatKeys
-from .security.shared_limits import SharedRates
-from .security.sign_in import SignIn
+from .security.faults import Refused
+from .security.masking import OperatorOrders
+from .security.openid import SignIn, VisitorSessions
+from .security.permissions import Guard, Offer, SeatKeys, StarterRegistry
+from .security.shared_limits import SharedRates, SharedSpending
 from .security.slot_queue import QueueLimits, SlotQueue
-from .security.visitor_sessions import VisitorSessions
 from .services import Services
 from .settings import Settings
-from .transport import Keepalive, TransportPorts
-from .viewing import open_viewing
+from .telemetry import LoopLag, Timings, open_tracing
+from .transport import Keepalive, TransportPorts, choose_sends
+from .viewers.audience import Audience, AudienceLimits, EpisodeSignals
+from .viewers.boards import BoardPoller
+from .viewers.broadcast import Broadcaster
+from .viewers.feed import FeedSources, FinalSnapshots, NextEpisodeWaiters, WatchableEpisodes
+from .viewers.other_servers import FollowedEpisodes, RemoteEpisodes
+from .viewers.run_boards import GroupBoards, RunBoards
+from .viewers.wall import Wall
+
+STATES_BYTES: Final = 64_000_000
+"""What a file in the data folder may take for what viewers saw at places of long records; it may be deleted
+at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayingServices:
+    """What episodes are played, recorded and watched with."""
+
+    clock: Clock
+    cast: Cast
+    ledger: SpendLedger
+    journal: JoinedJournal
+    tasks: asyncio.TaskGroup
+    timings: Timings
+    signals: EpisodeSignals
+    supervisor: Supervisor
+    readiness: Readiness
+    audience: Audience
+    orders: OperatorOrders
+    commands: Commands | None
+    takeover: Takeover | None
+    shared: SharedSpending | None
+
+
+@asynccontextmanager
+async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
+    """Open the journal, find what has not ended, and close all of it in reverse."""
+    clock = SystemClock()
+    cast = await _loaded_cast(settings, clock)
+    async with AsyncExitStack() as stack:
+        journal = await open_journal(settings, clock)
+        stack.push_async_callback(journal.aclose)
+        journal.states = StateFile(settings.data_dir / STATES_FILE, STATES_BYTES)
+        shared_runs = None if journal.ownership is None else journal
+        journal.runs = RunRecords(settings.runs_dir, shared_runs)
+        stack.push_async_callback(journal.runs.aclose)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        timings = Timings()
+        journal.commit = timings.commit
+        if (tracing := open_tracing(settings)) is not None:
+            journal.traced = tracing.tracer.note
+            stack.push_async_callback(tracing.aclose)
+        signals = EpisodeSignals(MemoryBus(), timings.note)
+        shared = journal.ownership
+        spending = None if shared is None else SharedSpending(settings, clock, journal)
+        ledger = settings.ledger(clock) if spending is None else spending.ledger
+        if spending is not None:
+            stack.push_async_callback(spending.give_back)
+            start_background(
+                {f"cap of {at}": part.keep_up() for at, part in enumerate(spending.parts)}, stack, tasks
+            )
+        supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
+        stack.push_async_callback(supervisor.suspend)
+        commands = None if shared is None else Commands(journal, shared.name)
+        takeover = None
+        if shared is not None and commands is not None:
+            takeover = Takeover(shared, commands, journal, supervisor, clock)
+        readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
+        if takeover is not None:
+            works = {"signs of life": takeover.show_life(), "takeover": takeover.play_on(readiness.recovery)}
+            start_background(works, stack, tasks)
+        tasks.create_task(readiness.run(), name="readiness")
+        stack.push_async_callback(readiness.aclose)
+        orders = OperatorOrders(settings.data_dir)
+        audience = _audience(settings, tasks, clock, timings, orders)
+        stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
+        yield PlayingServices(
+            clock, cast, ledger, journal, tasks, timings, signals, supervisor, readiness, audience, orders,
+            commands, takeover, spending,
+        )  # fmt: skip
+
+
+def start_background(
+    works: Mapping[str, Coroutine[Any, Any, None]], stack: AsyncExitStack, tasks: asyncio.TaskGroup
+) -> None:
+    """Begin work in the background, which ends with ``stack``."""
+    for name, work in works.items():
+        stack.callback(tasks.create_task(work, name=name).cancel)
+
+
+async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
+    """Who can play here, with the default world and the presets of all imported."""
+    if settings.environment not in world_names():
+        raise ConfigurationError(
+            f"SPECTATOR_ENVIRONMENT: there is no world {settings.environment!r}; "
+            f"there are {', '.join(world_names())}"
+        )
+    cast = read_cast(settings, clock)
+    await asyncio.to_thread(cast.load, settings.environment)
+    await run_in_threadpool(preload)  # and with it the pool's own modules, before the first request
+    return cast
+
+
+def _audience(
+    settings: Settings, tasks: asyncio.TaskGroup, clock: Clock, timings: Timings, orders: OperatorOrders
+) -> Audience:
+    limits = AudienceLimits(
+        settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
+    )
+    broadcaster = Broadcaster(choose_sends())
+    return Audience(
+        tasks=tasks,
+        clock=clock,
+        limits=limits,
+        broadcaster=broadcaster,
+        observe=timings.publish.observe,
+        names=orders,
+    )
+
+
+def _supervisor(
+    settings: Settings,
+    journal: Journal,
+    signals: EpisodeSignals,
+    clock: Clock,
+    tasks: asyncio.TaskGroup,
+    cast: Cast,
+    ledger: SpendLedger,
+) -> Supervisor:
+    return Supervisor(
+        journal=journal,
+        bus=signals,
+        clock=clock,
+        tasks=tasks,
+        slots=settings.max_episodes,
+        limits=_limits(settings),
+        new_id=lambda: f"ep-{ULID()}",
+        new_epoch=lambda: secrets.token_hex(4),
+        draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
+        patience_s=settings.journal_patience_s,
+        stops=StopRequests.open(settings.data_dir / STOPS_FILE),
+        load=cast.load,
+        ledger=ledger,
+        fair=True,
+        load_left=cast.lent_before,
+    )
+
+
+def read_cast(settings: Settings, clock: Clock) -> Cast:
+    """Who can play here.
+
+    Raises:
+        ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`; or a
+            cap of money was set that cannot limit one of the captains.
+    """
+    cast = Cast.from_file(
+        settings.captains_file,
+        live=settings.llm_live,
+        variables=settings.variables,
+        clock=clock,
+        person_s=settings.person_decision_s,
+    )
+    if (wrong := settings.cannot_bind(cast.unpriced)) is not None and wrong[1]:
+        raise ConfigurationError(wrong[0])
+    return cast
+
+
+async def _readiness(
+    journal: Journal,
+    clock: Clock,
+    supervisor: Supervisor,
+    signals: EpisodeSignals,
+    ledger: SpendLedger,
+    takeover: Takeover | None,
+) -> Readiness:
+    recovery = Recovery(journal, clock, supervisor, played_on=lambda episode: signals.wake(), shared=takeover)
+    await recovery.find()
+
+    async def count_spending() -> None:
+        await ledger.begin_shared(await spent_on(journal, ledger.today))
+
+    return Readiness(recovery, count_spending, clock)
+
+
+def _limits(settings: Settings) -> EpisodeLimits:
+    return EpisodeLimits(
+        decision_s=settings.decision_timeout_s,
+        step_s=settings.step_timeout_s,
+        reset_s=settings.reset_timeout_s,
+        episode_s=settings.episode_timeout_s,
+        characters=settings.episode_mb * 1e6,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ViewingServices:
+    """What episodes are read, followed and shown with; see :class:`.services.Services`."""
+
+    views: ViewReader
+    records: PublicReader
+    elsewhere: RemoteEpisodes | None
+    feeds: FeedSources
+    runs: RunBoards
+    groups: GroupBoards
+    wall: Wall
+
+
+async def open_viewing(
+    stack: AsyncExitStack, settings: Settings, playing: PlayingServices, budget: Budget
+) -> ViewingServices:
+    """Open what shows the episodes of ``playing`` and those of other servers; it is closed with ``stack``."""
+    clock, journal, tasks, orders = playing.clock, playing.journal, playing.tasks, playing.orders
+    views = _views(stack, playing, budget)
+    records = PublicReader(views, playing.cast.load)
+    lookouts = BoardPoller(clock, tasks)
+    runs = RunBoards(journal.runs, views, records, clock, lookouts, orders)
+    groups = GroupBoards(runs, journal, clock, lookouts, orders, budget.reading.take)
+    others = _follow_others(stack, settings, playing, views, records)
+    feeds = _feeds(playing, records, FinalSnapshots(views), runs, others)
+    wall = Wall(playing.supervisor, clock, tasks, orders, others)
+    return ViewingServices(views, records, others, feeds, runs, groups, wall)
+
+
+def _views(stack: AsyncExitStack, playing: PlayingServices, budget: Budget) -> ViewReader:
+    """Reads records as viewers see them, and goes through long ones before anybody opens them."""
+    journal = playing.journal
+    views = ViewReader(journal, playing.cast.load, states=journal.states, turn=budget.reading.take)
+    stack.push_async_callback(views.aclose)
+    long_records = LongRecordScanner(journal, views)
+    playing.signals.on_end(long_records.ended.put_nowait)
+    start_background({"long records": long_records.run(playing.readiness.over)}, stack, playing.tasks)
+    return views
+
+
+def _follow_others(
+    stack: AsyncExitStack,
+    settings: Settings,
+    playing: PlayingServices,
+    views: ViewReader,
+    records: PublicReader,
+) -> RemoteEpisodes | None:
+    """The episodes of other servers on the same journal, where there may be any."""
+    if playing.journal.ownership is None:
+        return None
+    clock, tasks, journal = playing.clock, playing.tasks, playing.journal
+    played, signals = playing.supervisor, playing.signals
+    followed = FollowedEpisodes(journal, views, records, clock, tasks)
+    stack.callback(followed.stop)
+    others = RemoteEpisodes(
+        journal, followed, lambda episode_id: played.live(episode_id) is not None, signals.wake, clock
+    )
+    open_notices(stack, settings, journal, played, others, playing.audience, clock, tasks)
+    return others
+
+
+def _feeds(
+    playing: PlayingServices,
+    records: PublicReader,
+    finals: FinalSnapshots,
+    boards: RunBoards,
+    others: RemoteEpisodes | None,
+) -> FeedSources:
+    waiters = NextEpisodeWaiters(playing.signals.next_start, playing.tasks)
+    followed, listed = (None, tuple) if others is None else (others.followed, others.listed)
+    shown = WatchableEpisodes(
+        playing.supervisor, playing.readiness.recovery, playing.journal, boards, followed
+    )
+    return FeedSources(shown, records, finals, playing.audience, waiters, shown, playing.orders, listed)
+
+
+logger = logging.getLogger(__name__)
+
+COMMAND_HANDLERS: Final[dict[str, Handle[Any]]] = {
+    STOP: handle_stop,
+    "pause": handle_pause,
+    "resume": handle_resume,
+    "pace": handle_pace,
+    "asked": handle_asked,
+    "act": handle_act,
+}
+"""By the names of commands."""
+
+
+async def carry_out(command: Command, services: Services) -> str | None:
+    """Do what a command says with an episode that this server may record.
+
+    Returns:
+        The answer as JSON: ``done``, or a ``problem``. ``None`` where it is left for later, or for another
+        server: the episode is not played here yet or any more, or cannot be recorded now.
+    """
+    handle = COMMAND_HANDLERS.get(command.name)
+    if handle is None:
+        return None  # of a later version: a server of that one may play the episode next
+    try:
+        if services.supervisor.live(command.episode_id) is None:
+            if services.readiness.recovery.awaits_recovery(command.episode_id):
+                return None
+            if not await services.records.suspended(command.episode_id):
+                return None
+            if command.name != "resume":
+                raise EpisodeOver(command.episode_id)
+        with typed_as(_broke, passing=(SpectatorError, Refused)):
+            done = await handle(services, command.episode_id, json.loads(command.body))
+    except (EpisodeUnfinished, LeaseLost, JournalError) as error:
+        logger.warning("%s of %s is left for later: %s", command.name, command.episode_id, error)
+        return None
+    except (Refused, SpectatorError) as error:
+        kind = error.kind if isinstance(error, Refused) else faults.kind_of(error)
+        if kind in (faults.NO_JOURNAL, faults.RECOVERING):
+            return None
+        if kind is faults.INTERNAL:
+            logger.exception("%s of %s failed", command.name, command.episode_id)
+        return encode_json({"problem": problem_to_json(error)})
+    return encode_json({"done": done.model_dump(mode="json")})
+
+
+def _broke(error: Exception) -> SpectatorError:
+    return SpectatorError(f"{type(error).__name__}: {error}")
 
 
 @asynccontextmanager
@@ -67,9 +420,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scorekeeper = _scorekeeper(settings, playing)
         keepalive = Keepalive(clock)
         housekeeper = Housekeeper(journal, _keep(settings), clock)
-        unended = UnendedRoom(journal, settings.keep_mb, supervisor, clock)
+        unended = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
         exhibition = _exhibition(settings, playing, queue)
-        begin({
+        start_background({
             "scorekeeper": scorekeeper.run(),
             "narration": narration.attend(playing.signals, supervisor, playing.audience),
             "keepalive": keepalive.run(),
@@ -97,7 +450,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             views=viewing.views, records=viewing.records,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
-            notes=NoteBook(settings.data_dir / NOTES_FILE), recorded=PublicReader(journal, playing.cast.load),
+            notes=NoteStore(settings.data_dir / NOTES_FILE), recorded=PublicReader(journal, playing.cast.load),
             exhibition=exhibition, seat_keys=seat_keys, starters=starters, visitors=visitors,
             sign_in=None if provider is None else SignIn(provider, clock),
             router_models=RouterModels(settings.router_url, clock),
@@ -107,11 +460,13 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
         if playing.commands is not None:
-            begin({"commands": _command_rounds(playing.commands, services, playing)}, stack, playing.tasks)
+            start_background(
+                {"commands": _command_rounds(playing.commands, services, playing)}, stack, playing.tasks
+            )
         yield services
 
 
-def _budget(settings: Settings, playing: Playing, guard: Guard, seat_keys: SeatKeys) -> Budget:
+def _budget(settings: Settings, playing: PlayingServices, guard: Guard, seat_keys: SeatKeys) -> Budget:
     """What costly requests draw on, shared with other servers where there are any."""
     clock, supervisor, shared = playing.clock, playing.supervisor, playing.shared
     budget = Budget(
@@ -125,14 +480,16 @@ def _budget(settings: Settings, playing: Playing, guard: Guard, seat_keys: SeatK
     return budget
 
 
-def _command_rounds(commands: Commands, services: Services, playing: Playing) -> Coroutine[Any, Any, None]:
-    rounds = CommandRounds(
+def _command_rounds(
+    commands: Commands, services: Services, playing: PlayingServices
+) -> Coroutine[Any, Any, None]:
+    rounds = CommandPoller(
         commands, lambda command: carry_out(command, services), playing.clock, playing.tasks
     )
     return rounds.run()
 
 
-def _exhibition(settings: Settings, playing: Playing, queue: SlotQueue) -> Exhibition:
+def _exhibition(settings: Settings, playing: PlayingServices, queue: SlotQueue) -> Exhibition:
     environment = settings.environment if settings.exhibition else None
     ready = playing.readiness.over.is_set
     return Exhibition(
@@ -149,23 +506,25 @@ async def _seat_keys(settings: Settings, commands: Commands | None) -> SeatKeys:
     return SeatKeys(settings.data_dir, await commands.secret("seat keys", offered))
 
 
-async def _starters(settings: Settings, seat_keys: SeatKeys, playing: Playing) -> KeptStarters | None:
+async def _starters(
+    settings: Settings, seat_keys: SeatKeys, playing: PlayingServices
+) -> StarterRegistry | None:
     """Who started which episodes, where only they may stop them."""
     if settings.profile != "public":
         return None
-    starters = await asyncio.to_thread(KeptStarters, settings.data_dir, seat_keys, playing.commands)
+    starters = await asyncio.to_thread(StarterRegistry, settings.data_dir, seat_keys, playing.commands)
     playing.signals.on_end(starters.forget)
     return starters
 
 
-def _queue(settings: Settings, playing: Playing, budget: Budget) -> SlotQueue:
+def _queue(settings: Settings, playing: PlayingServices, budget: Budget) -> SlotQueue:
     limits = QueueLimits(settings.max_waiting, settings.max_waiting_per_address, settings.slot_hold_s)
     queue = SlotQueue(playing.supervisor, limits, budget.starters, playing.clock)
     playing.signals.on_finish(queue.look)
     return queue
 
 
-def _scorekeeper(settings: Settings, playing: Playing) -> Scorekeeper:
+def _scorekeeper(settings: Settings, playing: PlayingServices) -> Scorekeeper:
     scorekeeper = Scorekeeper(playing.journal, FigureStore(settings.data_dir / FIGURES_FILE))
     playing.signals.on_end(scorekeeper.note_ended)
     return scorekeeper

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spectator.exports.export import export as export
     from spectator.local_episode import play as play
     from spectator.rollouts.fleet import run_rollouts as run_rollouts
-    from spectator.watchable.wrapping import watch as watch
+    from spectator.watchable.watched_loop import watch as watch
 
 __version__: Final = "0.1.0"
 
@@ -27,7 +27,7 @@ _FUNCTIONS: Final = {
     "export": "spectator.exports.export",
     "play": "spectator.local_episode",
     "run_rollouts": "spectator.rollouts.fleet",
-    "watch": "spectator.watchable.wrapping",
+    "watch": "spectator.watchable.watched_loop",
 }
 """The main functions and their modules."""
 

@@ -12,13 +12,11 @@ from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
-from spectator.policies.base import Policy, Preset
-from spectator.policies.captain_endpoints import CaptainEndpoints
-from spectator.policies.captain_table import ModelCaptain
-from spectator.policies.captains import load_captains, unpriced_captains
+from spectator.policies.captains import ModelCaptain, load_captains, unpriced_captains
 from spectator.policies.human import human_preset
-from spectator.policies.lent_models import LentModel, is_lent, left_model
-from spectator.policies.model_presets import ModelSeat, model_presets
+from spectator.policies.model_presets import CaptainEndpoints, ModelSeat, model_presets
+from spectator.policies.policy import Policy, Preset
+from spectator.policies.visitor_models import VisitorModel, expired_model, is_visitor_model
 
 LIVE: Final = "llm_live"
 """Name of the opponent that is whichever model the operator chose for it."""
@@ -43,7 +41,7 @@ class Cast:
         clock: Time.
         rng: Draws waits and the names of sessions; not seeded.
         person_s: Seconds that a person has for a decision; ``None`` where there is no page to decide at.
-        limits: See :class:`~spectator.policies.captain_endpoints.CaptainEndpoints`.
+        limits: See :class:`~spectator.policies.model_presets.CaptainEndpoints`.
 
     Raises:
         ConfigurationError: ``live`` is not in the catalogue.
@@ -125,7 +123,7 @@ class Cast:
             presets = {}
         return presets[name].label if name in presets else name.replace("_", " ")
 
-    def lending(self, captain: LentModel | None, opponent: LentModel | None) -> LoadWorld:
+    def lending(self, captain: VisitorModel | None, opponent: VisitorModel | None) -> LoadWorld:
         """Find worlds in which these models can be chosen too, each for its own seat.
 
         Args:
@@ -152,9 +150,9 @@ class Cast:
             started: Data of its first event.
         """
         left = {
-            actor == started["agent"]: left_model(seat["policy"], seat["label"], self._clock)
+            actor == started["agent"]: expired_model(seat["policy"], seat["label"], self._clock)
             for actor, seat in started["seats"].items()
-            if is_lent(seat["policy"])
+            if is_visitor_model(seat["policy"])
         }
         return self.lending(left.get(True), left.get(False))
 
@@ -191,7 +189,7 @@ class Cast:
         return {**models, person.name: person}
 
     def _with_lent(
-        self, model: LentModel | None, world: World, known: Mapping[str, Preset], usual: str
+        self, model: VisitorModel | None, world: World, known: Mapping[str, Preset], usual: str
     ) -> Mapping[str, Preset]:
         """Add the model that a visitor brings, if there is one, to ``known``."""
         if model is None:

@@ -1,41 +1,43 @@
-"""The errors that this library raises on purpose.
+"""Define the errors that this library raises, and the failure classes it records.
+
+A failure class is what ``decision.made`` and ``episode.ended`` carry in ``failure_class``.
 
 ::
 
     SpectatorError
     ├── ConfigurationError                a setting is unknown, missing or out of range
     ├── InvalidRequest                    the caller's fields are wrong; nothing was changed
-    ├── RunNotFound                       there is no such run of rollouts, or none that can be read
-    ├── BundleError                       a folder or file is no bundle of an evaluation that can be read
+    ├── RunNotFound                       there is no such run of rollouts, or it cannot be read
+    ├── BundleError                       a folder or file is not a readable evaluation bundle
     ├── EpisodeError
-    │   ├── EpisodeBusy                   every slot is taken; names the running ones
-    │   ├── Recovering                    episodes of an earlier process are still looked at
+    │   ├── EpisodeBusy                   every slot is taken; names the running episodes
+    │   ├── Recovering                    episodes of an earlier process are still being recovered
     │   ├── EpisodeNotFound
-    │   │   └── EpisodeUnfinished         left without an end, to be played on
+    │   │   └── EpisodeUnfinished         left without an end; it can be played on
     │   ├── EpisodeElsewhere              it is played elsewhere and only shown here
-    │   ├── NotAsked                      somebody decided where nothing was asked of them
-    │   ├── EpisodeOver                   it has ended; nothing can be done to it any more
+    │   ├── NoDecisionPending                      someone decided when no decision was asked for
+    │   ├── EpisodeOver                   it has ended and can no longer be changed
     │   ├── TruthSealed                   its truth is sealed until it has ended
-    │   ├── PolicyError                   who decides failed
+    │   ├── PolicyError                   the policy that decides failed
     │   │   ├── DecisionTimeout
-    │   │   └── EndpointError             a model's endpoint gave no usable answer; says if again helps
+    │   │   └── EndpointError             a model's endpoint gave no usable answer; says if a retry helps
     │   │       ├── EndpointUnavailable   not reached, cut off, or failing on its side
     │   │       ├── EndpointTimeout       it did not answer in time
-    │   │       ├── EndpointBusy          it asks to wait
-    │   │       ├── EndpointRefused       it will not serve this request, however often it is sent
+    │   │       ├── EndpointBusy          it asks the client to wait
+    │   │       ├── EndpointRefused       it rejects this request; a retry does not help
     │   │       │   └── EndpointPrivate   its address is private, and only public ones are allowed
-    │   │       ├── EndpointMalformed     it answered something that is not a completion
-    │   │       └── EndpointResting       it failed so often that it is left alone for a while
+    │   │       ├── EndpointMalformed     its answer is not a completion
+    │   │       └── EndpointResting       it failed so often that it is not asked for a while
     │   ├── EnvironmentFault              the world failed
     │   │   ├── EnvironmentUnavailable    its server was not reached, was lost, or has no room
-    │   │   ├── EnvironmentMalformed      it answered something that is not in its contract
+    │   │   ├── EnvironmentMalformed      its answer breaks the contract
     │   │   └── StepTimeout
     │   └── JournalError                  the record could not be written or read
-    │       ├── SequenceConflict          somebody else already wrote this seq
-    │       ├── LeaseLost                 the episode is somebody else's by now
-    │       ├── JournalUnavailable        it cannot be written now; later, it may be
-    │       ├── JournalDamaged            its file is not a journal, or not all of one
-    │       └── EpisodeDamaged            the record of one episode is not as it was recorded
+    │       ├── SequenceConflict          another writer already wrote this seq
+    │       ├── LeaseLost                 another process owns the episode now
+    │       ├── JournalUnavailable        it cannot be written now, but perhaps later
+    │       ├── JournalDamaged            its file is not a journal, or is incomplete
+    │       └── EpisodeDamaged            the record of one episode differs from what was recorded
     └── ProtocolError                     a peer broke the wire contract
 
 Worlds and policies raise plain Python errors; :func:`typed_as` names the boundary that they crossed.
@@ -43,13 +45,100 @@ Worlds and policies raise plain Python errors; :func:`typed_as` names the bounda
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
-from spectator.failures import FailureClass
+FailureClass = Literal[
+    "model_infra",
+    "model_resting",
+    "model_rejected",
+    "rate_limited",
+    "declined",
+    "unparsable",
+    "illegal_action",
+    "truncated",
+    "timeout",
+    "spent",
+    "policy_fault",
+    "env_infra",
+    "env_verdict",
+    "journal",
+    "cancelled",
+    "killed",
+    "unknown",
+]
+"""What kind of failure kept somebody from deciding, or an episode from finishing; see :data:`FAILURES`."""
+
+FAILURES: Final[Mapping[FailureClass, str]] = {
+    "model_infra": "The endpoint was not reached, broke off, failed on its side, or sent no completion.",
+    "model_resting": "The endpoint was not asked: it had failed so often that it is left alone for a while.",
+    "model_rejected": "The endpoint will not serve the request: key, payment, model or a field is wrong.",
+    "rate_limited": "The endpoint asked to wait, and no time was left to.",
+    "declined": "The model would not answer, or a filter kept its answer back.",
+    "unparsable": "The model answered, but named no action in the form asked for.",
+    "illegal_action": "What was decided is not legal, by the schema or by the world's own rules.",
+    "truncated": "A length was reached: of the answer, or the step cap of the episode.",
+    "timeout": "Nobody decided in time, or the episode took longer than it may.",
+    "spent": "A cap on tokens, money or time was reached, so that nobody was asked.",
+    "policy_fault": "The policy raised an error, or made something that cannot be recorded as a decision.",
+    "env_infra": "The environment raised an error, hung, could not be reached, or broke its contract.",
+    "env_verdict": "The environment itself ended the episode as a failure; its reward counts.",
+    "journal": "The record could not be written.",
+    "cancelled": "Somebody asked for the end.",
+    "killed": "The process that played it went away.",
+    "unknown": "A fallback decided and did not say why.",
+}
+"""Every class of failure, in a sentence."""
+
+_CLASS_OF_END: Final[Mapping[str, FailureClass | None]] = {
+    "finished": None,
+    "step_cap": "truncated",
+    "stopped": "cancelled",
+    "policy_error": "policy_fault",
+    "environment_error": "env_infra",
+    "timeout": "timeout",
+    "interrupted": "killed",
+}
+
+
+def failure_of_end(data: Mapping[str, Any]) -> FailureClass | None:
+    """The class of failure that kept an episode from finishing; ``None`` where it finished.
+
+    Args:
+        data: Data of an ``episode.ended``.
+
+    >>> failure_of_end({"reason": "step_cap"})
+    'truncated'
+    """
+    known: FailureClass | None = data.get("failure_class")
+    return known or _CLASS_OF_END.get(data["reason"], "unknown")
+
+
+def reward_of_end(data: Mapping[str, Any]) -> float | None:
+    """The reward that an ended episode counts for; ``None`` where there is no verdict, which is not 0.
+
+    One that was cut short in good order counts for what it earned until then, where its steps earn anything,
+    else for what its trainer took it to be worth.
+
+    Args:
+        data: Data of an ``episode.ended``.
+
+    >>> reward_of_end({"reason": "finished", "score": 0.75})
+    0.75
+    >>> reward_of_end({"reason": "step_cap", "score": None, "total_reward": 2.5})
+    2.5
+    >>> reward_of_end({"reason": "step_cap", "score": None, "value": 0.5})
+    0.5
+    >>> reward_of_end({"reason": "environment_error", "score": None, "total_reward": 2.5}) is None
+    True
+    """
+    reward: float | None = data.get("score")
+    if data["reason"] == "step_cap":
+        reward = data.get("total_reward", data.get("value"))
+    return reward
 
 
 class SpectatorError(Exception):
@@ -193,7 +282,7 @@ class DecisionTimeout(PolicyError):
     failure_class: FailureClass = "timeout"
 
 
-class NotAsked(EpisodeError):
+class NoDecisionPending(EpisodeError):
     """Somebody decided where nothing was asked of them; the message says whose turn it is."""
 
 

@@ -12,21 +12,19 @@ from typing import Any, Final
 
 from ulid import ULID
 
-from spectator.bus.base import Overflow
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.record.reader import ViewReader
-from spectator.episodes.record.usage import spent_on
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.controls import EpisodeLimits, Pace
+from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.recorded_calls import spent_on
+from spectator.episodes.supervisor import Supervisor
 from spectator.errors import ConfigurationError, SpectatorError
 from spectator.events import EpisodeEnded, Event, OnFailure, RecordedEvent
 from spectator.journal import JOURNAL_FILE
-from spectator.journal.base import Journal
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Journal
+from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import SpendLedger
 from spectator.process_environment import read_caps, read_cast
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from spectator.checked_dataclass import checked_dataclass
-from spectator.json_encoders import PlainObject, json_encoder
+from spectator.json_values import PlainObject, json_encoder
 
 _canonical: Final = json_encoder(ascii_only=True, sorted_keys=True)
 
@@ -22,7 +22,7 @@ class ModelCall:
     Args:
         messages: The conversation as it was sent, oldest first. Nobody changes them any more.
         tools: The tools that it could call, as they were sent.
-        reply: The whole answer, as :mod:`spectator.llm.exchange` records it; ``None`` when there was none.
+        reply: The whole answer, as :mod:`spectator.llm.exchanges` records it; ``None`` when there was none.
         prompt_token_ids: Ids of the prompt's tokens, where the server gives them.
         token_ids: Ids of the answer's tokens, shape ``(n,)``, where the server gives them.
         logprobs: Log probability of each token of the answer, in nats, shape ``(n,)``, where known.
@@ -55,7 +55,7 @@ class ModelCall:
         """SHA-256, in hex, of all of it but ``measured``; equal in every process.
 
         Args:
-            request: Fingerprint of the messages and tools, see :func:`spectator.llm.exchange.fingerprint`.
+            request: Fingerprint of the messages and tools, see :func:`spectator.llm.exchanges.fingerprint`.
 
         Raises:
             TypeError: Something in it is not JSON.

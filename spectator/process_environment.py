@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from spectator.cast import Cast
     from spectator.catalog import LoadWorld
-    from spectator.llm.secret import ApiKey
-    from spectator.policies.caps import CapSettings
-    from spectator.policies.captain_table import ModelCaptain
+    from spectator.llm.endpoints import ApiKey
+    from spectator.policies.captains import ModelCaptain
+    from spectator.policies.spending import CapSettings
 
 
 CAPS: Final = "SPECTATOR_MODEL_"
@@ -83,7 +83,7 @@ def read_caps() -> CapSettings:
     from pydantic import ValidationError
 
     from spectator.errors import ConfigurationError
-    from spectator.policies.caps import CapSettings
+    from spectator.policies.spending import CapSettings
 
     known = {f"SPECTATOR_{name.upper()}": name for name in CapSettings.model_fields}
     given = {name: text for name, text in os.environ.items() if name.startswith(CAPS)}
@@ -113,7 +113,7 @@ def read_key(variable: str | None) -> ApiKey | None:
         ConfigurationError: The variable is not set, or holds something that cannot be a key.
     """
     from spectator.errors import ConfigurationError
-    from spectator.llm.secret import ApiKey
+    from spectator.llm.endpoints import ApiKey
 
     if variable is None:
         return None

@@ -1,9 +1,10 @@
-"""Cleans text that a model or a stranger wrote, before it is recorded."""
+"""Clean text that a model or a stranger wrote, and compare texts."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 _UNWANTED: Final = re.compile(
     "["
@@ -29,3 +30,25 @@ def clean_text(text: str, limit: int) -> str:
 def encodable(text: str) -> str:
     """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def common_length(left: Sequence[Any], right: Sequence[Any]) -> int:
+    """How many items two sequences of one type (two texts, two lists) have in common at their beginning.
+
+    Compares slices, so that long sequences cost little; ``O(n)`` where one begins with the other.
+
+    Example:
+        >>> common_length("over 3, ball 2", "over 3, ball 4")
+        13
+    """
+    length = min(len(left), len(right))
+    if left[:length] == right[:length]:
+        return length
+    low, high = 0, length
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

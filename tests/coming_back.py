@@ -12,7 +12,7 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 from tests.serving import PATIENCE_S
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from spectator.narration.voices.neural_model import model_folder
+from spectator.narration.neural import model_folder
 from tests.postgres import Cluster, find_programs, running_cluster
 
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])

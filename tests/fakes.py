@@ -11,13 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.events import Fact, RecordedEvent
-from spectator.journal.attachments import Attachments
-from spectator.journal.base import Checkpoint
+from spectator.journal.contract import Attachments, Checkpoint
 from spectator.observations import Observation
-from spectator.policies.base import Action, Decision, Policy, Preset
+from spectator.policies.policy import Action, Decision, Policy, Preset
 
 
 class ManualClock:

@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spectator.environments.base import ObservationModel, OptionsModel, StateModel
+from spectator.environments.contract import ObservationModel, OptionsModel, StateModel
 from spectator.environments.world import Pack, World
 from spectator.events import Event, EventData, Fact
-from spectator.observations import LegalAction, Observation, Refusal
-from spectator.policies.base import Decision, Preset, ScriptedPolicy
-from spectator.profile import Profile
+from spectator.observations import LegalAction, Observation, Profile, Refusal
+from spectator.policies.policy import Decision, Preset, ScriptedPolicy
 
 
 class Seen(ObservationModel):

@@ -23,10 +23,10 @@ import httpx
 
 from server import wiring
 from server.app import build_server
-from server.background.reading_process import ReadingProcess
-from server.process.serving import Server, listen
+from server.background.child_processes import ReadingProcess
+from server.process import Server, listen
 from server.settings import Settings
-from spectator.journal.stores.pieces import Piece, WantedPiece, piece_of
+from spectator.journal.pieces import Piece, PieceRequest, piece_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 30.0
@@ -145,7 +145,7 @@ def until_ready(base_url: str, deadline: float) -> None:
 class ReadingHere(ReadingProcess):
     """Reads pieces in this process: the start of another takes three times as long as that of a server."""
 
-    async def read(self, wanted: WantedPiece) -> Piece:
+    async def read(self, wanted: PieceRequest) -> Piece:
         """Read a piece."""
         texts = await self._journal.texts(wanted.episode_id, after_seq=wanted.after_seq, limit=wanted.limit)
         return await asyncio.to_thread(piece_of, texts, wanted.crc)

@@ -14,46 +14,37 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("spectator.failures",),
     (
         "spectator",
         "spectator.errors",
         "spectator.checked_dataclass",
         "spectator.clock",
-        "spectator.futures",
-        "spectator.json_encoders",
-        "spectator.merge_patch",
-        "spectator.prefix",
+        "spectator.json_values",
         "spectator.text",
     ),
-    ("spectator.observations", "spectator.model_calls", "spectator.ordinary_files", "spectator.profile"),
+    ("spectator.observations", "spectator.model_calls"),
     ("spectator.events",),
-    ("spectator.journal", "spectator.bus", "spectator.llm", "spectator.scenes"),
-    ("spectator.journal.stores",),
+    ("spectator.bus", "spectator.llm", "spectator.journal.contract", "spectator.journal.encoding"),
+    ("spectator.journal",),
     ("spectator.policies", "spectator.narration"),
-    ("spectator.steppers.base", "spectator.environments.alternatives"),
-    ("spectator.environments.base",),
+    ("spectator.environments.contract",),
     ("spectator.environments.world", "spectator.environments"),
-    ("spectator.environments.seeds",),
     ("spectator.environments.conformance",),
     ("spectator.environments.*",),
     ("spectator.catalog",),
     ("spectator.cast",),
     ("spectator.process_environment",),
     ("spectator.steppers",),
-    ("spectator.episodes", "spectator.episodes.run"),
-    ("spectator.episodes.record",),
-    ("spectator.episodes.replay", "spectator.episodes.single_agent"),
-    ("spectator.episodes.host",),
+    ("spectator.episodes", "spectator.episodes"),
+    ("spectator.episodes",),
+    ("spectator.episodes", "spectator.episodes.single_agent"),
+    ("spectator.episodes",),
     ("spectator.runs", "spectator.local_episode"),
     ("spectator.exports",),
     (
         "spectator.terminal",
-        "spectator.watching",
         "spectator.evaluation",
-        "spectator.following",
     ),
-    ("spectator.terminal_player",),
     (
         "spectator.client",
         "spectator.rollouts",
@@ -74,33 +65,47 @@ FACADE = ROOT / "spectator" / "__init__.py"
 CRICKET = "spectator.environments.cricket"
 CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("laws",),
+    ("scorer",),
     ("people",),
     ("ball",),
     ("forecast",),
     ("match", "events"),
-    ("show", "captaincy", "grading"),
-    ("models",),
-    ("environment", "simulate", "packs", "prompt"),
-    ("oracle", "analysis", "trained"),
+    ("show", "captaincy", "win_table"),
+    ("grading",),
+    ("environment", "simulation", "prompt"),
+    ("oracle", "calls", "trained"),
+    ("analyst",),
     ("world",),
     ("recipe",),
 )
 """The same for the rooms of the cricket world."""
 
+EPISODES = "spectator.episodes"
+EPISODES_FLOORS: tuple[tuple[str, ...], ...] = (
+    ("controls", "steps", "view", "recorded_calls", "alternatives"),
+    ("plan", "past_states"),
+    ("decisions", "reader"),
+    ("driver", "embargo"),
+    ("stream",),
+    ("derived_stream", "episode_view", "checkpoints", "single_agent"),
+    ("replayer", "handle"),
+    ("restore",),
+    ("fork",),
+    ("supervisor",),
+    ("recovery",),
+)
+"""The same for the modules of an episode."""
+
 SERVER = "server"
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
-    ("setting_types", "close_codes", "identifiers", "recently_used"),
-    ("public_profile", "limit_settings", "page_settings", "sign_in_settings"),
+    ("setting_types", "lru_cache"),
     ("settings",),
-    ("settings_page",),
-    ("security", "metrics"),
-    ("viewers",),
+    ("security", "tracing", "journal"),
+    ("viewers", "telemetry"),
     ("transport", "background"),
     ("services",),
     ("http", "openenv"),
-    ("playing",),
-    ("viewing",),
-    ("wiring", "process"),
+    ("wiring", "process", "doctor"),
     ("app",),
 )
 """The same for the rooms of the server."""
@@ -212,7 +217,9 @@ def inner_floor(module: str, package: str, floors: tuple[tuple[str, ...], ...]) 
     return next(((floor, room) for floor, rooms in enumerate(floors) if room in rooms), None)
 
 
-@pytest.mark.parametrize(("package", "floors"), [(CRICKET, CRICKET_FLOORS), (SERVER, SERVER_FLOORS)])
+@pytest.mark.parametrize(
+    ("package", "floors"), [(CRICKET, CRICKET_FLOORS), (EPISODES, EPISODES_FLOORS), (SERVER, SERVER_FLOORS)]
+)
 def test_arrows_inside_a_room_point_down(package: str, floors: tuple[tuple[str, ...], ...]) -> None:
     folder = ROOT.joinpath(*package.split("."))
     for path in sorted(folder.rglob("*.py")):
@@ -347,10 +354,10 @@ def broad_handlers(path: Path) -> list[int]:
 
 def test_errors_are_caught_broadly_only_where_the_plan_says() -> None:
     allowed = {
-        "spectator/episodes/run/driver.py": "becomes the episode's end",
-        "spectator/steppers/thread.py": "carries the error to its caller untouched",
+        "spectator/episodes/driver.py": "becomes the episode's end",
+        "spectator/steppers/local.py": "carries the error to its caller untouched",
         "spectator/narration/narrator.py": "costs a line its sound and nothing else",
-        "spectator/watchable/plain_json.py": "costs the loop that is watched nothing",
+        "spectator/watchable/recorder_client.py": "costs the loop that is watched nothing",
     }
     found = {str(path.relative_to(ROOT)) for path in sources() if broad_handlers(path)}
     assert found == set(allowed), f"broad handlers, or none any more, in {sorted(found ^ set(allowed))}"
@@ -404,10 +411,10 @@ def test_no_function_is_called_tell() -> None:
 
 def test_the_plan_itself_has_teeth(tmp_path: Path) -> None:
     """The checks above see an upward import and a relative one."""
-    sample = ROOT / "spectator" / "episodes" / "run" / "driver.py"
+    sample = ROOT / "spectator" / "episodes" / "driver.py"
     assert any(name == "spectator.clock" for name, _ in imports_of(sample))
     assert room_of("spectator.environments.counting.world")[1] == "spectator.environments.counting"
-    assert room_of("spectator.journal.stores.sqlite")[0] < room_of("spectator.episodes.run.driver")[0]
+    assert room_of("spectator.journal.sql_journal")[0] < room_of("spectator.episodes.driver")[0]
     assert room_of("spectator.environments.world")[0] < room_of("spectator.environments.counting")[0]
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
-from server.process.doctor_outside import OutsideLook
+from server.doctor import OutsideChecks
 from spectator.cli import main
 from tests.llm.endpoints import write_captains
 from tests.serving import free_port, serve, test_settings
@@ -105,7 +105,7 @@ def test_what_is_wrong_from_outside_is_said_with_what_to_do(
     transport = httpx.MockTransport(lambda request: answered(request, believed=believed, date=date))
 
     async def look() -> dict[str, tuple[str, str]]:
-        outside = OutsideLook("http://doctor.invalid", None, transport)
+        outside = OutsideChecks("http://doctor.invalid", None, transport)
         return {one.name: (one.verdict, one.detail) async for one in outside.findings()}
 
     found = asyncio.run(look())

@@ -13,9 +13,9 @@ from pyarrow import parquet
 
 from spectator.cli import main
 from spectator.events import encode_json
-from spectator.exports.calls import COLUMNS
-from spectator.journal.attachments import Attachments
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.exports.tables import CALL_COLUMNS
+from spectator.journal.contract import Attachments
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.calls import TOOLS, call_of, decided, reply, user
 from tests.journal.records import run, said, started, url_of
 from tests.journal.test_conformance import end_with, started_for
@@ -71,7 +71,7 @@ def lines(folder: Path, *arguments: str) -> list[dict[str, Any]]:
 
 def test_each_call_is_a_line_with_messages_reply_tokens_and_mask(folder: Path) -> None:
     refused, accepted, lost = lines(folder, "ep-1", "--format", "messages")
-    assert list(refused) == list(accepted) == list(COLUMNS)
+    assert list(refused) == list(accepted) == list(CALL_COLUMNS)
     assert refused["messages"] == [user("1?")] and refused["tools"] == TOOLS
     assert accepted["messages"] == [user("1?"), user("é? again")]
     assert accepted["reply"] == reply("x" * 40_000)
@@ -106,7 +106,7 @@ def test_the_calls_as_a_table(folder: Path, tmp_path: Path) -> None:
     result = export(folder, "--all", "--format", "messages", "--out", str(out))
     assert result.exit_code == 0, result.output
     table = parquet.read_table(out)
-    assert table.schema.names == list(COLUMNS)
+    assert table.schema.names == list(CALL_COLUMNS)
     rows = table.to_pylist()
     plain = lines(folder, "--all", "--format", "messages")
     assert len(rows) == len(plain) == 6
@@ -127,4 +127,4 @@ def test_the_truth_of_ended_episodes(folder: Path) -> None:
 
 def test_the_page_lists_the_columns_of_a_call() -> None:
     listed = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert listed == list(COLUMNS.items())
+    assert listed == list(CALL_COLUMNS.items())

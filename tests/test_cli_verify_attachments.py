@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from spectator.events import encode_json
-from spectator.journal.attachments import Attachments
-from spectator.journal.packing import compressed
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Attachments
+from spectator.journal.encoding import compressed
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import run, started, url_of
 from tests.journal.test_conformance import end_with

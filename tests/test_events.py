@@ -41,7 +41,7 @@ from spectator.events import (
     encode_json,
     record,
 )
-from spectator.profile import Profile
+from spectator.observations import Profile
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES: tuple[EventData, ...] = (

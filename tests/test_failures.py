@@ -8,8 +8,7 @@ from typing import get_args
 import pytest
 
 from spectator import errors
-from spectator.errors import EndpointError, PolicyError
-from spectator.failures import FAILURES, FailureClass, failure_of_end
+from spectator.errors import FAILURES, EndpointError, FailureClass, PolicyError, failure_of_end
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "failures.md"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spectator.futures import whole
+from spectator.clock import whole
 from tests.fakes import until
 
 

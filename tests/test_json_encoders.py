@@ -13,12 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.json_encoders import (
-    PlainObject,
-    encode_ascii_texts,
-    is_plain_real,
-    json_encoder,
-)
+from spectator.json_values import PlainObject, encode_ascii_texts, is_plain_real, json_encoder
 
 NUMBERS = st.one_of(
     st.floats(),

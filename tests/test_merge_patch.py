@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.merge_patch import apply_patch, make_patch
+from spectator.json_values import apply_patch, make_patch
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "merge_patch.json").read_text(encoding="utf-8"))
 

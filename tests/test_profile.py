@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from spectator import catalog
 from spectator.environments.conformance import ConformanceError, check_world
 from spectator.environments.world import World
-from spectator.episodes.record.view import replay_state
-from spectator.episodes.replay.verify import verify
+from spectator.episodes.replayer import verify
 from spectator.episodes.single_agent import SingleAgent
+from spectator.episodes.view import replay_state
 from spectator.evaluation.measures import measures_of
 from spectator.events import RecordedEvent
-from spectator.profile import SCORE_AT_THE_END, Profile
+from spectator.observations import SCORE_AT_THE_END, Profile
 from tests.episodes.harness import Played, drive
 from tests.profiled_worlds import ESSAY, NAMES, ORDERING, TRADING, Trading
 
@@ -203,7 +203,7 @@ def test_a_single_agent_gets_the_rewards_of_the_others_steps_too() -> None:
     second = agent.step({"tool": "sell"})
     assert [first.reward, second.reward] == pytest.approx([0.05, -0.35])
     assert second.done
-    told = agent.take_told()
+    told = agent.take_recorded_turns()
     ended = told.ended
     assert ended is not None
     taken = [fact.data["reward"] for _, facts in told.steps for fact in facts if fact.type == "step.taken"]
@@ -223,7 +223,7 @@ def test_a_single_agent_that_is_cut_short_keeps_the_rewards_of_its_last_step(
     cut = agent.step({"tool": "buy"})
     assert cut.done
     assert cut.reward == pytest.approx(0.05)
-    ended = agent.take_told().ended
+    ended = agent.take_recorded_turns().ended
     assert ended is not None
     assert ended.total_reward == pytest.approx(0.05)
     catalog.load_world.cache_clear()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from spectator.cli.keyboard import keys_of
-from spectator.terminal import draw
-from spectator.terminal_player import KEYS, KEYS_LINE, SPEEDS, TerminalPlayer
-from spectator.watching import WatchedMoment
+from spectator.cli.watch import keys_of
+from spectator.terminal import KEY_HELP, KEYS_LINE, SPEEDS, TerminalPlayer, WatchedMoment, draw
 
 
 def moment(turn: int, *, chapter: bool = False, great: bool = False, over: bool = False) -> WatchedMoment:
@@ -119,10 +117,10 @@ def test_keys_are_found_in_what_a_terminal_sends(text: str, keys: list[str], res
 def test_the_keys_are_listed_in_the_place_of_the_commentary_and_fit_a_line() -> None:
     assert len(KEYS_LINE) <= 80
     console = Console(width=80, height=24, record=True, quiet=True)
-    picture = draw({"world": {"headline": "Lions 45/2"}}, "connected", console, ("the end",), KEYS)
+    picture = draw({"world": {"headline": "Lions 45/2"}}, "connected", console, ("the end",), KEY_HELP)
     with console.capture() as captured:
         console.quiet = False
         console.print(picture)
     shown = captured.get()
-    assert all(key in shown for key in KEYS) and "to what is live" in shown and "the end" in shown
+    assert all(key in shown for key in KEY_HELP) and "to what is live" in shown and "the end" in shown
     assert len(shown.splitlines()) <= 24

@@ -25,8 +25,7 @@ from rich.console import Console
 from websockets.asyncio.server import ServerConnection, serve
 
 from spectator.cli import main
-from spectator.terminal import draw
-from spectator.watching import WatchedMoment, live_url, watch_live
+from spectator.terminal import WatchedMoment, draw, live_url, watch_live
 from tests.serving import PATIENCE_S, test_settings
 from tests.serving import serve as serve_app
 

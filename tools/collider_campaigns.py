@@ -17,7 +17,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.policies.reference import ReferencePhysicist
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from tools.collider_skill import NULLS as NULLS_HEADING
 from tools.collider_skill import PAGE, with_section
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 
-from spectator.environments.collider.policies.reference import ReferencePhysicist
-from spectator.environments.collider.scenarios.tiers import TIERS
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
+from spectator.environments.collider.scenarios import TIERS
 from tools.collider_skill import campaign, mean_of, search_blind
 
 

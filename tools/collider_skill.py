@@ -15,13 +15,18 @@ from pathlib import Path
 import numpy as np
 
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.policies.blind import BlindPhysicist, BlindScript, drawn, varied
-from spectator.environments.collider.policies.heuristic import HeuristicPhysicist
-from spectator.environments.collider.policies.oracle import OraclePhysicist
-from spectator.environments.collider.policies.randomly import RandomPhysicist
-from spectator.environments.collider.policies.reference import ReferencePhysicist
-from spectator.environments.collider.scenarios.tiers import TIERS
-from spectator.policies.base import ScriptedPolicy, SeesTruth
+from spectator.environments.collider.physicists import (
+    BlindPhysicist,
+    BlindScript,
+    HeuristicPhysicist,
+    OraclePhysicist,
+    RandomPhysicist,
+    drawn,
+    varied,
+)
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
+from spectator.environments.collider.scenarios import TIERS
+from spectator.policies.policy import ScriptedPolicy, SeesTruth
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "collider-skill.md"
 

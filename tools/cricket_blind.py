@@ -12,22 +12,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from spectator.environments.cricket.ball.vocabulary import LINES, PACES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
-from spectator.environments.cricket.laws.innings import LawBroken
-from spectator.environments.cricket.laws.scorer import may_bat
-from spectator.environments.cricket.match.advice import usual_bowler
-from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
+from spectator.environments.cricket.ball.situation import LINES, PACES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
+from spectator.environments.cricket.laws import LawBroken
+from spectator.environments.cricket.match.engine import (
+    BattingIntent,
+    BowlingIntent,
+    Match,
+    segment_of,
+    usual_bowler,
+)
 from spectator.environments.cricket.match.field import (
+    PRESETS,
     Field,
     check_field,
     custom_field,
     preset_field,
     standard_field,
 )
-from spectator.environments.cricket.match.positions import PRESETS
-from spectator.environments.cricket.match.segments import segment_of
-from spectator.environments.cricket.people.players import Player
-from spectator.environments.cricket.people.team import bowling_worth
+from spectator.environments.cricket.people import Player, bowling_worth
+from spectator.environments.cricket.scorer import may_bat
 
 SEGMENTS: Final = ("powerplay", "middle", "death")
 

@@ -18,9 +18,9 @@ from typing import Final
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.oracle import OracleCaptain
-from spectator.environments.seeds import derive_seed
+from spectator.environments.world import derive_seed
 from spectator.observations import Observation
-from spectator.policies.base import Action, ScriptedPolicy
+from spectator.policies.policy import Action, ScriptedPolicy
 from tools.cricket_search import WinShare
 
 USUAL: Final = "heuristic"

@@ -18,16 +18,15 @@ import numpy as np
 
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
-from spectator.environments.cricket.captaincy.reading import faced_now
-from spectator.environments.cricket.captaincy.worth import fields, placed
+from spectator.environments.cricket.captaincy.lookahead import fields, placed, striker_boundaries
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.match.circumstances import VARIED
-from spectator.environments.cricket.match.positions import PRESET_NAMES
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.match.engine import VARIED
+from spectator.environments.cricket.match.field import PRESET_NAMES
+from spectator.environments.world import derive_seed
 from spectator.observations import Observation
 from tools.collider_validation.drawing import Chart, Layer, draw
 from tools.cricket_policy import CHOICES, FIELDS, Choice, Decided, Learner
-from tools.cricket_sight import PLAYER, SITUATION, Vector, candidates, in_now, situation
+from tools.cricket_sight import PLAYER, SITUATION, Vector, batters_at_crease, candidates, situation
 
 BATCH: Final = 12
 """Matches between two steps."""
@@ -79,8 +78,8 @@ class Captain:
             orders["bowler"] = self._player(
                 "bowler", view, [first, *(name for name in names if name != first)]
             )
-        seen = situation(view, in_now(view), orders.get("bowler"))
-        known = fields(view["outside_limit"], faced_now(view))
+        seen = situation(view, batters_at_crease(view), orders.get("bowler"))
+        known = fields(view["outside_limit"], striker_boundaries(view))
         own = iter(FIELDS[len(PRESET_NAMES) :])
         named = {next(own) if one.preset == "custom" else one.preset: one for one in known}
         orders |= placed(named[self._value("field", seen, [FIELDS.index(name) for name in named])])
@@ -89,7 +88,7 @@ class Captain:
         return orders
 
     def _bat(self, view: Mapping[str, Any]) -> dict[str, Any]:
-        pair = in_now(view)
+        pair = batters_at_crease(view)
         intents = {name: self._value("aggression", situation(view, [name])) for name in pair}
         orders: dict[str, Any] = {
             "ask": ASK,

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from spectator.environments.cricket.ball.vocabulary import LINES, PACES, PLANNED_LENGTHS, SHOTS
-from spectator.environments.cricket.match.positions import PRESET_NAMES
+from spectator.environments.cricket.ball.situation import LINES, PACES, PLANNED_LENGTHS, SHOTS
+from spectator.environments.cricket.match.field import PRESET_NAMES
 from tools.cricket_sight import PLAYER, SITUATION, Vector
 
 LEVELS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

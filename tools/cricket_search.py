@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from spectator.environments.cricket.laws.deliveries import SIDES, Side
-from spectator.environments.cricket.match.circumstances import VARIED
-from spectator.environments.cricket.match.engine import Match
-from spectator.environments.cricket.simulate import open_match
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.laws import SIDES, Side
+from spectator.environments.cricket.match.engine import VARIED, Match
+from spectator.environments.cricket.simulation import open_match
+from spectator.environments.world import derive_seed
 from tools.cricket_blind import USUAL, BlindCaptain, changed, drawn, named
 
 LIMIT: Final = 0.52

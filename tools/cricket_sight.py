@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.vocabulary import SECTORS
+from spectator.environments.cricket.ball.situation import SECTORS
 from spectator.environments.cricket.captaincy.reasons import pressure
 from spectator.environments.cricket.match.field import BOUNDARY_M
 
@@ -154,7 +154,7 @@ def card(view: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     raise KeyError(name)
 
 
-def in_now(view: Mapping[str, Any]) -> list[str]:
+def batters_at_crease(view: Mapping[str, Any]) -> list[str]:
     """Names of those who are in, the striker first."""
     return [view[end]["name"] for end in ("striker", "non_striker") if view[end] is not None]
 
@@ -173,7 +173,7 @@ def people(view: Mapping[str, Any], names: Sequence[str]) -> tuple[float, ...]:
 
 def candidates(view: Mapping[str, Any], names: Sequence[str], *, bowling: bool) -> Vector:
     """What it sees of players to choose from, a row each, the one that the side would usually take first."""
-    liked = people(view, in_now(view))[0]
+    liked = people(view, batters_at_crease(view))[0]
     pitch = _PITCHES[view["conditions"]["pitch"]]
     evening = _EVENINGS[view["conditions"]["evening"]] * (view["innings"] % 2 == 0)
     first, middle = float(view.get("need") is None), view["segment"] == "middle"

@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.ball.grounds import USUAL_M
+from spectator.environments.cricket.ball.grounds import USUAL_BOUNDARY_M
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.match.circumstances import VARIED
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.match.engine import VARIED
+from spectator.environments.world import derive_seed
 from spectator.observations import Observation
-from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.policy import Decision, ScriptedPolicy
 from tools.cricket_model.forecast_matches import changes, misses
 from tools.cricket_search import WinShare
 from tools.cricket_tools import told
@@ -55,7 +55,7 @@ class ShortSightedPlanner(PlannerCaptain):
         """Decide what to do."""
         content = {name: value for name, value in observation.content.items() if name not in _OF_A_SITUATION}
         if ground := content.get("ground"):  # where the rope is now it sees: nobody is placed beyond it
-            content["ground"] = ground | {"metres": dict.fromkeys(ground["metres"], USUAL_M)}
+            content["ground"] = ground | {"metres": dict.fromkeys(ground["metres"], USUAL_BOUNDARY_M)}
         content["squads"] = {
             side: {
                 **squad,

@@ -17,11 +17,11 @@ from typing import Final
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.planner import TOOLS, PlannerCaptain
-from spectator.environments.cricket.captaincy.toss import TOSS_FIELD_SHARE, better_first
+from spectator.environments.cricket.captaincy.reasons import TOSS_FIELD_SHARE, better_first
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.grading.decision_account import DecisionAccount
-from spectator.environments.cricket.simulate import open_match
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.simulation import open_match
+from spectator.environments.cricket.win_table import DecisionAccount
+from spectator.environments.world import derive_seed
 
 AGENT: Final = "home"
 DECIDED_IN_PLAY: Final = tuple(sorted(TOOLS))

@@ -2,7 +2,7 @@
 
 ``python -m tools.cricket_toss --overs 5,10,20 --matches 2500`` plays whole matches under the percentage
 captain, in which whoever wins the toss bats: what the election of the captains rests on
-(`spectator.environments.cricket.captaincy.toss`).
+(`spectator.environments.cricket.captaincy.reasons`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import math
 
-from spectator.environments.cricket.ball.matchups import EVENINGS
+from spectator.environments.cricket.ball.situation import EVENINGS
 from spectator.environments.cricket.match.engine import load_model
-from spectator.environments.cricket.simulate import open_match, play_out
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.simulation import open_match, play_out
+from spectator.environments.world import derive_seed
 
 
 def chases(overs: int, matches: int, seed: int, level: str | float = "all") -> dict[str, list[float]]:

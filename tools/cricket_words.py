@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.ball.vocabulary import SHOTS
+from spectator.environments.cricket.ball.situation import SHOTS
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.show import phrases
-from spectator.environments.seeds import derive_seed
-from spectator.episodes.record.view import FEED_LENGTH
+from spectator.environments.world import derive_seed
+from spectator.episodes.view import FEED_LENGTH
 from spectator.events import Event
-from spectator.merge_patch import apply_patch
-from spectator.policies.base import ScriptedPolicy
+from spectator.json_values import apply_patch
+from spectator.policies.policy import ScriptedPolicy
 
 Data = Mapping[str, Any]
 

@@ -9,14 +9,14 @@ from typing import Final
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.run.plan import EpisodeRequest
+from spectator.episodes.plan import EpisodeRequest
+from spectator.episodes.supervisor import Supervisor
 from spectator.errors import SpectatorError
 from spectator.evaluation.figures import EXHIBITION
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 
-from ..security.orders import OperatorOrders
+from ..security.masking import OperatorOrders
 from ..security.slot_queue import SlotQueue
 
 logger = logging.getLogger(__name__)

@@ -1,28 +1,90 @@
-"""What is never recorded, between the servers of one PostgreSQL: thoughts, viewer counts, troubles.
+"""Notices between servers on one PostgreSQL: thoughts, viewer counts, troubles.
 
-All of it may be lost, and changes nothing else. It has its own channel and its own connections, and is sent
-at a bounded rate: of an episode only while somebody watches it elsewhere.
+None is recorded, and any may be lost without consequence. They have a channel and connections of their
+own and are sent at a bounded rate, those of an episode only while somebody watches it at another server.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, Protocol
 
 from spectator.clock import Clock, timestamp
-from spectator.episodes.host.episode_view import EpisodeView
-from spectator.episodes.record.recorder import Trouble
+from spectator.episodes.episode_view import EpisodeView
+from spectator.episodes.stream import JournalTrouble
 from spectator.errors import JournalError
-from spectator.journal.stores.notices import LARGEST, NoticeSender
+from spectator.journal import postgres
+from spectator.journal.postgres import LARGEST, CommitNotices, NoticeListener, NoticeSender
 
+from ..journal import TimedJournal
+from ..settings import Settings
 from ..viewers.audience import Audience
-from ..viewers.followed_episodes import FollowedEpisodes
-from ..viewers.other_audiences import OtherAudiences
-from ..viewers.thought_notices import ThoughtTeller
+from ..viewers.other_servers import FollowedEpisodes, RemoteEpisodes, ThoughtSender
+
+KEPT_S: Final = 15.0
+"""How long a number of viewers counts that is not told again."""
+
+MOST_AUDIENCES: Final = 100_000
+"""Numbers that are kept; further ones are left out."""
+
+
+class OtherAudiences:
+    """How many watch episodes at other servers, as those tell it from time to time.
+
+    Args:
+        clock: Time.
+        changed: Is told of which episode the number may be another one now.
+    """
+
+    def __init__(self, clock: Clock, changed: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._watching: dict[str, dict[str, tuple[int, float]]] = {}  # by episode and server: number, until
+        self._size = 0
+
+    def note(self, server: str, viewers: Mapping[str, int]) -> None:
+        """A server told how many watch some episodes there; 0 for nobody any more."""
+        until = self._clock.monotonic() + KEPT_S
+        for episode_id, number in viewers.items():
+            before = self.count(episode_id)
+            by_server = self._watching.setdefault(episode_id, {})
+            self._size -= by_server.pop(server, None) is not None
+            if number > 0 and self._size < MOST_AUDIENCES:
+                by_server[server] = (number, until)
+                self._size += 1
+            self._tidy(episode_id, before)
+
+    def forget_silent(self) -> None:
+        """Leave out what was not told again."""
+        now = self._clock.monotonic()
+        for episode_id, by_server in tuple(self._watching.items()):
+            before = self.count(episode_id)
+            for server in [name for name, (_, until) in by_server.items() if until <= now]:
+                del by_server[server]
+                self._size -= 1
+            self._tidy(episode_id, before)
+
+    def count(self, episode_id: str) -> int:
+        """How many watch an episode at other servers."""
+        return sum(number for number, _ in self._watching.get(episode_id, {}).values())
+
+    @property
+    def any(self) -> bool:
+        """Whether anybody watches anything there."""
+        return bool(self._watching)
+
+    def _tidy(self, episode_id: str, before: int) -> None:
+        if not self._watching[episode_id]:
+            del self._watching[episode_id]
+        if self.count(episode_id) != before:
+            self._changed(episode_id)
+
 
 logger = logging.getLogger(__name__)
 
@@ -86,8 +148,8 @@ class LiveNotices:
         self._followed = followed
         self._audience = audience
         self._clock = clock
-        self._tellers: dict[str, ThoughtTeller] = {}
-        self._troubles: dict[str, tuple[Trouble, float]] = {}
+        self._tellers: dict[str, ThoughtSender] = {}
+        self._troubles: dict[str, tuple[JournalTrouble, float]] = {}
         self._counts: dict[str, int] = {}
         self._counted_s = -REPEAT_S
 
@@ -137,7 +199,7 @@ class LiveNotices:
                 yield self._notice(e=live.episode_id, **told)
             teller = self._tellers.get(live.episode_id)
             if teller is None:
-                teller = ThoughtTeller(live.thinking, withheld=live.withholds)
+                teller = ThoughtSender(live.thinking, withheld=live.withholds)
                 self._tellers[live.episode_id] = teller
             if (fields := teller.next()) is not None:
                 yield self._notice(e=live.episode_id, thought=fields)
@@ -167,5 +229,56 @@ class LiveNotices:
         return text.encode("utf-8", "replace").decode()
 
 
-def _trouble_of(told: Any) -> Trouble | None:
-    return None if told is None else Trouble(str(told["message"]), datetime.fromisoformat(told["since"]))
+def _trouble_of(told: Any) -> JournalTrouble | None:
+    return (
+        None if told is None else JournalTrouble(str(told["message"]), datetime.fromisoformat(told["since"]))
+    )
+
+
+def open_notices(
+    stack: AsyncExitStack,
+    settings: Settings,
+    journal: TimedJournal,
+    played: Showing,
+    others: RemoteEpisodes,
+    audience: Audience,
+    clock: Clock,
+    tasks: asyncio.TaskGroup,
+) -> None:
+    """Send and take notices from here on, until ``stack`` is closed.
+
+    Args:
+        stack: Closes the connections.
+        settings: Say where the database is; one it must be.
+        journal: Whose commits are told of.
+        played: What is played here.
+        others: What others play.
+        audience: Who watches here.
+        clock: Time.
+        tasks: The group that it is done in.
+    """
+    if settings.journal_url is None or journal.ownership is None:
+        return
+    url = settings.journal_url.get_secret_value()
+    direct = (settings.journal_listen_url or settings.journal_url).get_secret_value()
+    followed = others.followed
+    of_commits, of_live = NoticeSender(url), NoticeSender(url)
+    commits = CommitNotices(of_commits, clock)
+    journal.appended = lambda events: commits.note(events[-1].episode_id)
+    live = LiveNotices(journal.ownership.name, of_live, played, followed, audience, clock)
+    heard_commits = NoticeListener(
+        direct,
+        postgres.CHANNEL,
+        postgres.taking(others.wake, followed.wake),
+        of_commits,
+        clock,
+        "the journal is asked every 0.25 s",
+        followed.expect_notices,
+    )
+    heard_live = NoticeListener(
+        direct, CHANNEL, live.take, of_live, clock, "their thoughts and viewers are not shown"
+    )
+    for sender in (of_commits, of_live):
+        stack.push_async_callback(sender.aclose)
+    for work in (commits.run(), live.run(), heard_commits.run(), heard_live.run(), others.run()):
+        stack.callback(tasks.create_task(work, name="notices").cancel)

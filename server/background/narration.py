@@ -8,27 +8,30 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, Literal
 
-from spectator.bus.base import Overflow
+from spectator.bus import Overflow
 from spectator.clock import Clock
-from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.run.pacing import Pace
+from spectator.episodes.controls import Pace
+from spectator.episodes.handle import EpisodeHandle
+from spectator.episodes.supervisor import Supervisor
 from spectator.events import NarrationClip
-from spectator.narration.clips import ClipStore, StoredClip
+from spectator.narration.clip_store import ClipStore, SharedClips, StoredClip
+from spectator.narration.commentary import Speaker, SpeechFailure, Voice, plain_speech
 from spectator.narration.narrator import NarrationCounts, Narrator, NarratorPorts
-from spectator.narration.paid_voice import CharacterBudget, PaidVoice
-from spectator.narration.shared_clips import SharedClips
-from spectator.narration.speech import Speaker, Unspoken, Voice, plain_speech
-from spectator.narration.voices.espeak import espeak_voice
-from spectator.narration.voices.neural import NeuralProcess, NeuralVoice
-from spectator.narration.voices.neural_model import model_folder
-from spectator.narration.voices.selection import CARTESIA_MODEL, Chosen, choose_voices
-from spectator.narration.voices.without_clips import BrowserVoice, SilentVoice
+from spectator.narration.neural import NeuralProcess, NeuralVoice, model_folder
+from spectator.narration.voices import (
+    CARTESIA_MODEL,
+    BrowserVoice,
+    CharacterBudget,
+    Chosen,
+    PaidVoice,
+    SilentVoice,
+    choose_voices,
+    espeak_voice,
+)
 
-from ..security.masking import ShowsNames
+from ..security.masking import NameMaskSource
 from ..settings import Settings
-from ..viewers.audience import Audience
-from ..viewers.episode_signals import EpisodeSignals
+from ..viewers.audience import Audience, EpisodeSignals
 
 LISTENING: Final = 256
 """Events that may wait for a narrator; older ones give way."""
@@ -75,7 +78,7 @@ class Narration:
         clock: Clock,
         breathing: bool,
         budget: CharacterBudget,
-        names: ShowsNames,
+        names: NameMaskSource,
     ) -> None:
         self.tally = NarrationCounts(fault=chosen.missing)
         self.clips = clips
@@ -122,7 +125,7 @@ class Narration:
 
     async def ask(
         self, text: str, spoken: Callable[[str], str], speaker: Speaker = "lead"
-    ) -> StoredClip | Unspoken:
+    ) -> StoredClip | SpeechFailure:
         """The clip of a line for whoever watches a recording: a kept one, or a new one that costs nothing."""
         said = plain_speech(spoken(self._names.mask.text(text)))
         voices = self._voices if speaker == "lead" else self._answering
@@ -130,9 +133,9 @@ class Narration:
             found = await self.clips.find(voice, said)
             if found is not None:
                 return found
-        made: StoredClip | Unspoken = Unspoken("silent", "")
+        made: StoredClip | SpeechFailure = SpeechFailure("silent", "")
         for voice in voices:
-            if not voice.costs_money and isinstance(made, Unspoken):
+            if not voice.costs_money and isinstance(made, SpeechFailure):
                 made = await self.clips.clip(voice, said)
         return made
 
@@ -146,13 +149,13 @@ class Narration:
             if not one.costs_money and not isinstance(one, BrowserVoice | SilentVoice)
         ]
 
-    async def sample(self, voice: str, speaker: Speaker, text: str) -> StoredClip | Unspoken:
+    async def sample(self, voice: str, speaker: Speaker, text: str) -> StoredClip | SpeechFailure:
         """The clip of ``text`` by one of :meth:`voices_that_speak`."""
         voices = self._voices if speaker == "lead" else self._answering
         for one in voices:
             if one.name == voice and not one.costs_money:
                 return await self.clips.clip(one, text)
-        return Unspoken("silent", "nobody here has that voice")
+        return SpeechFailure("silent", "nobody here has that voice")
 
     async def aclose(self) -> None:
         """Let go of the voices."""
@@ -182,7 +185,9 @@ def _wants_speech(live: EpisodeHandle) -> bool:
     return live.plan.narration and live.plan.view == "live"
 
 
-def open_narration(settings: Settings, clock: Clock, budget: CharacterBudget, names: ShowsNames) -> Narration:
+def open_narration(
+    settings: Settings, clock: Clock, budget: CharacterBudget, names: NameMaskSource
+) -> Narration:
     """The speech that ``settings`` ask for.
 
     Args:
@@ -226,7 +231,7 @@ def _cartesia(settings: Settings, clock: Clock) -> Callable[[], Voice] | None:
         return None
 
     def make() -> Voice:
-        from spectator.narration.voices.cartesia import CartesiaVoice
+        from spectator.narration.cartesia import CartesiaVoice
 
         return CartesiaVoice(
             key.get_secret_value(),

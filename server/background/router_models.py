@@ -20,7 +20,7 @@ AGAIN_S: Final = 20.0
 """The same of the news that there is none."""
 
 TIMEOUT_S: Final = 10.0
-MOST_BYTES: Final = 8 * 1024 * 1024
+MAX_BYTES: Final = 8 * 1024 * 1024
 MOST_MODELS: Final = 2000
 MOST_NAME: Final = 120
 
@@ -91,8 +91,8 @@ class RouterModels:
                     raise ValueError(f"status {answer.status_code}")
                 async for piece in answer.aiter_bytes():
                     body += piece
-                    if len(body) > MOST_BYTES:
-                        raise ValueError(f"it has more than {MOST_BYTES} bytes")
+                    if len(body) > MAX_BYTES:
+                        raise ValueError(f"it has more than {MAX_BYTES} bytes")
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             raise ValueError(type(error).__name__) from None
         return await asyncio.to_thread(models_in, bytes(body))

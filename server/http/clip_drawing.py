@@ -18,10 +18,7 @@ import resvg_py
 from PIL import Image, ImageDraw
 
 from spectator.catalog import load_world
-from spectator.environments.world import World
-from spectator.events import Event, decode
-from spectator.merge_patch import apply_patch
-from spectator.scenes import (
+from spectator.environments.contract import (
     FAINT,
     GRASS,
     GROUND,
@@ -34,6 +31,9 @@ from spectator.scenes import (
     text_svg,
     whole_svg,
 )
+from spectator.environments.world import World
+from spectator.events import Event, decode
+from spectator.json_values import apply_patch
 from spectator.text import clean_text
 
 WIDTH, HEIGHT = 640, 360

@@ -1,7 +1,8 @@
-"""Routes that stop, pause and pace episodes, and say what runs: ``/custom/*``."""
+"""Routes that stop, pause and pace episodes, and report what runs: ``/custom/*``."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Annotated, Any, Final
@@ -10,29 +11,170 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import HTTPConnection, Request
 
-from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.run.pacing import Pace
+from spectator.clock import timestamp
+from spectator.episodes.controls import Pace
+from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import (
+    EpisodeNotFound,
     EpisodeOver,
     FieldError,
     InvalidRequest,
     JournalUnavailable,
 )
-from spectator.journal.stores.commands import STOP
+from spectator.evaluation.figures import EXHIBITION
+from spectator.events import EndReason
+from spectator.journal.commands import STOP
+from spectator.journal.contract import EpisodeSummary
 
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body
 from ..security.budget import Costly
-from ..security.client_address import address_of
 from ..security.faults import Refused, documented
-from ..security.kept_starters import KeptStarters
+from ..security.permissions import StarterRegistry
+from ..security.requests import address_of
 from ..security.slot_queue import OPERATOR
 from ..services import Services, ServicesDep
-from .elsewhere import carried_out
-from .rights import Rights
-from .running import RunningEpisode, StoppedEpisode, described, described_elsewhere, find_live
-from .starting import PaceName
-from .usage import DayUsage, usage_today
+from .commands import Rights, run_command
+from .start_requests import PaceName
+
+
+class SeatUsage(BaseModel):
+    """What the model in one seat took so far."""
+
+    decisions: int = Field(ge=0, description="Decisions that were asked of it")
+    fallbacks: int = Field(ge=0, description="How many of them a scripted captain made in its place")
+    tokens_in: int = Field(ge=0)
+    tokens_out: int = Field(ge=0)
+    cost: float = Field(
+        ge=0, description="US dollars, by the prices of the captains' catalogue; 0 where there are none"
+    )
+    latency_s: float = Field(ge=0, description="Time that its decisions took")
+
+
+class DayUsage(BaseModel):
+    """What all models of this server took today, UTC."""
+
+    tokens: int = Field(ge=0)
+    cost: float = Field(ge=0)
+    seconds: float = Field(ge=0)
+    refusal: str | None = Field(description="Why no episode with a model can be started until tomorrow")
+
+
+def usage_in(used: Mapping[str, Any]) -> dict[str, SeatUsage]:
+    """By actor, from ``usage`` of the viewers' state; empty where no model was asked."""
+    return {actor: SeatUsage(**taken) for actor, taken in used.items()}
+
+
+async def usage_of(summary: EpisodeSummary, services: Services) -> dict[str, SeatUsage]:
+    """The same of a running or recorded episode."""
+    live = services.supervisor.live(summary.episode_id)
+    if live is not None:
+        return usage_in(live.usage)
+    snapshot = await services.finals.of(summary)
+    return usage_in(json.loads(snapshot.text)["state"].get("usage", {}))
+
+
+def usage_today(services: Services) -> DayUsage:
+    """See :class:`DayUsage`."""
+    spent = services.ledger.spent
+    return DayUsage(
+        tokens=spent.tokens,
+        cost=round(spent.cost, 6),
+        seconds=round(spent.seconds, 3),
+        refusal=services.ledger.known_refusal(),
+    )
+
+
+class RunningEpisode(BaseModel):
+    """An episode that runs."""
+
+    episode_id: str
+    environment: str
+    captain_preset: str
+    captain_label: str = Field(description="The captain's name for people")
+    opponent_choice: str | None = Field(description="null in worlds without opponents")
+    started_at: str = Field(description="RFC 3339")
+    turn: int | None = Field(
+        ge=0,
+        description="Actions taken or refused so far; null of one that another server plays and nobody "
+        "watches here, as is `pace`",
+    )
+    pace: PaceName | None
+    paused: bool
+    trouble: str | None = Field(
+        description="What keeps its record from being written; play stands still meanwhile. null as a rule"
+    )
+    viewers: int = Field(ge=0, description="How many watch it, over all servers")
+    usage: dict[str, SeatUsage] = Field(description="What models took so far, by actor")
+    exhibition: bool = Field(
+        default=False, description="Whether it is an exhibition match, which makes room for any other"
+    )
+
+
+class StoppedEpisode(BaseModel):
+    """An episode that was ended."""
+
+    episode_id: str
+    reason: EndReason
+    turns: int = Field(ge=0)
+
+
+async def find_live(services: Services, episode_id: str | None) -> EpisodeHandle:
+    """The episode if it runs here; one that is only recorded is over.
+
+    Raises:
+        EpisodeNotFound: There is none.
+        EpisodeOver: It has ended.
+        Recovering: It is being recovered.
+    """
+    try:
+        return services.supervisor.find(episode_id)
+    except EpisodeNotFound:
+        services.readiness.need_of(episode_id)
+        if episode_id is None or await services.journal.episode(episode_id) is None:
+            raise
+        raise EpisodeOver(episode_id) from None
+
+
+def describe_running(live: EpisodeHandle, services: Services) -> RunningEpisode:
+    """How answers describe an episode."""
+    opponent = live.plan.opponent
+    return RunningEpisode(
+        episode_id=live.episode_id,
+        environment=live.plan.world.name,
+        captain_preset=live.plan.captain.name,
+        captain_label=live.plan.captain.label,
+        opponent_choice=None if opponent is None else opponent.name,
+        started_at=timestamp(live.started_at),
+        turn=live.turn,
+        pace=live.pace.value,
+        paused=live.paused,
+        trouble=None if live.trouble is None else live.trouble.message,
+        viewers=services.audience.total(live.episode_id),
+        usage=usage_in(live.usage),
+        exhibition=live.plan.run_id == EXHIBITION,
+    )
+
+
+def describe_remote(summary: EpisodeSummary, services: Services) -> RunningEpisode:
+    """The same of one that another server plays, as far as it is known here without asking."""
+    view = None if services.elsewhere is None else services.elsewhere.view(summary.episode_id)
+    shown = {} if view is None else view.state["episode"]
+    trouble = None if view is None else view.trouble
+    return RunningEpisode(
+        episode_id=summary.episode_id,
+        environment=summary.environment,
+        captain_preset=summary.captain,
+        captain_label=summary.captain_label,
+        opponent_choice=summary.opponent or None,
+        started_at=summary.started_at,
+        turn=None if view is None else view.turn,
+        pace=shown.get("pace"),
+        paused=shown.get("status") == "paused",
+        trouble=None if trouble is None else trouble.message,
+        viewers=services.audience.total(summary.episode_id),
+        usage={} if view is None else usage_in(view.state.get("usage", {})),
+    )
 
 
 class ChooseEpisode(Body):
@@ -107,14 +249,14 @@ async def controller(episode_id: str | None, connection: HTTPConnection, service
 async def stop_episode(chosen: ChosenDep, request: Request, services: ServicesDep) -> StoppedEpisode:
     """End an episode; the answer comes once its end is recorded, or 503 with the reason why it is not yet."""
     sent = {"by": await controller(chosen.episode_id, request, services)}
-    return await carried_out(STOP, stopped, services, chosen.episode_id, sent, StoppedEpisode)
+    return await run_command(STOP, handle_stop, services, chosen.episode_id, sent, StoppedEpisode)
 
 
 @router.post("/pause", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def pause(chosen: ChosenDep, request: Request, services: ServicesDep) -> RunningEpisode:
     """Let an episode stand still before its next step; twice changes nothing."""
     sent = {"by": await controller(chosen.episode_id, request, services)}
-    return await carried_out("pause", paused, services, chosen.episode_id, sent, RunningEpisode)
+    return await run_command("pause", handle_pause, services, chosen.episode_id, sent, RunningEpisode)
 
 
 @router.post("/resume", responses=RESUME_PROBLEMS, openapi_extra=CHOSEN)
@@ -122,7 +264,7 @@ async def resume(chosen: ChosenDep, request: Request, services: ServicesDep) -> 
     """Let an episode go on; twice changes nothing. One that is suspended takes a slot, as a start does."""
     by = await controller(chosen.episode_id, request, services)
     sent = {"by": by, "rights": Rights.of(request, services).told()}
-    return await carried_out("resume", resumed, services, chosen.episode_id, sent, RunningEpisode)
+    return await run_command("resume", handle_resume, services, chosen.episode_id, sent, RunningEpisode)
 
 
 @router.post("/pace", responses=CHANGE_PROBLEMS, openapi_extra=documented_body(ChoosePace))
@@ -133,7 +275,7 @@ async def pace(
     if "pace" not in chosen.model_fields_set:
         raise InvalidRequest([FieldError("pace", f"is needed: {', '.join(Pace)}")])
     sent = {"by": await controller(chosen.episode_id, request, services), "pace": chosen.pace}
-    return await carried_out("pace", paced, services, chosen.episode_id, sent, RunningEpisode)
+    return await run_command("pace", handle_pace, services, chosen.episode_id, sent, RunningEpisode)
 
 
 @router.get("/status")
@@ -146,14 +288,14 @@ async def status(services: ServicesDep) -> Status:
         slots=services.supervisor.slots,
         waiting=services.queue.waiting,
         shown=[
-            *(described(live, services) for live in services.supervisor.external()),
-            *(described_elsewhere(one, services) for one in elsewhere),
+            *(describe_running(live, services) for live in services.supervisor.external()),
+            *(describe_remote(one, services) for one in elsewhere),
         ],
         models_today=usage_today(services),
     )
 
 
-async def stopped(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> StoppedEpisode:
+async def handle_stop(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> StoppedEpisode:
     """End an episode that is played here; returns once its end is recorded."""
     live = await find_live(services, episode_id)
     try:
@@ -163,26 +305,30 @@ async def stopped(services: Services, episode_id: str | None, sent: Mapping[str,
     return StoppedEpisode(episode_id=live.episode_id, reason=ended.reason, turns=ended.turns)
 
 
-async def paused(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
+async def handle_pause(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
     """Let an episode that is played here stand still."""
     live = await find_live(services, episode_id)
-    return described(await services.supervisor.pause(live.episode_id, by=sent["by"]), services)
+    return describe_running(await services.supervisor.pause(live.episode_id, by=sent["by"]), services)
 
 
-async def resumed(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
+async def handle_resume(
+    services: Services, episode_id: str | None, sent: Mapping[str, Any]
+) -> RunningEpisode:
     """Let an episode that is played here go on, or play one on that was suspended here."""
     try:
         live = await find_live(services, episode_id)
     except EpisodeOver as over:
         rights = Rights.heard(sent["rights"])
-        return described(await _played_on(over.episode_id, rights, services), services)
-    return described(await services.supervisor.resume(live.episode_id, by=sent["by"]), services)
+        return describe_running(await _played_on(over.episode_id, rights, services), services)
+    return describe_running(await services.supervisor.resume(live.episode_id, by=sent["by"]), services)
 
 
-async def paced(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
+async def handle_pace(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
     """Play an episode that is played here at another pace."""
     live, pace = await find_live(services, episode_id), Pace(sent["pace"])
-    return described(await services.supervisor.set_pace(live.episode_id, pace, by=sent["by"]), services)
+    return describe_running(
+        await services.supervisor.set_pace(live.episode_id, pace, by=sent["by"]), services
+    )
 
 
 async def _played_on(episode_id: str, rights: Rights, services: Services) -> EpisodeHandle:
@@ -192,7 +338,7 @@ async def _played_on(episode_id: str, rights: Rights, services: Services) -> Epi
     async with AsyncExitStack() as spent:
         if rights.whose != OPERATOR:
             spent.enter_context(budget.spend_of(Costly.STARTS, rights.whose))
-        await spent.enter_async_context(budget.spend_among_all(Costly.STARTS, rights.whose))
+        await spent.enter_async_context(budget.spend_shared(Costly.STARTS, rights.whose))
         await services.exhibition.make_way()
         live = await services.suspended.play_on(episode_id, lambda plan: rights.need(plan, services))
     budget.note_start(live.episode_id, rights.whose)
@@ -202,7 +348,7 @@ async def _played_on(episode_id: str, rights: Rights, services: Services) -> Epi
     return live
 
 
-async def keep_starter(episode_id: str, whose: str, starters: KeptStarters, services: Services) -> None:
+async def keep_starter(episode_id: str, whose: str, starters: StarterRegistry, services: Services) -> None:
     """Remember who started an episode for every server and across restarts."""
     live = services.supervisor.live(episode_id)
     runs = live is not None and not live.ended
@@ -212,4 +358,4 @@ async def keep_starter(episode_id: str, whose: str, starters: KeptStarters, serv
 
 def running_here(services: Services) -> list[RunningEpisode]:
     """What runs here, the oldest first."""
-    return [described(live, services) for live in services.supervisor.running()]
+    return [describe_running(live, services) for live in services.supervisor.running()]

@@ -1,26 +1,106 @@
-"""The leaderboard: what captains have shown over all that is recorded."""
+"""The leaderboard, as JSON and as a page with a glossary.
+
+It shows what captains did in recorded episodes, and verified results of published evaluations.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+from starlette.responses import Response
 
-from spectator.environments.base import OUTCOME
-from spectator.evaluation.bundles.board import VerifiedBundle
+from spectator.catalog import load_world, world_names
+from spectator.environments.contract import OUTCOME, Measure
+from spectator.errors import ConfigurationError, InvalidRequest
+from spectator.evaluation.bundles.board import (
+    VerifiedBundle,
+    VerifiedCaptain,
+    shipped_results,
+    verified_results,
+)
+from spectator.evaluation.measures import measures_of
 from spectator.evaluation.standings import CaptainStanding, Sums, Unranked
 from spectator.events import FailedDecisions
 
 from ..security import faults
 from ..security.budget import Held
 from ..security.faults import documented
-from ..services import Services, ServicesDep
-from .masked_route import MaskedRoute
-from .verified_board import results_shown
+from ..services import Services, ServicesDep, services_of
+from .pages import Page, Templates, static_path
+from .responses import MaskedRoute
+
+
+def unusual_options(environment: str, options: Mapping[str, Any]) -> list[str]:
+    """The options that are not the default of their world, in words.
+
+    >>> unusual_options("counting", {"turns": 7, "payload_bytes": 0})
+    ['turns 7']
+    """
+    usual = _usual(environment)
+    return [f"{name} {_said(value)}" for name, value in options.items() if usual.get(name) != value]
+
+
+def _usual(environment: str) -> dict[str, Any]:
+    """What a world's options are by default; none of a world that is not here."""
+    try:
+        return load_world(environment).options_type().model_dump(mode="json")
+    except (ConfigurationError, InvalidRequest, ValidationError):
+        return {}
+
+
+def _said(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def results_shown(
+    data_dir: Path, mask: Callable[[str], str], environment: str | None, pack: str | None, captain: str | None
+) -> list[VerifiedBundle]:
+    """What is on the board and was asked for, the newest first, what came with Spectator last.
+
+    Args:
+        data_dir: The server's data folder.
+        mask: Hides the names that the operator had hidden.
+        environment: Only of this world.
+        pack: Only of this pack.
+        captain: Only with this captain in it.
+    """
+    return [
+        one.model_copy(update={"captains": [_masked(captain, mask) for captain in one.captains]})
+        for one in [*verified_results(data_dir), *shipped_results()]
+        if environment in (None, "", one.environment)
+        and pack in (None, "", one.pack)
+        and (not captain or any(captain == played.name for played in one.captains))
+    ]
+
+
+def with_options(results: Sequence[VerifiedBundle]) -> list[tuple[VerifiedBundle, Sequence[str], str]]:
+    """Each result with its options that are not the default, in words, and the version that plays here now.
+
+    That version is empty where it is the one that the result was played with, or no such world is here.
+    """
+    return [(one, unusual_options(one.environment, one.options), _other_version(one)) for one in results]
+
+
+def _other_version(result: VerifiedBundle) -> str:
+    if result.environment not in world_names():
+        return ""
+    now = load_world(result.environment).version
+    return "" if now == result.environment_version else now
+
+
+def _masked(captain: VerifiedCaptain, mask: Callable[[str], str]) -> VerifiedCaptain:
+    return captain.model_copy(
+        update={"label": mask(captain.label), "models": [mask(model) for model in captain.models]}
+    )
+
 
 NAME_LENGTH: Final = 64
 
@@ -197,3 +277,180 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
 def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
     label = services.orders.mask.text(services.scorekeeper.standings.label(name))
     return BoardOpponent(opponent=name, label=label, wins=sums.wins, ties=sums.ties, losses=sums.losses)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardFigure:
+    """A measure as the page shows it.
+
+    Args:
+        label: Its name for people.
+        shown: Its value in words.
+    """
+
+    label: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoardLine:
+    """One captain on the page.
+
+    Args:
+        row: What is known.
+        figures: Its measures.
+    """
+
+    row: BoardRow
+    figures: Sequence[BoardFigure]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardGroup:
+    """One world, version, pack and options on the page.
+
+    Args:
+        title: What is played.
+        environment: Name of the world.
+        version: Its version.
+        pack: The pack.
+        options: The options that are not the default.
+        ranked: The captains that rank, the best first.
+        unranked: The others, with the reason.
+    """
+
+    title: str
+    environment: str
+    version: str
+    pack: str
+    options: Sequence[str]
+    ranked: Sequence[BoardLine]
+    unranked: Sequence[BoardLine]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardPage(Page):
+    """What ``leaderboard.html`` is given.
+
+    Args:
+        board: What was found.
+        groups: The same, group by group.
+        verified: Verified results, each with the options that are not the default, and the version of its
+            world here where that is another.
+        glossary: The measures in it.
+        environments: Worlds that can be chosen, with their titles.
+        packs: Packs likewise.
+        opponents: Opponents likewise, with their labels.
+        asked: What was chosen, by field.
+    """
+
+    board: Leaderboard
+    groups: Sequence[BoardGroup]
+    verified: Sequence[tuple[VerifiedBundle, Sequence[str], str]]
+    glossary: Sequence[Measure]
+    environments: Sequence[tuple[str, str]]
+    packs: Sequence[tuple[str, str]]
+    opponents: Sequence[tuple[str, str]]
+    asked: dict[str, str]
+
+
+def leaderboard_page(templates: Templates) -> APIRouter:
+    """The route ``/leaderboard``; it works without a script."""
+    pages = APIRouter(include_in_schema=False)
+
+    @pages.get("/leaderboard")
+    async def show(
+        request: Request, environment: NameQuery = None, pack: NameQuery = None, opponent: NameQuery = None
+    ) -> Response:
+        services = services_of(request)
+        async with services.budget.hold(Held.READS, request):
+            return await whole(request, services, environment, pack, opponent)
+
+    async def whole(
+        request: Request, services: Services, environment: str | None, pack: str | None, opponent: str | None
+    ) -> Response:
+        board = await board_of(services, environment, pack, opponent)
+        standings = services.scorekeeper.standings
+        places = standings.places()
+        page = LeaderboardPage(
+            root="./",
+            static=f"./{static_path(request)}",
+            title="Leaderboard · Spectator",
+            board=board,
+            groups=await run_in_threadpool(_groups, board.rows),
+            verified=await run_in_threadpool(with_options, board.verified),
+            glossary=await run_in_threadpool(_glossary, board.rows),
+            environments=sorted({(place.environment, _world(place.environment)[0]) for place in places}),
+            packs=sorted({(place.pack, place.pack) for place in places}),
+            opponents=[
+                (name, services.orders.mask.text(standings.label(name))) for name in standings.opponents()
+            ],
+            asked={"environment": environment or "", "pack": pack or "", "opponent": opponent or ""},
+        )
+        return await run_in_threadpool(templates.render, "leaderboard.html", page)
+
+    return pages
+
+
+def _groups(rows: Sequence[BoardRow]) -> list[BoardGroup]:
+    alike: list[list[BoardRow]] = []
+    for row in rows:  # which come place by place
+        if alike and _place_of(alike[-1][0]) == _place_of(row):
+            alike[-1].append(row)
+        else:
+            alike.append([row])
+    return [_group(of) for of in alike]
+
+
+def _place_of(row: BoardRow) -> tuple[str, str, str, dict[str, Any], str]:
+    return row.environment, row.environment_version, row.pack, row.options, row.failed_decisions
+
+
+def _group(rows: Sequence[BoardRow]) -> BoardGroup:
+    environment, version, pack, options, failed = _place_of(rows[0])
+    title, measures = _world(environment)
+    lines = [BoardLine(row, [*_figures(row, measures)]) for row in rows]
+    shown = unusual_options(environment, options)
+    if failed != "fallback":
+        shown.append(f"failed decisions: {failed}")
+    return BoardGroup(
+        title,
+        environment,
+        version,
+        pack,
+        shown,
+        [line for line in lines if line.row.ranked],
+        [line for line in lines if not line.row.ranked],
+    )
+
+
+def _world(name: str) -> tuple[str, Sequence[Measure]]:
+    """Title and measures; of a world that is not here any more, its name and the measures of all."""
+    if name not in world_names():
+        return name, measures_of(None)
+    try:
+        world = load_world(name)
+    except ConfigurationError:
+        return name, measures_of(None)
+    return world.title, measures_of(world)
+
+
+def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[BoardFigure]:
+    return [
+        BoardFigure(measure.label, measure.shown(found.mean))
+        for measure in measures
+        if (found := row.measures.get(measure.name)) is not None
+    ]
+
+
+def _glossary(rows: Sequence[BoardRow]) -> list[Measure]:
+    """Every measure that a row has, once."""
+    shown = {(row.environment, name) for row in rows for name in row.measures}
+    worlds = dict.fromkeys(row.environment for row in rows)
+    known = {
+        measure.name: measure
+        for world in worlds
+        for measure in _world(world)[1]
+        if (world, measure.name) in shown
+    }
+    return list(known.values())

@@ -1,36 +1,187 @@
-"""The HTML pages: which template, with which context."""
+"""The HTML pages: templates, the lobby, the watch page and error pages."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from spectator import __version__
 from spectator.catalog import load_world, world_names
 from spectator.environments.world import World
-from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import EpisodeNotFound
-from spectator.journal.base import EpisodeSummary
+from spectator.episodes.plan import EpisodePlan
+from spectator.errors import EpisodeNotFound, JournalError
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.text import clean_text
 
-from ..identifiers import EPISODE_ID
 from ..security.faults import http_problem
-from ..services import services_of
-from .assets import Panels
-from .glance import headline_now
-from .lobby_page import lobby_page, who_played
-from .public_address import public_root
-from .templates import Page, Templates, static_path
+from ..services import Services, services_of
+from ..viewers.wire import EPISODE_ID
+from .assets import Panels, folder, sheet_paths
+from .previews import headline_now, public_root
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What every template is given.
+
+    Args:
+        root: Relative path from the page to the lobby, right under any prefix.
+        static: Relative path to the pages' files.
+        title: The page's title.
+    """
+
+    root: str
+    static: str
+    title: str
+
+
+class Templates:
+    """The pages' templates; a context that lacks a field is an error, and everything is escaped.
+
+    Args:
+        join: Whether the style sheets that a template names together are sent as one.
+    """
+
+    def __init__(self, *, join: bool) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(folder("templates")), autoescape=True, undefined=StrictUndefined
+        )
+        self._environment.filters["sheet_paths"] = functools.partial(sheet_paths, join=join)
+
+    def render(self, template: str, page: Page, *, status: int = 200) -> HTMLResponse:
+        """The page, never kept: it names the digests of the files it needs."""
+        html = self._environment.get_template(template).render(page=page)
+        return HTMLResponse(html, status_code=status, headers={"Cache-Control": "no-cache"})
+
+
+def static_path(request: Request) -> str:
+    """Path of the pages' files under their digest, from the root."""
+    path: str = request.app.state.static_path
+    return path
+
+
+MOST_RUNNING: Final = 4
+MOST_PLAYED: Final = 5
+PATIENCE_S: Final = 2.0
+"""How long the page waits for the record; then it comes without what was played."""
+
+
+@dataclass(frozen=True, slots=True)
+class LobbyEpisode:
+    """An episode in a line.
+
+    Args:
+        episode_id: Which.
+        headline: How it stands or ended.
+        who: The captains.
+    """
+
+    episode_id: str
+    headline: str
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedCaptain:
+    """A captain of the match that one button starts.
+
+    Args:
+        name: Its preset.
+        label: Its name for people.
+        summary: How it plays.
+    """
+
+    name: str
+    label: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class LobbyPage(Page):
+    """What ``lobby.html`` is given.
+
+    Args:
+        version: Version of this software.
+        modules: What the page's script imports.
+        world: Title of the world of the match that one button starts.
+        captains: Who plays in it, one or two.
+        running: What is on, the oldest first.
+        played: What ended last, the newest first; ``None`` where the record cannot be read now.
+    """
+
+    version: str
+    modules: list[str]
+    world: str
+    captains: Sequence[SuggestedCaptain]
+    running: Sequence[LobbyEpisode]
+    played: Sequence[LobbyEpisode] | None
+
+
+async def lobby_page(request: Request) -> LobbyPage:
+    """Collect what the lobby shows before its script has asked for anything."""
+    services = services_of(request)
+    world = load_world(services.settings.environment)
+    captain, opponent = world.pairings()[0]
+    presets = [world.captains[captain], *([] if opponent is None else [world.opponents[opponent]])]
+    return LobbyPage(
+        root="./",
+        static=f"./{static_path(request)}",
+        title="Spectator: watch agents play",
+        version=__version__,
+        modules=request.app.state.modules["lobby.js"],
+        world=world.title,
+        captains=[SuggestedCaptain(one.name, one.label, one.summary) for one in presets],
+        running=await _running(services),
+        played=await _played(services),
+    )
+
+
+def who_played(summary: EpisodeSummary, services: Services) -> str:
+    """The captains of a recorded episode, by their names for people."""
+    captain = clean_text(summary.captain_label, 60)
+    opponent = services.cast.opponent_label(summary.environment, summary.opponent)
+    return f"{captain} against {clean_text(opponent, 60)}" if opponent else captain
+
+
+async def _running(services: Services) -> list[LobbyEpisode]:
+    mask = services.orders.mask.text
+    found = []
+    for episode in services.supervisor.showing()[:MOST_RUNNING]:
+        seats = (episode.plan.captain, episode.plan.opponent)
+        who = mask(" against ".join(clean_text(seat.label, 60) for seat in seats if seat is not None))
+        headline = await headline_now(services, episode)
+        found.append(LobbyEpisode(episode.episode_id, headline or who, who if headline else ""))
+    return found
+
+
+async def _played(services: Services) -> list[LobbyEpisode] | None:
+    mask = services.orders.mask.text
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            ended = await services.journal.episodes(EpisodeFilter(ended=True, limit=MOST_PLAYED))
+    except (JournalError, TimeoutError):
+        return None  # the script says what is wrong, once it asks
+    return [
+        LobbyEpisode(
+            one.episode_id, mask(clean_text(one.result or one.title, 120)), mask(who_played(one, services))
+        )
+        for one in ended
+    ]
+
 
 SEQ: Final = re.compile(r"\d{1,16}")
 
@@ -224,7 +375,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
     first = preview.headline if running is None else await headline_now(services, running)
     if replay or {"seq", "at"} & request.query_params.keys():
         first = ""
-    runs = running is not None or services.readiness.recovery.has_to_look_at(episode_id)
+    runs = running is not None or services.readiness.recovery.awaits_recovery(episode_id)
     runs = runs or await services.runs.is_played(episode_id)
     return await run_in_threadpool(
         _watch_page, request, templates, episode_id, preview, first, runs, replay, events

@@ -13,18 +13,16 @@ from starlette.websockets import WebSocket
 
 from spectator.errors import JournalError, RunNotFound
 from spectator.events import encode_json
-from spectator.following.run_folder import RUN_NAME
+from spectator.runs.run_folder import RUN_NAME
 
 from ..security import faults
 from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep, services_of
 from ..transport import serve_viewer
-from ..viewers.paced_board import PacedBoard
-from ..viewers.patched_frames import BoardFeed
-from ..viewers.ports import SendFrames
-from ..viewers.viewer import Viewer
-from .masked_route import MaskedRoute
+from ..viewers.boards import BoardFeed, PolledBoard
+from ..viewers.viewer import SendFrames, Viewer
+from .responses import MaskedRoute
 
 COUNTED: Final = 12
 """Runs of which the list tells figures, those that changed last."""
@@ -59,7 +57,7 @@ class RunList(BaseModel):
 NAME: Final = Path(pattern=f"^{RUN_NAME.pattern}$", description="What the run's folder is called")
 RunName = Annotated[str, NAME]
 
-Shown = TypeVar("Shown", bound=PacedBoard)
+Shown = TypeVar("Shown", bound=PolledBoard)
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=MaskedRoute)
 live_router = APIRouter()

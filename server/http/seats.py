@@ -8,22 +8,21 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from spectator.episodes.host.handle import EpisodeHandle
-from spectator.errors import FieldError, InvalidRequest, NotAsked
-from spectator.llm.parsing import CallRefused, WrittenCall
+from spectator.episodes.handle import EpisodeHandle
+from spectator.errors import FieldError, InvalidRequest, NoDecisionPending
 from spectator.llm.schema import UnsupportedSchema
+from spectator.llm.tool_calls import CallRejected, WrittenCall
 from spectator.policies.human import HumanPolicy
-from spectator.policies.prompting import as_json, instructions, question, situation
+from spectator.policies.prompts import as_json, instructions, question, situation
 from spectator.text import clean_text
 
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body
 from ..security.faults import Refused, documented
-from ..security.seat_keys import HEADER, MAX_HEADER
+from ..security.permissions import MAX_SEAT_KEYS_HEADER, SEAT_KEYS_HEADER
 from ..services import Services, ServicesDep
-from .control import ALWAYS, controller
-from .elsewhere import ASK_S, carried_out
-from .running import find_live
+from .commands import ASK_S, run_command
+from .control import ALWAYS, controller, find_live
 
 MAX_REASON: Final = 1000
 """Characters of a reason that a person may give."""
@@ -115,7 +114,11 @@ router = APIRouter(prefix="/custom", tags=["control"])
 async def seat_key(
     sent: Annotated[
         str | None,
-        Header(alias=HEADER, max_length=MAX_HEADER, description="Keys of one's seats, from the start"),
+        Header(
+            alias=SEAT_KEYS_HEADER,
+            max_length=MAX_SEAT_KEYS_HEADER,
+            description="Keys of one's seats, from the start",
+        ),
     ] = None,
 ) -> str | None:
     """The keys that were sent."""
@@ -142,7 +145,7 @@ async def asked(
     response.headers["Cache-Control"] = "no-store"
     named, people = await _people_of(services, episode_id)
     sent = {"yours": _own(named, people, key, services)}
-    return await carried_out("asked", seats_here, services, named, sent, Seats, wait_s=ASK_S)
+    return await run_command("asked", handle_asked, services, named, sent, Seats, wait_s=ASK_S)
 
 
 @router.post(
@@ -175,10 +178,10 @@ async def act(
         "action": sent.action.model_dump(mode="json"),
         "reason": clean_text(sent.reason, MAX_REASON),
     }
-    return await carried_out("act", acted, services, named, told, Acted)
+    return await run_command("act", handle_act, services, named, told, Acted)
 
 
-async def seats_here(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Seats:
+async def handle_asked(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Seats:
     """What is asked of people in an episode that is played here."""
     live = await find_live(services, episode_id)
     everybody = _people(live)
@@ -196,7 +199,7 @@ async def seats_here(services: Services, episode_id: str | None, sent: Mapping[s
     )
 
 
-async def acted(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Acted:
+async def handle_act(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Acted:
     """Decide for a seat of an episode that is played here."""
     live = await find_live(services, episode_id)
     people, chosen = _people(live), ChosenAction(**sent["action"])
@@ -207,10 +210,10 @@ async def acted(services: Services, episode_id: str | None, sent: Mapping[str, A
         raise _not_yours(sent["actor"], list(people))
     policy = people[actor]
     if sent["turn"] != live.turn + 1 or policy.asked is None:
-        raise NotAsked(_whose_turn(live, actor, sent["turn"]))
+        raise NoDecisionPending(_whose_turn(live, actor, sent["turn"]))
     try:
         policy.act(WrittenCall(chosen.tool, chosen.arguments, sent["reason"]))
-    except (CallRefused, UnsupportedSchema) as error:
+    except (CallRejected, UnsupportedSchema) as error:
         raise InvalidRequest([_broken(str(error), chosen)]) from error
     return Acted(episode_id=live.episode_id, actor=actor, turn=live.turn + 1, action=chosen)
 
@@ -282,7 +285,8 @@ def _missing(sent: Act) -> list[FieldError]:
 
 def _not_yours(actor: str | None, people: Sequence[str]) -> Refused:
     whose = f"the seat {actor!r}" if actor else f"one of the seats {', '.join(people)}"
-    detail = f"Deciding for {whose} needs its key in the header {HEADER}; the start of the episode told it."
+    key = f"its key in the header {SEAT_KEYS_HEADER}; the start of the episode told it"
+    detail = f"Deciding for {whose} needs {key}."
     return Refused(faults.NOT_YOUR_SEAT, detail)
 
 

@@ -17,19 +17,32 @@ from starlette.responses import Response
 
 from spectator.errors import EpisodeNotFound
 
-from ..identifiers import EPISODE_ID, MAX_SEQ
 from ..security import faults
 from ..security.budget import Held
 from ..security.faults import documented
-from ..security.shield import content_security_policy
+from ..security.middleware import content_security_policy
 from ..services import Services, ServicesDep
-from ..viewers.tile import tile_of
-from .card import HEIGHT, WIDTH, Cards
-from .glance import Glance, glance_of, state_of
-from .moment_clips import LONGEST_S, SHORTEST_S, USUAL_S, DrawsNothing, MomentClips, WantedClip
-from .picture_programs import CannotDraw, NoFont, NothingDrawn
-from .public_address import public_root
-from .templates import Page, Templates, static_path
+from ..viewers.wall import tile_of
+from ..viewers.wire import EPISODE_ID, MAX_SEQ
+from .pages import Page, Templates, static_path
+from .previews import (
+    DEFAULT_CLIP_S,
+    HEIGHT,
+    LONGEST_CLIP_S,
+    SHORTEST_CLIP_S,
+    WIDTH,
+    CannotDraw,
+    Cards,
+    EpisodePreview,
+    MomentClips,
+    NoClips,
+    NoFont,
+    NothingToDraw,
+    WantedClip,
+    preview_of,
+    public_root,
+    state_of,
+)
 
 STRIP: Final = (560, 132)
 """Width and height of the strip in pixels, as oEmbed proposes them."""
@@ -43,7 +56,7 @@ SHOWN: Final = re.compile(r"/(?:watch|replay|embed)/([^/]+)/?")
 router = APIRouter(tags=["sharing"])
 
 
-class GlanceAnswer(BaseModel):
+class PreviewAnswer(BaseModel):
     """An episode in a few words."""
 
     episode_id: str
@@ -86,7 +99,7 @@ class EmbedPage(Page):
         chance: The agent's chance to win in percent; empty where that is not known.
     """
 
-    glance: Glance
+    glance: EpisodePreview
     chance: str
 
 
@@ -96,14 +109,14 @@ class EmbedPage(Page):
 )
 async def glance(
     request: Request, response: Response, episode_id: str, services: ServicesDep
-) -> GlanceAnswer:
+) -> PreviewAnswer:
     """An episode in a few words, for whoever shows it small."""
     seen = await _seen(services, request, episode_id)
     response.headers["Cache-Control"] = "public, max-age=2"
     response.headers["Access-Control-Allow-Origin"] = "*"
     known = asdict(seen)
     chances = known.pop("chances")
-    return GlanceAnswer(**known, chance=chances[-1] if chances else None)
+    return PreviewAnswer(**known, chance=chances[-1] if chances else None)
 
 
 @router.get(
@@ -180,7 +193,7 @@ def sharing_pages(templates: Templates) -> APIRouter:
         kind: Literal["webp", "png"],
         services: ServicesDep,
         from_seq: Annotated[int, Query(alias="from", ge=0, le=MAX_SEQ)] = MAX_SEQ,
-        seconds: Annotated[int, Query(ge=SHORTEST_S, le=LONGEST_S)] = USUAL_S,
+        seconds: Annotated[int, Query(ge=SHORTEST_CLIP_S, le=LONGEST_CLIP_S)] = DEFAULT_CLIP_S,
     ) -> Response:
         if not EPISODE_ID.fullmatch(episode_id):
             raise EpisodeNotFound(episode_id[:64])
@@ -189,7 +202,7 @@ def sharing_pages(templates: Templates) -> APIRouter:
         async with services.budget.hold(Held.READS, request):
             try:
                 picture = await clips.of(services, wanted)
-            except (NoFont, DrawsNothing, NothingDrawn) as error:
+            except (NoFont, NoClips, NothingToDraw) as error:
                 raise HTTPException(404, str(error)) from error
             except CannotDraw as error:
                 raise HTTPException(503, str(error)) from error
@@ -232,10 +245,10 @@ def _episode_at(url: str, home: str) -> str:
     return episode_id
 
 
-async def _seen(services: Services, request: Request, episode_id: str) -> Glance:
+async def _seen(services: Services, request: Request, episode_id: str) -> EpisodePreview:
     """The episode in a few words."""
     async with _reading(services, request, episode_id):
-        return await glance_of(services, episode_id)
+        return await preview_of(services, episode_id)
 
 
 def _reading(services: Services, request: Request, episode_id: str) -> AbstractAsyncContextManager[None]:

@@ -12,12 +12,11 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
-from ..security.client_address import address_of
 from ..security.faults import Refused, documented, problem, too_many
-from ..security.sign_in import CALLBACK, FAILED, FORGOTTEN, NO_SIGN_IN, SignIn
+from ..security.openid import CALLBACK, FAILED, FORGOTTEN, NO_SIGN_IN, SignIn
+from ..security.requests import address_of
 from ..services import Services, ServicesDep
-from .pages import ErrorPage
-from .templates import Templates, static_path
+from .pages import ErrorPage, Templates, static_path
 
 START: Final = "/sign-in"
 

@@ -1,7 +1,8 @@
-"""Routes that start and fork episodes: ``/custom/start_episode`` and ``/custom/fork``."""
+"""Routes that list what can be started, start an episode, and fork one."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from math import ceil
@@ -11,23 +12,137 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from spectator.catalog import LoadWorld
-from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.replay.fork import ForkRequest, plan_fork
-from spectator.episodes.run.plan import EpisodePlan
+from spectator.catalog import LoadWorld, load_world, world_names
+from spectator.environments.world import World
+from spectator.episodes.controls import Pace
+from spectator.episodes.fork import ForkRequest, plan_fork
+from spectator.episodes.handle import EpisodeHandle
+from spectator.episodes.plan import EpisodePlan
 from spectator.errors import EpisodeBusy, FieldError, InvalidRequest, JournalError
+from spectator.events import DecisionSource
+from spectator.observations import Profile
+from spectator.policies.policy import Preset
 
 from ..security import faults
 from ..security.bodies import documented_body, read_object
 from ..security.budget import AGAIN_S, Costly
-from ..security.client_address import address_of
 from ..security.faults import Refused, documented
-from ..security.slot_queue import OPERATOR, NoSlot
+from ..security.requests import address_of
+from ..security.slot_queue import OPERATOR, NoFreeSlot
 from ..services import Services, ServicesDep
+from .commands import Rights
 from .control import ALWAYS, keep_starter, running_here
-from .own_models import OwnModels, WantedSeat, brings_model
-from .rights import Rights
-from .starting import ForkEpisode, StartEpisode, wanted_episode, wanted_fork
+from .responses import MaskedRoute
+from .start_requests import (
+    ForkEpisode,
+    PaceName,
+    StartEpisode,
+    VisitorModels,
+    WantedSeat,
+    brings_model,
+    wanted_episode,
+    wanted_fork,
+)
+
+catalogue_router = APIRouter(prefix="/custom", tags=["control"], route_class=MaskedRoute)
+
+
+class CatalogPreset(BaseModel):
+    """Somebody who can decide."""
+
+    name: str
+    label: str
+    summary: str
+    source: DecisionSource
+    available: bool
+    missing: str | None = Field(description="What is needed before it can be used here")
+    costs_money: bool = Field(description="Whether starting it needs the operator")
+
+
+class CatalogPack(BaseModel):
+    """An evaluation pack."""
+
+    name: str
+    version: str
+    summary: str
+    options: dict[str, Any] = Field(description="Option values that it fixes")
+
+
+class CatalogWorld(BaseModel):
+    """A world that can be played."""
+
+    name: str
+    version: str
+    title: str
+    summary: str
+    actors: list[str] = Field(description="Who may have to decide; the first is the agent's own seat")
+    options: dict[str, Any] = Field(description="JSON schema of the world's options")
+    captains: list[CatalogPreset]
+    opponents: list[CatalogPreset]
+    default_captain: str
+    default_opponent: str | None
+    suggested_captain: str = Field(description="Of the match that the start form offers first")
+    suggested_opponent: str | None = Field(description="The same; null in worlds without opponents")
+    packs: list[CatalogPack]
+    profile: Profile = Field(description="When the agent is rewarded, and what actions are")
+
+
+class Catalog(BaseModel):
+    """Everything that can be asked for."""
+
+    default_environment: str
+    environments: list[CatalogWorld]
+    paces: list[PaceName]
+
+
+@catalogue_router.get("/catalog")
+async def catalog(services: ServicesDep) -> Catalog:
+    """Worlds, captains, opponents and packs that can be asked for."""
+    load = services.cast.load
+    worlds = await asyncio.to_thread(lambda: [_catalog_world(load(name)) for name in world_names()])
+    return Catalog(
+        default_environment=services.settings.environment,
+        environments=worlds,
+        paces=[pace.value for pace in Pace],
+    )
+
+
+def _catalog_world(world: World) -> CatalogWorld:
+    captain, opponent = load_world(world.name).pairings()[0]
+    return CatalogWorld(
+        name=world.name,
+        version=world.version,
+        title=world.title,
+        summary=world.summary,
+        actors=list(world.actors),
+        options=world.options_type.model_json_schema(),
+        captains=[_catalog_preset(preset) for preset in world.captains.values()],
+        opponents=[_catalog_preset(preset) for preset in world.opponents.values()],
+        default_captain=world.default_captain,
+        default_opponent=world.default_opponent if world.opponents else None,
+        suggested_captain=captain,
+        suggested_opponent=opponent,
+        packs=[
+            CatalogPack(
+                name=pack.name, version=pack.version, summary=pack.summary, options=dict(pack.options)
+            )
+            for pack in world.packs.values()
+        ],
+        profile=world.profile,
+    )
+
+
+def _catalog_preset(preset: Preset) -> CatalogPreset:
+    return CatalogPreset(
+        name=preset.name,
+        label=preset.label,
+        summary=preset.summary,
+        source=preset.source,
+        available=preset.missing is None,
+        missing=preset.missing,
+        costs_money=preset.costs_money,
+    )
+
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +184,7 @@ async def start_episode(request: Request, response: Response, services: Services
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         sent, default = await read_object(request), services.settings.environment
-        own = OwnModels(request, services)
+        own = VisitorModels(request, services)
         plan, wait = await wanted_episode(sent, default, own, services.supervisor.plan)
         await Rights.of(request, services).need(plan, services)
         return await _started(
@@ -109,7 +224,7 @@ async def _load_for_fork(wanted: ForkRequest, request: Request, services: Servic
     before = {actor == begun[0].event.data["agent"]: seat["policy"] for actor, seat in seats}
     captain = WantedSeat("captain_preset", wanted.captain or before.get(True))
     opponent = WantedSeat("opponent_choice", wanted.opponent or before.get(False))
-    load, _ = await OwnModels(request, services).load((captain, opponent))
+    load, _ = await VisitorModels(request, services).load((captain, opponent))
     return load
 
 
@@ -122,12 +237,12 @@ async def _started(
     services: Services,
 ) -> StartedEpisode:
     whose = OPERATOR if services.guard.is_operator(request) else address_of(request)
-    async with services.budget.spend_among_all(Costly.STARTS, whose):
+    async with services.budget.spend_shared(Costly.STARTS, whose):
         await services.exhibition.make_way()
         try:
             episode_id = (await start()).episode_id
         except EpisodeBusy:
-            episode_id = await _elsewhere_or_in_turn(plan, start, wait, whose, request, services)
+            episode_id = await _remote_or_queued(plan, start, wait, whose, request, services)
     services.budget.note_start(episode_id, whose)
     if services.starters is not None:
         await keep_starter(episode_id, whose, services.starters, services)
@@ -146,7 +261,7 @@ async def _started(
     )
 
 
-async def _elsewhere_or_in_turn(
+async def _remote_or_queued(
     plan: EpisodePlan,
     start: Callable[[], Coroutine[Any, Any, EpisodeHandle]],
     wait: StartEpisode | ForkEpisode,
@@ -168,7 +283,7 @@ async def _elsewhere_or_in_turn(
     try:
         await services.queue.take(whose, wait.wait_s, wait.ticket, request.receive)
         return (await start()).episode_id
-    except (NoSlot, EpisodeBusy) as error:
+    except (NoFreeSlot, EpisodeBusy) as error:
         if wait.wait_s and (episode_id := await _handed_over(handed_over, services)) is not None:
             return episode_id
         raise services.budget.refuse("max_episodes", _busy(error, services)) from None
@@ -185,7 +300,7 @@ async def _handed_over(plan: EpisodePlan | None, services: Services) -> str | No
         return None
 
 
-def _busy(error: NoSlot | EpisodeBusy, services: Services) -> Refused:
+def _busy(error: NoFreeSlot | EpisodeBusy, services: Services) -> Refused:
     running = [one.model_dump(mode="json") for one in running_here(services)]
     if isinstance(error, EpisodeBusy):
         headers = {"Retry-After": str(AGAIN_S)}

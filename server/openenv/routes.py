@@ -18,23 +18,18 @@ from starlette.websockets import WebSocket
 from spectator import __version__
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.supervisor import Supervisor
 from spectator.errors import FieldError, InvalidRequest
 
 from ..security import faults
 from ..security.bodies import in_thread_if_large, read_object
 from ..security.budget import Budget
 from ..security.faults import Problem, Refused, documented, install_faults, problem
-from ..security.guard import Guard
-from ..security.offer import Offer
+from ..security.permissions import Guard, Offer
 from ..settings import Settings
 from . import sockets
 from .mcp import McpHandler
-from .pooled_routes import CROWDED, PooledRoutes
-from .publishing import Publisher
-from .session import Session, SessionLimits
-from .sessions import Sessions, SessionsFull
-from .wire import (
+from .messages import (
     EnvironmentsAnswer,
     Health,
     MetadataAnswer,
@@ -45,6 +40,10 @@ from .wire import (
     StepRequest,
     wrong_fields,
 )
+from .pooled import CROWDED, PooledRoutes
+from .publisher import Publisher
+from .session import Session, SessionLimits
+from .session_registry import SessionRegistry, SessionsFull
 from .worlds import WireWorld, WireWorlds
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -70,7 +69,7 @@ class OpenEnv:
         publisher: Who shows private episodes to everybody.
     """
 
-    sessions: Sessions
+    sessions: SessionRegistry
     worlds: WireWorlds
     default: str
     publisher: Publisher
@@ -231,7 +230,7 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
         by_address=settings.openenv_sessions_per_address,
     )
     publisher = Publisher(settings.openenv_max_published)
-    sessions = Sessions(limits, clock or SystemClock(), publisher=publisher)
+    sessions = SessionRegistry(limits, clock or SystemClock(), publisher=publisher)
     service = OpenEnv(sessions, WireWorlds(), settings.environment, publisher)
     app.router.routes.extend(WorldRoutes(service, settings.environment).router().routes)
     for name in world_names():

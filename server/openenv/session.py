@@ -1,17 +1,27 @@
-"""One private environment, on a thread of its own or on one that it shares with others of quick worlds."""
+"""One private environment, on its own thread or one shared by quick worlds.
+
+Few environments compute at once, since they share one interpreter with the event loop.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spectator.clock import Clock
-from spectator.episodes.record.told import NOTHING_TOLD, Told
-from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
+from spectator.episodes.stream import NO_RECORDED_TURNS, RecordedTurns
 from spectator.errors import (
     EnvironmentFault,
     EpisodeError,
@@ -20,16 +30,45 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.observations import Observation
+from spectator.steppers.local import OwnThread
 from spectator.steppers.shared_thread import SharedObject, SharedThread
-from spectator.steppers.thread import OwnThread
 
 from ..security.bodies import LARGE
 from ..security.budget import ClientAccount, Costly
-from ..security.offer import Offer
-from .compute_slots import ComputeSlots
-from .publishing import ClientPublisher, PublishedEpisode, not_allowed
-from .wire import MAX_TOLD, ResetRequest
+from ..security.permissions import Offer
+from .messages import MAX_REPORTED_ERRORS, ResetRequest
+from .publisher import ClientPublisher, PublishedEpisode, not_allowed
 from .worlds import WireWorld, encode_answer, encode_observation, tool
+
+
+class ComputeSlots:
+    """Lets few environments compute at once.
+
+    When every thread wants to run, each request of anybody else waits for its turn behind them all: with 32
+    environments at full speed `/health` took 11 ms where it takes 2 ms with four. One that takes long, or
+    waits for something, gives its place up.
+
+    Args:
+        count: How many compute at once.
+        patience_s: Seconds after which one no longer counts.
+    """
+
+    def __init__(self, count: int = 4, patience_s: float = 0.5) -> None:
+        self._free = asyncio.Semaphore(count)
+        self._patience_s = patience_s
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Hold a place for the time of the ``with``, or until patience ends."""
+        await self._free.acquire()
+        with ExitStack() as place:
+            place.callback(self._free.release)
+            out_of_patience = asyncio.get_running_loop().call_later(self._patience_s, place.close)
+            try:
+                yield
+            finally:
+                out_of_patience.cancel()
+
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +117,7 @@ class _Played:
     """An answer, and what its record would tell, where somebody wants to know; after a reset its plan too."""
 
     answer: Answer
-    told: Told = NOTHING_TOLD
+    told: RecordedTurns = NO_RECORDED_TURNS
     plan: EpisodePlan | None = None
 
 
@@ -209,7 +248,9 @@ class Session:
         try:
             played = await self._run(self._limits.reset_s, _reset, request, place)
         except InvalidRequest as error:
-            raise InvalidRequest(self._as_sent(wrong) for wrong in error.fields[:MAX_TOLD]) from error
+            raise InvalidRequest(
+                self._as_sent(wrong) for wrong in error.fields[:MAX_REPORTED_ERRORS]
+            ) from error
         except EpisodeError as error:
             self._leave(f"the next episode failed to begin: {error}")
             raise
@@ -309,7 +350,7 @@ class Session:
     ) -> _Result:
         """Run ``function`` on the environment's thread; what the world raises becomes an EnvironmentFault."""
         if self.account is not None:
-            self.account.need_compute()
+            self.account.require_compute()
         self._calls += 1
         asked, computed = self._clock.monotonic(), _ComputedTime(self._clock)
         run, call = self._thread.call_within, computed.around
@@ -370,7 +411,9 @@ def _played(agent: SingleAgent, observation: Observation) -> _Played:
     except EnvironmentFault:
         agent.abandon()
         raise
-    return _Played(answer, agent.take_told() if agent.tells or observation.done else NOTHING_TOLD)
+    return _Played(
+        answer, agent.take_recorded_turns() if agent.tells or observation.done else NO_RECORDED_TURNS
+    )
 
 
 def _state(agent: SingleAgent) -> str:

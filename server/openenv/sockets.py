@@ -14,10 +14,10 @@ from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
 from ..security.faults import Refused
 from ..transport import last_message_of, send_now_of
-from . import rpc, wire
+from . import mcp, messages
+from .messages import Code, WireError
 from .session import Session
-from .sessions import Sessions, SessionsFull
-from .wire import Code, WireError
+from .session_registry import SessionRegistry, SessionsFull
 from .worlds import WireWorlds
 
 NORMAL: Final = 1000
@@ -101,23 +101,23 @@ async def answer_frame(text: str | None, session: Session) -> str:
         Ended: The client asked for the end.
     """
     try:
-        match await session.read(text, wire.read_message):
-            case wire.ResetMessage(data=request):
+        match await session.read(text, messages.read_message):
+            case messages.ResetMessage(data=request):
                 return _frame("observation", (await session.reset(request)).text)
-            case wire.StepMessage(data=action):
+            case messages.StepMessage(data=action):
                 return _frame("observation", (await session.step(action)).text)
-            case wire.StateMessage():
+            case messages.StateMessage():
                 return _frame("state", await session.state())
-            case wire.McpMessage(data=call):
-                answer = await rpc.answer(call, session.wire, lambda: nullcontext(session))
-                return _frame("mcp", answer or rpc.result_text(None, "{}"))
-            case wire.CloseMessage():
+            case messages.McpMessage(data=call):
+                answer = await mcp.answer(call, session.wire, lambda: nullcontext(session))
+                return _frame("mcp", answer or mcp.result_text(None, "{}"))
+            case messages.CloseMessage():
                 raise Ended(NORMAL)
     except WireError as error:
         await asyncio.sleep(0)  # a flood of garbage must let others have their turn
         return error.frame()
     except InvalidRequest as error:
-        return wire.invalid(error).frame()
+        return messages.invalid(error).frame()
     except Refused as error:
         if session.account is not None:
             session.account.note_refused()
@@ -132,11 +132,11 @@ async def answer_frame(text: str | None, session: Session) -> str:
 async def answer_call(text: str | None, session: Session) -> str | None:
     """Carry out a JSON-RPC message."""
     try:
-        value = await session.read(text, wire.read_json)
+        value = await session.read(text, messages.read_json)
     except WireError as error:
         await asyncio.sleep(0)
-        return rpc.error_text(None, rpc.RpcError(rpc.PARSE_ERROR, str(error)))
-    return await rpc.answer(value, session.wire, lambda: nullcontext(session))
+        return mcp.error_text(None, mcp.RpcError(mcp.PARSE_ERROR, str(error)))
+    return await mcp.answer(value, session.wire, lambda: nullcontext(session))
 
 
 def _frame(kind: str, data: str) -> str:
@@ -144,7 +144,7 @@ def _frame(kind: str, data: str) -> str:
 
 
 async def serve(
-    websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str, answering: Answering
+    websocket: WebSocket, sessions: SessionRegistry, worlds: WireWorlds, name: str, answering: Answering
 ) -> None:
     """Serve a client until it leaves or falls silent, or the environment hangs.
 
@@ -172,7 +172,9 @@ async def serve(
         sessions.close(session)
 
 
-async def _converse(websocket: WebSocket, sessions: Sessions, session: Session, answering: Answering) -> None:
+async def _converse(
+    websocket: WebSocket, sessions: SessionRegistry, session: Session, answering: Answering
+) -> None:
     """Take one message after the other and answer it."""
     silence, send_now = Silence(sessions.limits.idle_s), send_now_of(websocket)
     try:
@@ -184,7 +186,7 @@ async def _converse(websocket: WebSocket, sessions: Sessions, session: Session, 
                 if message["type"] == "websocket.disconnect":
                     return
                 text: str | None = message.get("text")
-                if text is not None and len(text) > wire.MAX_MESSAGE_BYTES:
+                if text is not None and len(text) > messages.MAX_MESSAGE_BYTES:
                     raise Ended(TOO_BIG)
                 if session.account is not None:
                     await session.account.admit_message()
@@ -205,7 +207,7 @@ async def _converse(websocket: WebSocket, sessions: Sessions, session: Session, 
         return
 
 
-async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> Session:
+async def _open(websocket: WebSocket, sessions: SessionRegistry, worlds: WireWorlds, name: str) -> Session:
     """Open the client's environment.
 
     Raises:

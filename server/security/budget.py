@@ -1,7 +1,7 @@
-"""The budget that everything costly asks before it does anything: how often, how many, how long, how large.
+"""The budget that costly requests draw on: rates, concurrency, time and size.
 
-Of one address and of all together. A refusal names its limit and says when to come back, and uses nothing
-up; whoever has the operator's token is not counted.
+Limits hold for each address and for all together. A refusal names its limit, says when to come back, and
+uses nothing up. Requests with the operator's token are not counted.
 """
 
 from __future__ import annotations
@@ -16,21 +16,83 @@ from typing import Final
 from starlette.requests import HTTPConnection
 
 from spectator.clock import Clock
-from spectator.narration.paid_voice import CharacterBudget
+from spectator.narration.voices import CharacterBudget
 from spectator.policies.spending import SpendLedger
 
 from ..setting_types import PREFIX
 from ..settings import Settings
-from .client_address import address_of
 from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
-from .guard import Guard
-from .orders import OperatorOrders
-from .places import NoPlace, Places
-from .rates import MAX_TRACKED, AddressAllowance, RateLimit
-from .recorded_size import RecordedSize
+from .masking import OperatorOrders
+from .permissions import Guard
+from .rate_limits import (
+    MAX_TRACKED,
+    ConcurrencyLimit,
+    NoFreePlace,
+    RateLimit,
+    ReadPacer,
+    RefillingAllowance,
+    RequestScheduler,
+)
+from .requests import address_of
 from .shared_limits import SharedRates
 from .slot_queue import OPERATOR
-from .turns import ReadTurns, RequestTurns
+
+HOUR_S: Final = 3600.0
+
+PIECE_S: Final = 60.0
+"""What is recorded within this time is counted as one."""
+
+
+class RecordedSizeLimit:
+    """Characters recorded in the last hour, by address, paid after the fact.
+
+    Who has recorded too much waits until enough of it is an hour old. What an episode records before it is
+    known who started it, such as the past of a fork, is counted with the first record after that.
+
+    Args:
+        limit: Characters that one address may record in an hour; 0 means no limit.
+        starters: The addresses that started episodes, by their ids.
+        clock: Measures.
+
+    >>> from spectator.clock import SystemClock
+    >>> size = RecordedSizeLimit(1000, {"ep-1": "here"}, SystemClock())
+    >>> size.note("ep-1", 1001, ended=False)
+    >>> 3500 < size.wait_s("here") <= 3660, size.wait_s("there")
+    (True, 0.0)
+    """
+
+    def __init__(self, limit: float, starters: Mapping[str, str], clock: Clock) -> None:
+        self.limit = limit
+        self._starters = starters
+        self._recorded = RateLimit(limit, HOUR_S, clock, piece_s=PIECE_S)
+        self._unclaimed: dict[str, int] = {}
+
+    def note(self, episode_id: str, size: int, *, ended: bool) -> None:
+        """Count what was recorded of an episode.
+
+        Args:
+            episode_id: Which.
+            size: Characters.
+            ended: Whether nothing more comes.
+        """
+        size += self._unclaimed.pop(episode_id, 0)
+        address = self._starters.get(episode_id)
+        if address is None:
+            if not ended:
+                self._unclaimed[episode_id] = size
+                if len(self._unclaimed) > MAX_TRACKED:
+                    del self._unclaimed[next(iter(self._unclaimed))]
+        elif address != OPERATOR:
+            self._recorded.charge(address, size)
+
+    def wait_s(self, address: str) -> float:
+        """Seconds until ``address`` may record more; 0.0 when it may now."""
+        return self._recorded.wait_s(address)
+
+    def used(self) -> dict[str, int]:
+        """Characters that each address recorded in the last hour, those with none left out."""
+        return self._recorded.used()
+
 
 AGAIN_S: Final = 5
 """When whoever found no place may ask again at the earliest, seconds."""
@@ -129,21 +191,21 @@ class Budget:
             )
             for what in Costly
         }
-        self.places: Mapping[Held, Places] = {
-            Held.READS: Places(settings.max_reads, settings.max_reads_per_address),
-            Held.CLIPS: Places(CLIPS_AT_ONCE),
-            Held.ALTERNATIVES: Places(WEIGHED_AT_ONCE, WEIGHED_FOR_ONE),
+        self.places: Mapping[Held, ConcurrencyLimit] = {
+            Held.READS: ConcurrencyLimit(settings.max_reads, settings.max_reads_per_address),
+            Held.CLIPS: ConcurrencyLimit(CLIPS_AT_ONCE),
+            Held.ALTERNATIVES: ConcurrencyLimit(WEIGHED_AT_ONCE, WEIGHED_FOR_ONE),
         }
-        self.reading = ReadTurns(clock, playing)
+        self.reading = ReadPacer(clock, playing)
         """In which the pieces of records are read."""
-        self.recorded = RecordedSize(settings.recorded_mb_per_hour * 1e6, self.starters, clock)
+        self.recorded = RecordedSizeLimit(settings.recorded_mb_per_hour * 1e6, self.starters, clock)
         """What addresses recorded lately."""
-        self.compute = AddressAllowance(settings.openenv_compute_s_per_minute, clock)
-        self.weighing = AddressAllowance(settings.alternatives_s_per_minute, clock)
+        self.compute = RefillingAllowance(settings.openenv_compute_s_per_minute, clock)
+        self.weighing = RefillingAllowance(settings.alternatives_s_per_minute, clock)
         """Seconds in which decisions are weighed for addresses."""
-        self.requests = AddressAllowance(settings.requests_per_minute, clock)
+        self.requests = RefillingAllowance(settings.requests_per_minute, clock)
         """Requests, and messages to private environments, that addresses may send."""
-        self.turns = RequestTurns(lambda: settings.requests_per_minute > 0 and playing())
+        self.turns = RequestScheduler(lambda: settings.requests_per_minute > 0 and playing())
         """In which both are begun."""
         self.clock = clock
         """Measures."""
@@ -195,7 +257,7 @@ class Budget:
             raise
 
     @asynccontextmanager
-    async def spend_among_all(self, what: Costly, whose: str) -> AsyncIterator[None]:
+    async def spend_shared(self, what: Costly, whose: str) -> AsyncIterator[None]:
         """Count one of ``what`` among those of all servers, for the time of the ``with``; likewise.
 
         Args:
@@ -226,14 +288,14 @@ class Budget:
         taken = places.hold(address)
         try:
             await taken.__aenter__()
-        except NoPlace as error:
+        except NoFreePlace as error:
             raise self._crowded(what, places, error) from None
         try:
             yield
         finally:
             await taken.__aexit__(None, None, None)
 
-    def _crowded(self, what: Held, places: Places, error: NoPlace) -> Refused:
+    def _crowded(self, what: Held, places: ConcurrencyLimit, error: NoFreePlace) -> Refused:
         own = error.whose == "address"
         limit = f"max_{what}_per_address" if own else f"max_{what}"
         detail = (
@@ -246,7 +308,7 @@ class Budget:
             limit, Refused(kind, f"{detail}; try again in {again} s.", headers={"Retry-After": again})
         )
 
-    def need_weighing(self, connection: HTTPConnection) -> None:
+    def require_weighing(self, connection: HTTPConnection) -> None:
         """Let a decision be weighed.
 
         Raises:
@@ -258,7 +320,7 @@ class Budget:
                     "alternatives_s_per_minute", wait_s, "seconds of weighing for this address"
                 )
 
-    def note_weighed(self, connection: HTTPConnection, seconds: float) -> None:
+    def charge_weighing(self, connection: HTTPConnection, seconds: float) -> None:
         """Count seconds in which a decision was weighed."""
         if not self._guard.is_operator(connection):
             self.weighing.charge(address_of(connection), seconds)
@@ -288,7 +350,7 @@ class Budget:
         """The address that started an episode; ``None`` where that is not known any more."""
         return self.starters.get(episode_id)
 
-    async def need_money(self) -> None:
+    async def require_model_budget(self) -> None:
         """Let an episode with a model begin.
 
         Raises:
@@ -341,15 +403,15 @@ class ClientAccount:
 
     @asynccontextmanager
     async def spend(self, what: Costly) -> AsyncIterator[None]:
-        """Count one of ``what`` here and at all servers together; see :meth:`Budget.spend_among_all`."""
+        """Count one of ``what`` here and at all servers together; see :meth:`Budget.spend_shared`."""
         if self.address is None:
             yield
             return
         with self.budget.spend_of(what, self.address):
-            async with self.budget.spend_among_all(what, self.address):
+            async with self.budget.spend_shared(what, self.address):
                 yield
 
-    def need_compute(self) -> None:
+    def require_compute(self) -> None:
         """Let one of its environments compute.
 
         Raises:

@@ -1,10 +1,11 @@
-"""The one table from errors to answers: problem documents, close codes."""
+"""The one table from errors to problem documents and close codes."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from spectator.errors import (
     FieldError,
     InvalidRequest,
     JournalError,
-    NotAsked,
+    NoDecisionPending,
     ProtocolError,
     Recovering,
     RunNotFound,
@@ -36,9 +37,34 @@ from spectator.errors import (
 )
 from spectator.text import clean_text
 
-from ..close_codes import Close
-from .refusals import ProblemAnswer, request_id_of
-from .slot_queue import QueueStanding
+from .requests import ProblemAnswer, request_id_of
+from .slot_queue import QueuePosition
+
+
+class Close(Enum):
+    """Why a viewer's connection ends: code, whether to come back, and the reason in words."""
+
+    ENDED = (1000, False, "ended")
+    UNENDED = (1000, False, "its record has no end, and nobody plays it on here")
+    BROKEN = (1002, False, "not a WebSocket's framing")
+    NOT_UTF8 = (1007, False, "not UTF-8")
+    TOO_BIG = (1009, False, "message too big")
+    FAILED = (1011, True, "the server failed here")
+    UNRECORDED = (1011, True, "its end could not be recorded")
+    SILENT = (1011, True, "no answer to a ping")
+    RESTARTING = (1012, True, "the server restarts")
+    NOT_FOUND = (4001, False, "no such episode")
+    FOREIGN_ORIGIN = (4003, False, "a page of another site may not watch from here")
+    TOO_SLOW = (4008, True, "too slow; come back and resume")
+    FULL = (4029, True, "too many viewers; come back later")
+    DAMAGED = (4500, False, "its record is damaged")
+    BAD_MESSAGE = (4400, False, "bad message")
+
+    def __init__(self, code: int, reconnect: bool, reason: str) -> None:
+        self.code = code
+        self.reconnect = reconnect
+        self.reason = reason
+
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +102,7 @@ class Problem(BaseModel):
     running: list[dict[str, Any]] | None = Field(
         default=None, description="The episodes that hold the slots, when all are taken, as in /custom/status"
     )
-    queue: QueueStanding | None = Field(
+    queue: QueuePosition | None = Field(
         default=None,
         description="The queue for slots, when all are taken: who sends `wait_s` waits in it, who sends the "
         "`ticket` within 5 s keeps its `place`",
@@ -178,7 +204,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     EpisodeBusy: BUSY,
     EpisodeOver: OVER,
     EpisodeElsewhere: ELSEWHERE,
-    NotAsked: NOT_ASKED,
+    NoDecisionPending: NOT_ASKED,
     TruthSealed: SEALED,
     EpisodeDamaged: DAMAGED,
     JournalError: NO_JOURNAL,

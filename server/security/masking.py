@@ -1,16 +1,22 @@
-"""Hidden names, and what stands in their place in everything that leaves.
+"""Mask the names that the operator hides, and keep the operator's orders.
 
-The record keeps every name. A name is masked where it is a word of its own, in whatever text it stands; names
-of fields, and values that are the protocol's own, such as an event's type, stay as they are.
+The record keeps every name. A name is masked where it is a whole word, in any text; field names and
+values of the protocol, such as an event's type, stay. Orders (hidden names, paused starts) survive a
+restart.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, Final, Protocol
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from spectator.errors import ConfigurationError, JournalUnavailable
 from spectator.events import decode_json, encode_json
 
 HIDDEN: Final = "(name hidden)"
@@ -118,8 +124,65 @@ def _word(name: str) -> str:
     return f"{before}{re.escape(name)}{after}"
 
 
-class ShowsNames(Protocol):
+class NameMaskSource(Protocol):
     """As much of the operator's orders as whoever shows names needs."""
 
     mask: NameMask
     """Masks the names that are hidden now; another object after every change."""
+
+
+ORDERS_FILE: Final = "operator.json"
+
+
+class StoredOrders(BaseModel):
+    """The orders as they lie in their file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    paused_since: str | None = Field(default=None, description="RFC 3339; null while starts are open")
+    hidden: frozenset[str] = Field(default=frozenset(), description="Names that are shown to nobody")
+
+
+class OperatorOrders:
+    """The operator's orders.
+
+    Args:
+        folder: Where their file lies.
+
+    Raises:
+        ConfigurationError: It is there and cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / ORDERS_FILE
+        try:
+            self.kept = StoredOrders.model_validate_json(self._path.read_bytes())
+        except FileNotFoundError:
+            self.kept = StoredOrders()
+        except (OSError, ValidationError) as error:
+            raise ConfigurationError(f"{self._path} cannot be read; mend or remove it: {error}") from error
+        self.mask = NameMask(self.kept.hidden)
+        """Masks the names that are hidden now; another object after every change."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether starts are paused."""
+        return self.kept.paused_since is not None
+
+    def give(self, **changes: object) -> None:
+        """Keep other orders; they hold once they are on the disk.
+
+        Raises:
+            JournalUnavailable: They could not be written; the former ones hold.
+        """
+        kept = StoredOrders.model_validate({**self.kept.model_dump(), **changes})
+        written = self._path.with_suffix(".new")
+        try:
+            with written.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(kept.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            written.replace(self._path)
+        except OSError as error:
+            raise JournalUnavailable(f"{self._path} cannot be written: {error}") from error
+        self.kept, self.mask = kept, NameMask(kept.hidden)

@@ -9,16 +9,15 @@ from contextlib import asynccontextmanager
 
 from spectator.clock import Clock
 from spectator.errors import JournalError
-from spectator.journal.stores.day_part import DayPart, Reserves
-from spectator.journal.stores.leases import Transacting
-from spectator.journal.stores.reservations import Often, Reservations
-from spectator.narration.paid_voice import CharacterBudget
+from spectator.journal.coordination import BeginLimit, Reservations, Transactor
+from spectator.journal.day_share import DayShare, ReservationStore
+from spectator.narration.voices import CharacterBudget
 from spectator.policies.spending import SharedCaps, SpendLedger
 
 from ..settings import Settings
 from .faults import Refused
-from .rates import MAX_TRACKED
-from .seat_keys import SeatKeys
+from .permissions import SeatKeys
+from .rate_limits import MAX_TRACKED
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +28,13 @@ class ReservedCharacters(CharacterBudget):
     Args:
         day: Most characters of a day, greater than 0.
         episode: Most characters of an episode; 0 = no limit.
-        clock: See :class:`DayPart`.
+        clock: See :class:`DayShare`.
         reservations: Where all servers reserve.
     """
 
-    def __init__(self, day: int, episode: int, clock: Clock, reservations: Reserves) -> None:
+    def __init__(self, day: int, episode: int, clock: Clock, reservations: ReservationStore) -> None:
         super().__init__(0, episode, clock)
-        self.part = DayPart("voice characters", day, reservations, clock)
+        self.part = DayShare("voice characters", day, reservations, clock)
         """This server's part."""
 
     async def take(self, characters: int) -> str | None:
@@ -62,7 +61,7 @@ class SharedSpending:
         journal: On a database server.
     """
 
-    def __init__(self, settings: Settings, clock: Clock, journal: Transacting) -> None:
+    def __init__(self, settings: Settings, clock: Clock, journal: Transactor) -> None:
         self.reservations = reservations = Reservations(journal)
         """Where all servers reserve."""
         day, episode, _ = settings.ledger(clock).caps
@@ -76,7 +75,7 @@ class SharedSpending:
         )
 
     @property
-    def parts(self) -> list[DayPart]:
+    def parts(self) -> list[DayShare]:
         """This server's parts of all caps of a day."""
         voice = [self.characters.part] if isinstance(self.characters, ReservedCharacters) else []
         return [*self.ledger.parts, *voice]
@@ -135,8 +134,8 @@ class SharedRates:
             Refused: There were too many lately.
             JournalError: The database cannot be asked now.
         """
-        of_one = Often(getattr(self._settings, f"{what}_per_minute"), 60.0)
-        of_all = Often(getattr(self._settings, f"{what}_per_hour"), 3600.0)
+        of_one = BeginLimit(getattr(self._settings, f"{what}_per_minute"), 60.0)
+        of_all = BeginLimit(getattr(self._settings, f"{what}_per_hour"), 3600.0)
         if not (of_one.count or of_all.count):
             yield
             return

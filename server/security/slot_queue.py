@@ -17,10 +17,10 @@ from typing import Final, Protocol
 from starlette.requests import ClientDisconnect
 
 from spectator.clock import Clock, first_of
-from spectator.episodes.run.controls import EndRequest
+from spectator.episodes.controls import EndRequest
 from spectator.errors import EpisodeBusy
 
-from .rates import MAX_TRACKED
+from .rate_limits import MAX_TRACKED
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class QueueLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueStanding:
+class QueuePosition:
     """How somebody stands in the queue.
 
     Args:
@@ -94,14 +94,14 @@ class QueueStanding:
     within_s: float | None = None
 
 
-class NoSlot(Exception):
+class NoFreeSlot(Exception):
     """There was no slot in time.
 
     Args:
         standing: How whoever asked stands in the queue.
     """
 
-    def __init__(self, standing: QueueStanding) -> None:
+    def __init__(self, standing: QueuePosition) -> None:
         self.standing = standing
         super().__init__(f"no slot became free in time; {standing.waiting} wait")
 
@@ -177,7 +177,7 @@ class SlotQueue:
             gone: Returns once the client has gone away.
 
         Raises:
-            NoSlot: There was none in time, or no more may wait.
+            NoFreeSlot: There was none in time, or no more may wait.
             EpisodeBusy: The server is going away.
             ClientDisconnect: The client went away; it has left the queue.
         """
@@ -196,7 +196,7 @@ class SlotQueue:
             raise ClientDisconnect if left else EpisodeBusy([], self._slots.slots)
         if not ticket.turn.is_set():
             ticket.leaves_at = self._clock.monotonic() + KEPT_S
-            raise NoSlot(self._standing(ticket))
+            raise NoFreeSlot(self._standing(ticket))
         del self._tickets[ticket.name]
         self._slots.promised -= 1
         self._note_served(address)
@@ -256,13 +256,13 @@ class SlotQueue:
         own = sum(one.address == address for one in self._tickets.values())
         limited = self.limits.by_address and address != OPERATOR and own >= self.limits.by_address
         if limited or len(self._tickets) >= self.limits.total:
-            raise NoSlot(QueueStanding(None, self.waiting))
+            raise NoFreeSlot(QueuePosition(None, self.waiting))
         ticket = Ticket(address, self._new_name())
         self._tickets[ticket.name] = ticket
         if not wait_s:
             standing = self._standing(ticket)
             del self._tickets[ticket.name]
-            raise NoSlot(QueueStanding(standing.place, self.waiting, within_s=standing.within_s))
+            raise NoFreeSlot(QueuePosition(standing.place, self.waiting, within_s=standing.within_s))
         return ticket
 
     async def _wait(self, ticket: Ticket, wait_s: float, gone: Callable[[], Awaitable[object]]) -> bool:
@@ -316,10 +316,10 @@ class SlotQueue:
             holding[one.address] += 1
         return sorted(waiting, key=ranks.__getitem__)
 
-    def _standing(self, ticket: Ticket) -> QueueStanding:
+    def _standing(self, ticket: Ticket) -> QueuePosition:
         order = self._order()
         place = order.index(ticket) + 1
-        return QueueStanding(place, len(order), ticket.name, self._within_s(place))
+        return QueuePosition(place, len(order), ticket.name, self._within_s(place))
 
     def _within_s(self, place: int) -> float | None:
         """Seconds within which episodes that give way have made room for that place."""

@@ -3,21 +3,17 @@
 The rest of the server imports this package only, none of its modules.
 """
 
-from .event_stream import EventStream
-from .fast_path import choose_protocols, stop_listening
-from .keepalive import Keepalive
-from .ports import TransportPorts
-from .sends import choose_sends
-from .takeover import cut_of, last_message_of, send_now_of
-from .upgrade import serve_viewer
+from .delivery import EventStream, abort_of, last_message_of, send_now_of, serve_viewer
+from .fast_path import choose_protocols, choose_sends, stop_listening
+from .keepalive import Keepalive, TransportPorts
 
 __all__ = [
     "EventStream",
     "Keepalive",
     "TransportPorts",
+    "abort_of",
     "choose_protocols",
     "choose_sends",
-    "cut_of",
     "last_message_of",
     "send_now_of",
     "serve_viewer",

@@ -1,6 +1,7 @@
-"""Uvicorn's connections, made fit for thousands: the only file that uses its and websockets' private names.
+"""Uvicorn's connections, made fit for thousands of viewers.
 
-``fast_path`` imports it only where :data:`NEEDED` is there; elsewhere uvicorn's own connections serve.
+This is the only file that uses private names of uvicorn and websockets. ``fast_path`` imports it only
+where :data:`NEEDED` exists; elsewhere uvicorn's own connections serve.
 """
 
 from __future__ import annotations
@@ -15,21 +16,17 @@ from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-try:
-    from websockets.speedups import apply_mask
-except ImportError:  # it is built where there is a compiler
-    from websockets.utils import apply_mask
-
 from spectator.clock import SystemClock
 
-from ..security.rates import TokenBucket
+from ..security.rate_limits import TokenBucket
 from ..viewers.wire import framed
-from .limits import (
+from .delivery import CUT, EXTENSION
+from .keepalive import (
     GOING_S,
     HEAD_BYTES,
     LINGER_S,
@@ -39,8 +36,45 @@ from .limits import (
     REQUEST_S,
     UNREAD_BYTES,
 )
-from .takeover import CUT, EXTENSION
-from .whole_frames import read_whole
+
+FINAL: Final = 0x80
+MASKED: Final = 0x80
+SHORT: Final = 126
+"""Lengths below it stand in the second byte; it says that two bytes follow."""
+
+MESSAGES: Final = frozenset(FINAL | one for one in (Opcode.TEXT, Opcode.BINARY, Opcode.PING, Opcode.PONG))
+"""First bytes of the frames after which another one begins anew."""
+
+
+def read_whole(data: bytes) -> tuple[bool, tuple[bytes, bytes] | None]:
+    """Whether ``data`` is one masked frame of under 64 KiB, all of it, that is a whole message or a ping.
+
+    Returns:
+        That, and payload and mask of the frame if it is also text; ``None`` of any other.
+
+    >>> head = bytes((0x81, 0x82, 1, 2, 3, 4))
+    >>> read_whole(head + b"ih")
+    (True, (b'ih', b'\\x01\\x02\\x03\\x04'))
+    >>> read_whole(head + b"i")
+    (False, None)
+    """
+    if len(data) < 6 or data[0] not in MESSAGES or not data[1] & MASKED:
+        return False, None
+    head, length = 2, data[1] & ~MASKED
+    if length >= SHORT:
+        if length > SHORT:
+            return False, None
+        head, length = 4, int.from_bytes(data[2:4], "big")
+    if len(data) != head + 4 + length:
+        return False, None
+    return True, (data[head + 4 :], data[head : head + 4]) if data[0] == FINAL | Opcode.TEXT else None
+
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # it is built where there is a compiler
+    from websockets.utils import apply_mask
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,27 +1,119 @@
-"""What one viewer is shown of episodes: hello, where it stood, and every event from there on, in order."""
+"""The feed of one viewer: hello, a snapshot or missed events, then every event.
+
+Also where feeds find episodes: those played here, those followed from other servers and from watched
+runs, and snapshots of recorded ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
 
-from spectator.episodes.host.episode_view import EpisodeView
-from spectator.episodes.record.reader import EpisodeReader
-from spectator.journal.base import EpisodeSummary
+from spectator.episodes.episode_view import EpisodeView
+from spectator.episodes.reader import EpisodeReader
+from spectator.episodes.view import State
+from spectator.journal.contract import EpisodeSummary
 
-from ..close_codes import Close
-from ..identifiers import EPISODE_ID
-from ..security.masking import ShowsNames
+from ..lru_cache import LruCache
+from ..security.faults import Close
+from ..security.masking import NameMaskSource
 from . import wire
 from .audience import Audience
-from .finals import FinalStates
-from .next_episode import Waiters
-from .ports import SendFrames
-from .relay import Relay
-from .viewer import Viewer
-from .wire import Frame, Position
+from .broadcast import Relay, in_turns
+from .other_servers import FollowedEpisodes
+from .run_boards import RunBoards
+from .viewer import SendFrames, Viewer
+from .wire import EPISODE_ID, Frame, Position
+
+KEPT_SNAPSHOTS: Final = 32
+"""Snapshots that are kept."""
+
+FOLDED_AT_ONCE: Final = 2
+"""Episodes that are folded at once; whoever asks for the same one shares the work."""
+
+
+class StateReader(Protocol):
+    """Folds what is recorded of episodes."""
+
+    async def state(self, summary: EpisodeSummary) -> State:
+        """What viewers see after the last event that ``summary`` knows of."""
+        ...
+
+
+class FinalSnapshots:
+    """Folds recorded episodes.
+
+    Args:
+        records: Where their events are.
+    """
+
+    def __init__(self, records: StateReader) -> None:
+        self._records = records
+        self._kept: LruCache[tuple[str, int], Frame] = LruCache(KEPT_SNAPSHOTS)
+        self._folding: dict[tuple[str, int], asyncio.Task[Frame]] = {}
+        self._turns = asyncio.Semaphore(FOLDED_AT_ONCE)
+
+    async def of(self, summary: EpisodeSummary) -> Frame:
+        """The snapshot at the end of what is recorded of an episode."""
+        key = (summary.episode_id, summary.head_seq)
+        if (kept := self._kept.get(key)) is not None:
+            return kept
+        if key not in self._folding:
+            self._folding[key] = folding = asyncio.create_task(self._fold(summary))
+            folding.add_done_callback(partial(self._folded, key))
+        return await asyncio.shield(self._folding[key])  # others may wait for it, too
+
+    def _folded(self, key: tuple[str, int], folding: asyncio.Task[Frame]) -> None:
+        del self._folding[key]
+        if not folding.cancelled() and folding.exception() is None:
+            self._kept.keep(key, folding.result())
+
+    async def _fold(self, summary: EpisodeSummary) -> Frame:
+        async with self._turns:
+            state = await self._records.state(summary)
+            return await asyncio.to_thread(wire.snapshot, summary.epoch, summary.head_seq, state)
+
+
+class NextEpisodeWaiters:
+    """Wakes its viewers when an episode starts, a few at a time.
+
+    Args:
+        next_start: Gives the event that is set when another episode starts.
+        tasks: The group that the waking runs in.
+    """
+
+    def __init__(self, next_start: Callable[[], asyncio.Event], tasks: asyncio.TaskGroup) -> None:
+        self._next_start = next_start
+        self._tasks = tasks
+        self._viewers: dict[Viewer, None] = {}
+        self._waking: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._viewers)
+
+    def add(self, viewer: Viewer) -> None:
+        """Wake ``viewer`` at the next start, once, unless it is discarded before."""
+        self._viewers[viewer] = None
+        if self._waking is None:
+            self._waking = self._tasks.create_task(self._wake_all(self._next_start()), name="waiters")
+
+    def discard(self, viewer: Viewer) -> None:
+        """Forget a viewer, if it waits here."""
+        self._viewers.pop(viewer, None)
+        if not self._viewers and self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
+
+    async def _wake_all(self, start: asyncio.Event) -> None:
+        await start.wait()
+        self._waking = None
+        woken, self._viewers = self._viewers, {}
+        await in_turns(woken, Viewer.wake)
+
 
 MAX_MISSING: Final = 2000
 """Most events that are sent again to a viewer who resumes; one further behind gets a snapshot."""
@@ -76,11 +168,11 @@ class FeedSources:
 
     episodes: LiveEpisodes
     records: Records
-    finals: FinalStates
+    finals: FinalSnapshots
     audience: Audience
-    waiters: Waiters
+    waiters: NextEpisodeWaiters
     left: LeftEpisodes
-    names: ShowsNames
+    names: NameMaskSource
     elsewhere: Callable[[], Sequence[EpisodeSummary]] = tuple
 
 
@@ -111,14 +203,14 @@ class EpisodeFeed:
         self._records, self._audience, self._names = sources.records, sources.audience, sources.names
         self._viewer, self._send, self._asked, self._goes_on = viewer, send, asked, episode_id is None
         self._relay: Relay | None = None
-        self._waiters: Waiters | None = None
+        self._waiters: NextEpisodeWaiters | None = None
         self._sources = sources
         self._episode_id = episode_id
         self._shown: str | None = None
         self._sent_waiting = False
 
     async def drain(self) -> Close | None:
-        """Show all that there is to show now; see :class:`server.viewers.ports.Feed`."""
+        """Show all that there is to show now; see :class:`server.viewers.viewer.Feed`."""
         while True:
             if self._relay is None:
                 close = await self._open()
@@ -259,3 +351,112 @@ class EpisodeFeed:
 def _provable(asked: Position | None, epoch: str, head: int) -> bool:
     """Whether a viewer can be sent just what it misses: of this epoch, not of the future, not too much."""
     return asked is not None and asked.epoch == epoch and 0 <= asked.seq <= head <= asked.seq + MAX_MISSING
+
+
+_Result = TypeVar("_Result")
+
+
+class SharedWork(Generic[_Result]):
+    """Does work once for all who ask for the same while it is under way; nothing is kept of it afterwards.
+
+    Args:
+        work: Does it, by a key.
+    """
+
+    def __init__(self, work: Callable[[str], Awaitable[_Result]]) -> None:
+        self._work = work
+        self._under_way: dict[str, asyncio.Task[_Result]] = {}
+
+    async def of(self, key: str) -> _Result:
+        """What comes of the work of this key; who stops waiting does not stop it for the others.
+
+        Raises:
+            Exception: Whatever the work raises, to all who wait for it.
+        """
+        if (task := self._under_way.get(key)) is None:
+            task = self._under_way[key] = asyncio.create_task(self._done(key))
+            task.add_done_callback(partial(self._over, key))
+        return await asyncio.shield(task)
+
+    async def _done(self, key: str) -> _Result:
+        return await self._work(key)
+
+    def _over(self, key: str, task: asyncio.Task[_Result]) -> None:
+        del self._under_way[key]
+        if not task.cancelled():
+            task.exception()  # told to those who wait, of whom there may be none any more
+
+
+class RunFinder(Protocol):
+    """Knows which episodes are a watched run's."""
+
+    async def run_of(self, episode_id: str) -> str | None:
+        """The run that has this episode; ``None`` where none has."""
+        ...
+
+
+class RecoverySource(Protocol):
+    """The episodes that an earlier process left."""
+
+    async def settled(self, episode_id: str) -> None:
+        """Wait until it is known what becomes of one; at once for every other."""
+        ...
+
+
+class WatchableEpisodes:
+    """The episodes that are shown live here.
+
+    Args:
+        played: Those of this process.
+        left: Those that an earlier process left.
+        finder: Knows which are a watched run's.
+        boards: Follows these.
+        others: Follows those that other servers play, where they record into the same journal.
+    """
+
+    def __init__(
+        self,
+        played: LiveEpisodes,
+        left: RecoverySource,
+        finder: RunFinder,
+        boards: RunBoards,
+        others: FollowedEpisodes | None = None,
+    ) -> None:
+        self._played = played
+        self._left = left
+        self._finder = finder
+        self._boards = boards
+        self._others = others
+        self._beginnings = SharedWork(self._begin)
+
+    def live(self, episode_id: str) -> EpisodeView | None:
+        """The episode of this id, if it is live."""
+        played = self._played.live(episode_id) or self._boards.live(episode_id)
+        return played or (None if self._others is None else self._others.live(episode_id))
+
+    def showing(self) -> Sequence[EpisodeView]:
+        """Those that this process plays, oldest first."""
+        return self._played.showing()
+
+    async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
+        """Wait until it is known what becomes of one, and follow it where it is played elsewhere.
+
+        Args:
+            episode_id: Which.
+            seen_seq: The last event that whoever waits has seen, maybe at a server that was further.
+        """
+        await self._left.settled(episode_id)
+        if self._played.live(episode_id) is not None:
+            return
+        if self._others is None or self._others.live(episode_id) is None:
+            await self._beginnings.of(episode_id)
+        if self._others is not None and seen_seq:
+            await self._others.reach(episode_id, seen_seq)
+
+    async def _begin(self, episode_id: str) -> None:
+        """Find out whose an episode is, and follow it from now on, once for all who come meanwhile."""
+        run = await self._finder.run_of(episode_id)
+        if run is not None and (self._others is None or await self._boards.in_folder(run)):
+            await self._boards.follow(episode_id)
+        elif self._others is not None:
+            await self._others.follow(episode_id)

@@ -1,23 +1,27 @@
-"""Runs of rollouts as viewers see them: a record is read once for all of them, and only what is new in it."""
+"""Boards of rollout runs and of groups, as viewers see them.
+
+A record is read once for all viewers, and only what is new in it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final
 
 from spectator.clock import Clock
-from spectator.episodes.host.episode_view import EpisodeView
-from spectator.episodes.record.public_reader import PublicReader
-from spectator.episodes.record.reader import ViewReader
+from spectator.episodes.embargo import PublicReader
+from spectator.episodes.episode_view import EpisodeView
+from spectator.episodes.past_states import Turn
+from spectator.episodes.reader import ViewReader
 from spectator.errors import EpisodeError, JournalError, RunNotFound
-from spectator.following.followed_view import FollowedView
-from spectator.following.run_picture import picture_of
-from spectator.following.run_records import RunRecords
-from spectator.following.run_tail import RunTail
+from spectator.journal.contract import Journal
+from spectator.runs.run_records import FollowedView, RunRecords, RunTail
+from spectator.runs.run_summary import RecordedGroup, group_in_journal, group_in_run, summarize_run
 
-from ..security.masking import ShowsNames
-from .paced_board import Lookouts, PacedBoard
+from ..security.masking import NameMaskSource
+from .boards import BoardPoller, PolledBoard
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +29,8 @@ KEPT_S: Final = 15.0
 """How long an episode that nobody watches any more is followed still."""
 
 
-class RunBoard(PacedBoard):
-    """One run, for any number of viewers; see :class:`.paced_board.PacedBoard`.
+class RunBoard(PolledBoard):
+    """One run, for any number of viewers; see :class:`.boards.PolledBoard`.
 
     Args:
         name: The run.
@@ -35,7 +39,7 @@ class RunBoard(PacedBoard):
         names: Says which names are hidden.
     """
 
-    def __init__(self, name: str, records: RunRecords, clock: Clock, names: ShowsNames) -> None:
+    def __init__(self, name: str, records: RunRecords, clock: Clock, names: NameMaskSource) -> None:
         super().__init__("run", {"name": name}, clock, names)
         self.name = name
         self.views: dict[str, FollowedView] = {}
@@ -70,7 +74,7 @@ class RunBoard(PacedBoard):
         if changed or tail is not self._tail or "problem" in self.picture:
             self._tail = tail
             episodes = list(tail.episodes.values())
-            self._draw(await asyncio.to_thread(picture_of, tail.folder, episodes))
+            self._draw(await asyncio.to_thread(summarize_run, tail.folder, episodes))
         await self._advance(changed)
 
     async def _advance(self, changed: list[str]) -> None:
@@ -105,8 +109,8 @@ class RunBoards:
         views: ViewReader,
         shown: PublicReader,
         clock: Clock,
-        lookouts: Lookouts,
-        names: ShowsNames,
+        lookouts: BoardPoller,
+        names: NameMaskSource,
     ) -> None:
         self.records = records
         self._views = views
@@ -171,3 +175,107 @@ class RunBoards:
         view = FollowedView(summary, self._views, self._shown, self._clock)
         board.views.setdefault(episode_id, view)
         self.keep_up(board)
+
+
+SEARCHED: Final = 12
+"""Runs that are searched for a group where none is named."""
+
+
+class GroupBoard(PolledBoard):
+    """One group with the forks of it; see :class:`.boards.PolledBoard`.
+
+    Args:
+        group: Its name within its run.
+        run: Its run; ``None`` for a group of the server's own journal without one.
+        groups: Finds what is recorded of it.
+        clock: Time.
+        names: Says which names are hidden.
+    """
+
+    def __init__(
+        self, group: str, run: str | None, groups: GroupBoards, clock: Clock, names: NameMaskSource
+    ) -> None:
+        super().__init__("group", {"group": group}, clock, names)
+        self.key = (group, run)
+        """Its name, and its run's."""
+        self._groups = groups
+
+    async def _take(self) -> None:
+        try:
+            async with self._groups.turn():
+                found = await self._groups.find(*self.key)
+                told = await found.told(self._groups.journal)
+        except (JournalError, RunNotFound) as error:
+            return self._draw({**self.picture, "problem": str(error)})
+        self._draw(told)
+
+
+class GroupBoards:
+    """The groups that are watched here, each by one task for all its viewers.
+
+    Args:
+        runs: The runs that are watched here.
+        journal: Where forks are recorded, and groups of this server's own.
+        clock: Time.
+        lookouts: Looks at them.
+        names: Says which names are hidden.
+        turn: What each look is taken within.
+    """
+
+    def __init__(
+        self,
+        runs: RunBoards,
+        journal: Journal,
+        clock: Clock,
+        lookouts: BoardPoller,
+        names: NameMaskSource,
+        turn: Turn,
+    ) -> None:
+        self.journal = journal
+        self.turn = turn
+        self._runs = runs
+        self._clock = clock
+        self._lookouts = lookouts
+        self._names = names
+        self._boards: dict[tuple[str, str | None], GroupBoard] = {}
+
+    async def find(self, group: str, run: str | None) -> RecordedGroup:
+        """The group in the run that is named, else in the newest that has one.
+
+        Raises:
+            RunNotFound: There is none.
+            JournalError: The record of the run that is named cannot be read.
+        """
+        names = await self._runs.records.names()
+        searched = names[:SEARCHED] if run is None else [run] if run in names else []
+        for name in searched:
+            try:
+                board = await self._runs.board(name)
+                found = group_in_run(await board.tail(), group)
+            except (RunNotFound, JournalError):
+                if run is not None:
+                    raise
+                continue
+            if found is not None:
+                return found
+        here = await group_in_journal(self.journal, group, run)
+        if here is None:
+            raise RunNotFound(f"there is no group {group} here" + (f" in run {run}" if run else ""))
+        return here
+
+    async def board(self, group: str, run: str | None) -> GroupBoard:
+        """A group as it is now; raises as :meth:`find` does."""
+        found = await self.find(group, run)
+        made = GroupBoard(group, found.run, self, self._clock, self._names)
+        board = self._boards.get(made.key, made)
+        await board.look()
+        return board
+
+    def keep_up(self, board: GroupBoard) -> None:
+        """Look at a group from time to time from now on, as long as somebody watches."""
+        self._boards.setdefault(board.key, board)
+        self._lookouts.keep_up(board, partial(self._forget, board))
+
+    def _forget(self, board: GroupBoard) -> None:
+        if self._boards.get(board.key) is board:
+            del self._boards[board.key]

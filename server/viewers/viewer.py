@@ -1,12 +1,17 @@
-"""One viewer of a live episode: what it was sent, and what waits for it."""
+"""One viewer: what it was sent, what waits for it, and what it may ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
 
-from ..close_codes import Close
-from .wire import Batch, Frame, Position
+from spectator.clock import Clock
+from spectator.errors import ProtocolError
+
+from ..security.faults import Close
+from ..security.rate_limits import TokenBucket
+from . import wire
+from .wire import Batch, Frame, Ping, Position
 
 
 class ViewerTransport(Protocol):
@@ -153,3 +158,71 @@ class Viewer:
         taken = (self._asked, self._backlog or ())
         self._backlog, self._asked, self.backlog_size = None, None, 0
         return taken
+
+
+SendFrames = Callable[[Sequence[Frame]], Awaitable[None]]
+"""Sends frames to the viewer, waiting while it does not take them."""
+
+
+class Feed(Protocol):
+    """What one viewer is shown."""
+
+    async def drain(self) -> Close | None:
+        """Show all that there is to show now; to be called again whenever the viewer is woken.
+
+        Returns:
+            Why it is over, once it is.
+        """
+        ...
+
+    def leave(self) -> None:
+        """Show nothing more; safe to call twice."""
+        ...
+
+
+MakeFeed = Callable[[Viewer, SendFrames], Feed]
+"""Makes a viewer's feed."""
+
+
+MESSAGES_PER_S: Final = 20.0
+"""Messages that a viewer may send in a second, over any length of time."""
+
+MESSAGE_BURST: Final = 40.0
+"""Messages that it may send at once."""
+
+RESUME_COST: Final = 10.0
+"""Messages that a request to resume counts for, since it makes the server read."""
+
+
+class InboundMessages:
+    """Handles the messages of one viewer.
+
+    Args:
+        clock: Measures how often it sends.
+    """
+
+    __slots__ = ("_bucket",)
+
+    def __init__(self, clock: Clock) -> None:
+        self._bucket = TokenBucket(MESSAGES_PER_S, MESSAGE_BURST, clock)
+
+    def handle(self, text: str, viewer: Viewer) -> None:
+        """Do what ``viewer`` asks for.
+
+        Raises:
+            ProtocolError: It may not ask for this, or not so often.
+        """
+        self._spend(1.0)
+        message = wire.parse_message(text)
+        if isinstance(message, Ping):
+            for answer in wire.batches([wire.pong(message.t)]):
+                viewer.send(answer)
+        else:
+            self._spend(RESUME_COST)
+            viewer.request_resume(message)
+
+    def _spend(self, messages: float) -> None:
+        if not self._bucket.spend(messages):
+            raise ProtocolError(
+                f"more than {MESSAGES_PER_S:g} messages a second", close_code=Close.BAD_MESSAGE.code
+            )

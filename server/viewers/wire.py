@@ -1,4 +1,4 @@
-"""The live protocol on the wire: frames to viewers, and the messages that they may send."""
+"""The live protocol on the wire: frames to viewers, and messages from them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.clock import timestamp
-from spectator.episodes.record.recorder import Trouble
+from spectator.episodes.stream import JournalTrouble
 from spectator.errors import ProtocolError
 from spectator.events import UNDECIDED_IN, RecordedEvent, encode_json, record
 
-from ..close_codes import Close
+from ..security.faults import Close
 from ..security.masking import NameMask
+
+EPISODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What an episode's id looks like."""
+
+MAX_SEQ: Final = 2**53 - 1
+"""Largest number of an event: the largest integer that JavaScript keeps exact."""
+
 
 PROTOCOL: Final = 1
 """Version of the live protocol, told in every hello."""
@@ -140,7 +147,7 @@ def thought(actor: str, turn: int, **fields: Any) -> Frame:
     return _frame("thought", actor=actor, turn=turn, **fields)
 
 
-def trouble(found: Trouble | None) -> Frame:
+def trouble(found: JournalTrouble | None) -> Frame:
     """What keeps the record from being written, so that play stands still; with nulls, that this is over."""
     if found is None:
         return _frame("trouble", message=None, since=None)

@@ -12,25 +12,16 @@ import click
 
 from spectator import __version__
 from spectator.cli.board import board
-from spectator.cli.captain import captain
-from spectator.cli.catalog import catalog
-from spectator.cli.claim import claim
-from spectator.cli.copy_journal import copy_journal
-from spectator.cli.doctor import doctor
+from spectator.cli.captain import captain, catalog, train
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
-from spectator.cli.importing import import_files
-from spectator.cli.narrate import narrate
-from spectator.cli.play import play
-from spectator.cli.prune import prune
-from spectator.cli.replay import replay
+from spectator.cli.journal import copy_journal, import_files, prune, replay
+from spectator.cli.play import play, simulate
 from spectator.cli.rollouts import rollouts
-from spectator.cli.serve import serve
-from spectator.cli.simulate import simulate
-from spectator.cli.train import train
-from spectator.cli.verify import verify
+from spectator.cli.serve import doctor, serve
+from spectator.cli.verify import claim, verify
 from spectator.cli.verify_bundle import verify_bundle
-from spectator.cli.watch import watch
+from spectator.cli.watch import narrate, watch
 from spectator.errors import SpectatorError
 
 INTERRUPTED: Final = 130

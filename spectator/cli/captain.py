@@ -1,17 +1,23 @@
-"""The command ``spectator captain``."""
+"""The commands ``captain``, ``catalog`` and ``train``."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from spectator.process_environment import read_captain, read_key
+from spectator.process_environment import read_captain, read_cast, read_key
 
 if TYPE_CHECKING:
-    from spectator.policies.captain_check import CheckedPoint
-    from spectator.policies.captain_table import ModelCaptain
+    from spectator.policies.captain_check import CheckFinding
+    from spectator.policies.captains import ModelCaptain
+    from spectator.policies.policy import Preset
+
 
 UNFIT: Final = 3
 """The exit code where the captain cannot play as it is."""
@@ -48,10 +54,10 @@ async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
 
     from spectator.clock import SystemClock
     from spectator.llm.transport import HttpTransport
-    from spectator.policies.captain_check import CaptainCheck, NotingTransport
-    from spectator.policies.captain_client import captain_client
+    from spectator.policies.captain_check import CaptainCheck, RecordingTransport
+    from spectator.policies.model_presets import captain_client
 
-    transport = NotingTransport(HttpTransport(max_connections=4))
+    transport = RecordingTransport(HttpTransport(max_connections=4))
     key = read_key(model.api_key_env)
     client = captain_client(model, key, clock=SystemClock(), rng=random.SystemRandom(), transport=transport)
     fit = True
@@ -64,7 +70,177 @@ async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
     return fit
 
 
-def _show(found: CheckedPoint) -> None:
+def _show(found: CheckFinding) -> None:
     click.echo(f"{_MARKS[found.works]:<6} {found.about:<10} {found.told}")
     if found.change and found.works is False:
         click.echo(f"{'':<6} {'':<10} → {found.change}")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def catalog(as_json: bool) -> None:
+    """List the worlds, and who and what can be chosen in each.
+
+    \b
+    Example: spectator catalog --json | jq '.[].name'
+    """
+    from spectator.catalog import world_names
+
+    cast = read_cast()
+    worlds = [cast.load(name) for name in world_names()]
+    if as_json:
+        listing = [
+            {
+                "name": world.name,
+                "version": world.version,
+                "title": world.title,
+                "summary": world.summary,
+                "captains": sorted(world.captains),
+                "opponents": sorted(world.opponents),
+                "missing": _missing({**world.captains, **world.opponents}),
+                "packs": sorted(world.packs),
+                "options": world.options_type.model_json_schema(),
+            }
+            for world in worlds
+        ]
+        click.echo(json.dumps(listing, indent=2))
+        return
+    for world in worlds:
+        click.secho(f"{world.name} {world.version}", bold=True)
+        click.echo(f"  {world.summary}")
+        for kind, names in (
+            ("captains", world.captains),
+            ("opponents", world.opponents),
+            ("packs", world.packs),
+        ):
+            if names:
+                click.echo(f"  {kind}: {', '.join(names)}")
+        for name, what in _missing({**world.captains, **world.opponents}).items():
+            click.echo(f"  {name} {what}")
+
+
+def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
+    """What each preset that cannot be used here lacks."""
+    return {name: preset.missing for name, preset in presets.items() if preset.missing is not None}
+
+
+@click.command()
+@click.argument("recipe", type=click.Choice(["cricket-captain"]))
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="The run's folder; an existing run continues.",
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes that play matches."
+)
+@click.option(
+    "--examples",
+    "examples_s",
+    type=click.FloatRange(min=0),
+    default=170.0,
+    show_default=True,
+    help="Seconds of making examples.",
+)
+@click.option(
+    "--supervised",
+    "supervised_s",
+    type=click.FloatRange(min=1),
+    default=220.0,
+    show_default=True,
+    help="Seconds of supervised learning.",
+)
+@click.option(
+    "--self-play",
+    "self_play_s",
+    type=click.FloatRange(min=0),
+    default=280.0,
+    show_default=True,
+    help="Seconds of self-play; 0 for none.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=0),
+    default=400,
+    show_default=True,
+    help="Held-out seeds of each evaluation; 0 for none.",
+)
+@click.option(
+    "--width",
+    type=click.IntRange(min=16),
+    default=256,
+    show_default=True,
+    help="Width of the network; a multiple of 32.",
+)
+@click.option(
+    "--layers", type=click.IntRange(min=1), default=8, show_default=True, help="Layers of the network."
+)
+@click.option(
+    "--decisions",
+    type=click.IntRange(min=8),
+    default=8_000,
+    show_default=True,
+    help="Decisions of a step of self-play.",
+)
+@click.option(
+    "--matches",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Matches that each worker plays at once.",
+)
+@click.option(
+    "--vocabulary",
+    "words",
+    type=click.IntRange(min=1),
+    default=300,
+    show_default=True,
+    help="Matches from which the vocabulary is taken.",
+)
+def train(
+    recipe: str,
+    folder: Path,
+    workers: int,
+    examples_s: float,
+    supervised_s: float,
+    self_play_s: float,
+    seeds: int,
+    width: int,
+    layers: int,
+    decisions: int,
+    matches: int,
+    words: int,
+) -> None:
+    """Train a captain from nothing: examples, supervised learning, self-play, evaluation.
+
+    The folder holds the log, the results with the learning curve, and the captain's weights. The defaults are
+    for one GPU with 16 cores, in about 12 minutes; a run that was stopped continues.
+
+    \b
+    Example: spectator train cricket-captain --folder captain --workers 15
+    """
+    if find_spec("torch") is None:
+        raise click.ClickException("training needs torch: pip install 'openenv-spectator[train]'")
+    if width % 32:
+        raise click.BadParameter(f"{width} is not a multiple of 32", param_hint="--width")
+    from spectator.environments.cricket.recipe.pipeline import Recipe, run
+
+    run(
+        Recipe(
+            folder=folder,
+            workers=workers,
+            examples_s=examples_s,
+            supervised_s=supervised_s,
+            self_play_s=self_play_s,
+            seeds=seeds,
+            width=width,
+            layers=layers,
+            heads=width // 32,
+            decisions=decisions,
+            minibatch=max(8, decisions // 4),
+            matches=matches,
+            words=words,
+        ),
+        click.echo,
+    )

@@ -13,8 +13,7 @@ import click
 from click.core import ParameterSource
 
 from spectator.cli import publishing
-from spectator.cli.options import overs_option, rest_option, world_options
-from spectator.cli.spending import refuse_unpriced, spending_options
+from spectator.cli.options import overs_option, refuse_unpriced, rest_option, spending_options, world_options
 from spectator.process_environment import read_caps, read_cast, read_worlds
 
 if TYPE_CHECKING:

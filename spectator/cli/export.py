@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectator.cli.options import Command
-from spectator.cli.recordings import journal_folder, recorded_journal, summary_of
+from spectator.cli.options import Command, journal_folder, recorded_journal, summary_of
 from spectator.errors import ConfigurationError
 from spectator.exports.formats import FORMATS, ExportFormat, ExportSource
 
 if TYPE_CHECKING:
-    from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+    from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
 
 FORMAT_HELP = "\n".join(f"{one.name:<15} {one.summary}" for one in FORMATS.values())
 """One line for each format."""
@@ -175,7 +174,7 @@ def _wanted(
     episode_ids: Sequence[str], everything: bool, asked: Mapping[str, Any]
 ) -> EpisodeFilter | Sequence[str]:
     """The episodes that are named, or what all of them are chosen by."""
-    from spectator.journal.base import EpisodeFilter
+    from spectator.journal.contract import EpisodeFilter
 
     if everything == bool(episode_ids):
         raise click.UsageError("name the episodes, or ask for --all of them")
@@ -190,7 +189,7 @@ async def _chosen(
     journal: Journal, wanted: EpisodeFilter | Sequence[str], form: ExportFormat
 ) -> Sequence[EpisodeSummary]:
     """The episodes named, or all that match and that the format can be made of."""
-    from spectator.journal.base import every_episode
+    from spectator.journal.contract import every_episode
 
     if isinstance(wanted, Sequence):
         return [await summary_of(journal, episode_id) for episode_id in wanted]

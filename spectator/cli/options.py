@@ -1,17 +1,30 @@
-"""Options that commands share: ``--option NAME=VALUE``, seconds, and environments on other servers."""
+"""Options that commands share: worlds, journals, spending caps."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from spectator.errors import ConfigurationError
+from spectator.journal import JOURNAL_FILE
+from spectator.process_environment import journal_url
 
 if TYPE_CHECKING:
     from spectator.environments.world import World
+    from spectator.events import RecordedEvent
+    from spectator.journal.contract import EpisodeSummary, Journal
+    from spectator.journal.sql_journal import SqlJournal
+    from spectator.policies.policy import Preset
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -91,3 +104,164 @@ def world_at(url: str, protocol: str) -> World:
     if not base.startswith(("http://", "https://")) or not env_name or not env_id:
         raise ConfigurationError(f"{url[:200]!r} is not an address such as http://host:36663/ENV_NAME/ENV_ID")
     return http_world(HttpEnvironment(base, env_name, env_id))
+
+
+journal_folder = click.option(
+    "--data-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=lambda: "data" if journal_url() is None else ".",
+    show_default="data",
+    help="Folder of the journal; without it SPECTATOR_JOURNAL_URL names one, if set.",
+)
+
+
+@asynccontextmanager
+async def recorded_journal(data_dir: Path, *, writable: bool = False) -> AsyncIterator[SqlJournal]:
+    """The journal that is in ``data_dir``, or on the server that the environment names."""
+    from spectator.journal.sql_journal import SqlJournal
+
+    path, server = data_dir / JOURNAL_FILE, None if _folder_is_named() else journal_url()
+    if server is None and not await asyncio.to_thread(path.exists):
+        raise click.ClickException(f"there is no journal at {path}; name its folder with --data-dir")
+    journal = await SqlJournal.open(server or f"sqlite:///{path}", writable=writable)
+    try:
+        yield journal
+    finally:
+        await journal.aclose()
+
+
+def _folder_is_named() -> bool:
+    """Whether the command that runs was given a folder."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source("data_dir")
+    return source not in (None, ParameterSource.DEFAULT)
+
+
+@asynccontextmanager
+async def recorded_episode(episode_id: str, data_dir: Path) -> AsyncIterator[Journal]:
+    """The journal in ``data_dir``, for reading, once it is known to hold the episode."""
+    async with recorded_journal(data_dir) as journal:
+        await summary_of(journal, episode_id)
+        yield journal
+
+
+async def summary_of(journal: Journal, episode_id: str) -> EpisodeSummary:
+    """The episode's line of the index.
+
+    Raises:
+        EpisodeNotFound: There is none.
+    """
+    from spectator.errors import EpisodeNotFound
+
+    summary = await journal.episode(episode_id)
+    if summary is None:
+        raise EpisodeNotFound(episode_id)
+    return summary
+
+
+def spending_options(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options ``--max-tokens`` and ``--max-cost``.
+
+    Args:
+        what: What they limit, for the help.
+    """
+    tokens = click.option(
+        "--max-tokens",
+        type=click.IntRange(min=0),
+        help=f"Most tokens that the models of {what} may use; 0 = no limit.",
+    )
+    cost = click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0),
+        callback=_finite,
+        help="The same in US dollars, by the prices of the catalogue; docs/captains.md has all caps.",
+    )
+    return lambda command: tokens(cost(command))
+
+
+def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number; leave it out, or 0, for no limit")
+    return value
+
+
+def refuse_unpriced(presets: Iterable[Preset]) -> None:
+    """Refuse ``--max-cost`` where it would limit nothing, because prices are not known.
+
+    Raises:
+        InvalidRequest: A model has no price; names it.
+    """
+    from spectator.errors import FieldError, InvalidRequest
+    from spectator.policies.model_presets import ModelBuild
+
+    unpriced = [
+        preset.name
+        for preset in presets
+        if isinstance(preset.build, ModelBuild) and preset.build.captain.price is None
+    ]
+    if unpriced:
+        rule = (
+            f"no cap of money can limit {', '.join(unpriced)}: no price is known. Set price_in and price_out "
+            "in its table, name its provider, or limit it by --max-tokens"
+        )
+        raise InvalidRequest([FieldError("max_cost", rule)])
+
+
+class SpendingReport:
+    """Takes note of what models decide in one episode, and says when a cap is reached."""
+
+    def __init__(self) -> None:
+        self._reached: set[tuple[str, str]] = set()
+        self._asked: Counter[str] = Counter()
+        self._reasons: dict[str, Counter[str]] = {}
+        self._tokens: Counter[str] = Counter()
+        self._cost: dict[str, float] = {}
+        self._captains: dict[str, str] = {}
+
+    def take(self, recorded: RecordedEvent) -> None:
+        """Take note of one event of the episode."""
+        from spectator.events import UNDECIDED_IN
+
+        event = recorded.event
+        if event.type == "episode.started":
+            seats = event.data["seats"].items()
+            self._captains = {actor: seat["policy"] for actor, seat in seats if seat["source"] == "model"}
+        elif event.type == "decision.made" and event.data["actor"] in self._captains:
+            self._asked[event.data["actor"]] += 1
+            self._decided(event.data, event.data["fallback_reason"])
+        elif event.type in UNDECIDED_IN and "undecided" in event.data:
+            self._decided(event.data["undecided"], None)
+
+    def _decided(self, data: Mapping[str, Any], reason: str | None) -> None:
+        actor = data["actor"]
+        self._tokens[actor] += (data["tokens_in"] or 0) + (data["tokens_out"] or 0)
+        self._cost[actor] = self._cost.get(actor, 0.0) + (data.get("cost") or 0.0)
+        if reason is None:
+            return
+        self._reasons.setdefault(actor, Counter())[reason] += 1
+        if data.get("failure_class") == "spent" and (actor, reason) not in self._reached:
+            self._reached.add((actor, reason))
+            click.echo(f"{reason}: its fallback decides for {self._captains[actor]} from here on", err=True)
+
+    @property
+    def unreached(self) -> list[str]:
+        """Models that were asked and made no decision at all: a fallback played in their place."""
+        return [
+            captain
+            for actor, captain in self._captains.items()
+            if self._asked[actor] and self._reasons.get(actor, Counter()).total() == self._asked[actor]
+        ]
+
+    def report(self) -> None:
+        """Say what each model took, and why it was not always the one who decided."""
+        for actor, captain in self._captains.items():
+            cost = f", US${self._cost.get(actor, 0.0):.4g}" if self._cost.get(actor) else ""
+            reasons = self._reasons.get(actor, Counter())
+            helped = f", {reasons.total()} of them by its fallback" if reasons else ""
+            click.echo(
+                f"{captain} ({actor}): {self._asked[actor]} decisions{helped}, "
+                f"{self._tokens[actor]:,} tokens{cost}",
+                err=True,
+            )
+            for reason, times in reasons.most_common(3):
+                click.echo(f"  {times} times {reason}", err=True)

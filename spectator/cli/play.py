@@ -1,25 +1,34 @@
-"""The command ``spectator play``."""
+"""The commands ``play`` and ``simulate``: one episode, or many without a record."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from spectator.cli.options import environment_options, rest_option, world_at, world_options
-from spectator.cli.spending import SpendingReport, refuse_unpriced, spending_options
+from spectator.cli.options import (
+    SpendingReport,
+    environment_options,
+    overs_option,
+    refuse_unpriced,
+    rest_option,
+    spending_options,
+    world_at,
+    world_options,
+)
 from spectator.process_environment import read_caps, read_cast
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
-    from spectator.episodes.run.plan import EpisodePlan
+    from spectator.episodes.plan import EpisodePlan
     from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
-    from spectator.policies.caps import CapSettings
+    from spectator.policies.spending import CapSettings
+
 
 DEFAULT_ENVIRONMENT: Final = "cricket"
 """What is played where nothing is named."""
@@ -27,7 +36,7 @@ DEFAULT_ENVIRONMENT: Final = "cricket"
 NOT_FINISHED: Final = 1
 """Exit code of an episode that did not come to its own end."""
 
-NOT_ITS_OWN: Final = 3
+NO_OWN_DECISION: Final = 3
 """Exit code of one that finished without a single decision of a model that took a seat."""
 
 
@@ -89,8 +98,8 @@ def play(
              spectator play --environment-url http://localhost:8000/envs/counting --option turns=3
     """
     from spectator.clock import SystemClock
-    from spectator.episodes.run.pacing import Pace
-    from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+    from spectator.episodes.controls import Pace
+    from spectator.episodes.plan import EpisodeRequest, plan_episode
     from spectator.local_episode import play_plan
 
     cast, world = _cast_and_world(environment, environment_url, environment_protocol)
@@ -163,4 +172,54 @@ def _conclude(ended: EpisodeEnded, spent: SpendingReport) -> None:
     for captain in spent.unreached:
         click.echo(f"{captain} made no decision of its own; what was played is its fallback's", err=True)
     if spent.unreached:
-        sys.exit(NOT_ITS_OWN)
+        sys.exit(NO_OWN_DECISION)
+
+
+@click.command()
+@click.argument("environment", default="cricket")
+@click.option(
+    "--matches", type=click.IntRange(min=1), default=1, show_default=True, help="How many episodes."
+)
+@overs_option
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@world_options
+@click.option(
+    "--out", type=click.File("w", encoding="utf-8", lazy=True), default="-", help="File; - is stdout."
+)
+def simulate(
+    environment: str, matches: int, overs: int | None, seed: int, options: dict[str, Any], out: IO[str]
+) -> None:
+    """Play many episodes as fast as possible and write what happened, one JSON object a line.
+
+    \b
+    Example: spectator simulate cricket --matches 800 --overs 20 --seed 1 --out balls.jsonl
+    """
+    from pydantic import ValidationError
+
+    from spectator.catalog import load_world
+    from spectator.errors import InvalidRequest, field_errors
+    from spectator.events import encode_json
+
+    world = load_world(environment)
+    if world.simulate is None:
+        raise click.UsageError(
+            f"{environment} has no simulation of its own; use `spectator play {environment}`"
+        )
+    if overs is not None:
+        options = {**options, "max_overs": overs}
+    try:
+        complete = world.options_type.model_validate(options).model_dump(mode="json")
+    except ValidationError as error:
+        raise InvalidRequest(field_errors(error.errors(), prefix=["options"])) from error
+    with click.progressbar(length=matches, label="matches", file=sys.stderr) as progress:
+        for first, row in _marking_matches(world.simulate(matches, seed, complete)):
+            out.write(encode_json(row) + "\n")
+            progress.update(first)
+
+
+def _marking_matches(rows: Iterator[Mapping[str, Any]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Each row, with 1 beside the first of a match and 0 beside the others."""
+    match_id: object = None
+    for row in rows:
+        yield int(row.get("match_id") != match_id), row
+        match_id = row.get("match_id")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spectator.cli.event_loop import run_busily
-from spectator.cli.options import seconds_option, world_options
+from spectator.cli.options import seconds_option, spending_options, world_options
 from spectator.cli.rollouts_export import export_rollouts
 from spectator.cli.rollouts_place import (
     FOLDER as PLACE,
@@ -32,10 +32,9 @@ from spectator.cli.rollouts_playing import (
 )
 from spectator.cli.rollouts_status import failures, status
 from spectator.cli.run_log import RunLog
-from spectator.cli.spending import spending_options
 
 if TYPE_CHECKING:
-    from spectator.journal.stores.fleet_runs import FleetRow
+    from spectator.journal.coordination import FleetRow
     from spectator.rollouts.fleet import FleetReport, OnBegin, Worker
     from spectator.rollouts.fleet_plan import FleetPlan
     from spectator.rollouts.request import RolloutRequest

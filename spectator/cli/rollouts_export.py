@@ -15,7 +15,7 @@ from spectator.cli.rollouts_place import FOLDER, journal_options, one_place, rec
 from spectator.exports.formats import ExportFormat, ExportSource
 
 if TYPE_CHECKING:
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.sql_journal import SqlJournal
     from spectator.rollouts.request import RolloutRequest
 
 
@@ -24,7 +24,7 @@ async def _recorded(
     folder: Path | None, journal: str | None, run_name: str | None
 ) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
     """A run and its record, wherever it is."""
-    from spectator.cli.recordings import recorded_journal
+    from spectator.cli.options import recorded_journal
     from spectator.rollouts.folder import read_request
 
     if folder is None:
@@ -61,7 +61,7 @@ def export_rollouts(
     Example: spectator rollouts export runs/first --format tokens --out tokens.parquet
     """
     from spectator.exports.groups import GroupRule
-    from spectator.journal.base import EpisodeFilter, every_episode
+    from spectator.journal.contract import EpisodeFilter, every_episode
     from spectator.runs.failure_policy import TRIED_AGAIN
 
     check_out(form, out)

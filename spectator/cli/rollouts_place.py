@@ -13,7 +13,7 @@ from spectator.errors import ConfigurationError
 from spectator.process_environment import journal_url
 
 if TYPE_CHECKING:
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.sql_journal import SqlJournal
     from spectator.rollouts.request import RolloutRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -43,7 +43,7 @@ def server_url(journal: str | None) -> str:
     Raises:
         ConfigurationError: There is none, or it is a file's; the message holds nothing of it.
     """
-    from spectator.journal.stores.postgres import is_server
+    from spectator.journal.postgres import is_server
 
     url = journal or journal_url()
     if url is None:
@@ -88,7 +88,7 @@ async def recorded_run(
         InvalidRequest: There is no such run.
         ConfigurationError: There is no such journal.
     """
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.sql_journal import SqlJournal
     from spectator.rollouts.fleet_plan import find_rows, read_plan
 
     name = need_run(run_name)

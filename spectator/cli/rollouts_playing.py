@@ -24,8 +24,8 @@ from spectator.process_environment import read_caps, read_key, read_worlds
 if TYPE_CHECKING:
     from spectator.cli.rollouts_view import FleetView
     from spectator.cli.run_log import RunLog
-    from spectator.journal.stores.fleet_runs import FleetRow
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.coordination import FleetRow
+    from spectator.journal.sql_journal import SqlJournal
     from spectator.rollouts.fleet import FleetReport, OnBegin, RunningFleet, Worker
     from spectator.rollouts.fleet_plan import FleetPlan
     from spectator.rollouts.handlers import EpisodeHandler
@@ -238,8 +238,8 @@ async def _play_shown(row: FleetRow, worker: Worker, *, quiet: bool = False) -> 
 async def _worker_at(url: str, concurrency: int) -> AsyncIterator[Worker]:
     """What this process brings along to play runs in a database, its journal open meanwhile."""
     from spectator.clock import SystemClock
-    from spectator.journal.stores.commit_notices import telling
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.postgres import telling
+    from spectator.journal.sql_journal import SqlJournal
 
     worlds = read_worlds()
     journal = await SqlJournal.open(url)

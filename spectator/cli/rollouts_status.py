@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, get_args
 import click
 
 from spectator.cli.rollouts_place import FOLDER, journal_options, one_place, recorded_run
-from spectator.failures import FailureClass
+from spectator.errors import FailureClass
 
 if TYPE_CHECKING:
     from spectator.rollouts.status import RunStatus

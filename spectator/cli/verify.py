@@ -1,4 +1,4 @@
-"""The command ``spectator verify``."""
+"""The commands ``verify`` and ``claim``: check episodes and collider claims."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spectator.cli.options import environment_options, world_at
-from spectator.cli.recordings import recorded_journal, summary_of
+from spectator.cli.options import environment_options, journal_folder, recorded_journal, summary_of, world_at
 from spectator.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from spectator.catalog import LoadWorld
     from spectator.events import RecordedEvent
-    from spectator.journal.base import Journal
-    from spectator.journal.chain import Chain, Link
+    from spectator.journal.contract import Chain, Journal, Link
 
 
 @click.command()
@@ -86,7 +84,7 @@ def _stated(digest: str | None) -> bytes | None:
 async def _verify_episode(
     episode_id: str, data_dir: Path, stated: bytes | None, chain_only: bool, load: LoadWorld | None
 ) -> None:
-    from spectator.journal.chain import Chain
+    from spectator.journal.contract import Chain
 
     async with recorded_journal(data_dir) as journal:
         summary = await summary_of(journal, episode_id)
@@ -104,7 +102,7 @@ async def _verify_episode(
 
 async def _attachments(journal: Journal, episode_id: str) -> None:
     """Check the model calls and the sealed truth against the digests in the events."""
-    from spectator.episodes.replay.verify_attachments import verify_attachments
+    from spectator.episodes.replayer import verify_attachments
 
     found = False
     async for discrepancy in verify_attachments(journal, episode_id):
@@ -116,7 +114,7 @@ async def _attachments(journal: Journal, episode_id: str) -> None:
 
 async def _verify_file(path: Path, stated: bytes | None, chain_only: bool, load: LoadWorld | None) -> None:
     from spectator.events import decode
-    from spectator.journal.chain import Chain
+    from spectator.journal.contract import Chain
 
     lines = await asyncio.to_thread(lambda: path.read_bytes().removesuffix(b"\n").split(b"\n"))
     episodes = [(name, list(texts)) for name, texts in groupby(_texts(lines), key=lambda text: text[0])]
@@ -143,7 +141,7 @@ def _texts(lines: Sequence[bytes]) -> Iterator[tuple[str, str]]:
 
 def _links(texts: Sequence[tuple[str, str]]) -> Iterator[Link]:
     from spectator.events import decode
-    from spectator.journal.chain import Link
+    from spectator.journal.contract import Link
 
     for episode_id, text in texts:
         yield Link(episode_id, decode(text).event.seq, text, None)
@@ -173,7 +171,7 @@ def _conclude(episode_id: str, chain: Chain, found: bool) -> None:
 
 
 async def _replay(episode_id: str, recorded: AsyncIterator[RecordedEvent], load: LoadWorld | None) -> None:
-    from spectator.episodes.replay.verify import verify as replay_and_compare
+    from spectator.episodes.replayer import verify as replay_and_compare
 
     try:
         found = await replay_and_compare(recorded, load=load)
@@ -186,3 +184,63 @@ async def _replay(episode_id: str, recorded: AsyncIterator[RecordedEvent], load:
     if found:
         raise click.ClickException(f"{episode_id} is not what its seed and decisions give")
     click.echo(f"{episode_id}: every event is what its seed and decisions give")
+
+
+@click.group()
+def claim() -> None:
+    """Export a claim of a collider episode as a file, or check such a file."""
+
+
+@claim.command("export")
+@click.argument("episode_id")
+@journal_folder
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    default="-",
+    show_default=True,
+    help="The claim file; - is stdout.",
+)
+def export_file(episode_id: str, data_dir: Path, out: Path) -> None:
+    """Write the claim of an episode with its frozen selection, its spectra as pyhf workspaces, and its chain.
+
+    \b
+    Example: spectator claim export ep-01K9ZQ3V5M0000000000000000 --out claim.json
+    """
+    from spectator.environments.collider.claims import export_claim
+
+    async def exported() -> str:
+        async with recorded_journal(data_dir) as journal:
+            return (await export_claim(journal, episode_id)).model_dump_json(indent=1)
+
+    text = asyncio.run(exported())
+    if str(out) == "-":
+        click.echo(text)
+    else:
+        from spectator.journal.encoding import atomic_file
+
+        with atomic_file(out) as file:
+            file.write(text + "\n")
+
+
+@claim.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--digest", help="What the last digest has to be, as stated elsewhere: 64 hexadecimal digits.")
+def check(file: Path, digest: str | None) -> None:
+    """Recompute a claim file: freeze, unblinding and claim in this order, and every figure of the claim.
+
+    \b
+    Example: spectator claim check claim.json
+    Example: spectator claim check claim.json --digest 3b0c...
+    """
+    from spectator.environments.collider.claims import check_claim, read_claim, stated_digest
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{file} is no claim file: it is not UTF-8") from error
+    report = check_claim(read_claim(text), digest=stated_digest(digest))
+    for one in report.checks:
+        click.echo(f"{'ok  ' if one.ok else 'FAIL'} {one.name}: {one.message}")
+    if not report.ok:
+        raise click.ClickException("the claim does not hold")

@@ -1,32 +1,124 @@
-"""The command ``spectator watch``."""
+"""The commands ``watch`` and ``narrate``: an episode in the terminal or as audio."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
-from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from spectator.cli.keyboard import has_keyboard, pressed
-from spectator.cli.recordings import recorded_episode
+from spectator.cli.options import journal_folder, recorded_episode, summary_of
 from spectator.text import clean_text
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
 
-    from spectator.terminal_player import TerminalPlayer
-    from spectator.watching import WatchedMoment
+    from spectator.journal.contract import Journal
+    from spectator.narration.commentary import Speaker, Voice
+    from spectator.narration.episode_audio import RecordedLine, SpokenLine
+    from spectator.narration.voices import Chosen
+    from spectator.terminal import TerminalPlayer, WatchedMoment
+
+
+SEQUENCES: Final = {
+    "\x1b[C": "right", "\x1bOC": "right", "\x1b[D": "left", "\x1bOD": "left",
+    "\x1b[H": "home", "\x1bOH": "home", "\x1b[1~": "home", "\x1b[7~": "home",
+    "\x1b[F": "end", "\x1bOF": "end", "\x1b[4~": "end", "\x1b[8~": "end",
+}  # fmt: skip
+"""What terminals send for the keys that have no character of their own."""
+
+LONGEST: Final = 12
+"""Characters of a sequence at most; what is longer is none."""
+
+
+def keys_of(text: str) -> tuple[list[str], str]:
+    """The keys in what a terminal sent, and what may be the beginning of a sequence that is still to come.
+
+    Args:
+        text: What was read.
+
+    >>> keys_of("q\\x1b[D \\x1b[")
+    (['q', 'left', ' '], '\\x1b[')
+    """
+    keys: list[str] = []
+    while text:
+        if text[0] != "\x1b":
+            keys.append(text[0])
+            text = text[1:]
+            continue
+        end = _end_of(text)
+        if end == 0:
+            return (keys, text) if len(text) < LONGEST else (keys, "")
+        if (key := SEQUENCES.get(text[:end])) is not None:
+            keys.append(key)
+        text = text[end:]
+    return keys, ""
+
+
+def _end_of(text: str) -> int:
+    """Where the sequence that ``text`` begins with ends; 0 where that is still to come."""
+    if len(text) < 2:
+        return 0
+    if text[1] == "O":
+        return 3 if len(text) > 2 else 0
+    if text[1] != "[":
+        return 1
+    return next((at + 1 for at in range(2, len(text)) if "\x40" <= text[at] <= "\x7e"), 0)
+
+
+def has_keyboard() -> bool:
+    """Whether somebody can press keys that are read one by one here."""
+    try:
+        import termios  # noqa: F401 - not everywhere
+    except ModuleNotFoundError:
+        return False
+    return sys.stdin.isatty()
+
+
+@contextmanager
+def pressed(take: Callable[[str], None]) -> Iterator[None]:
+    """While inside, ``take`` is given every key that is pressed; the terminal is left as it was.
+
+    Args:
+        take: Called in the running event loop. Ctrl+C still interrupts.
+    """
+    import termios
+    import tty
+
+    loop, handle = asyncio.get_running_loop(), sys.stdin.fileno()
+    before, rest = termios.tcgetattr(handle), ""
+
+    def read() -> None:
+        nonlocal rest
+        text = os.read(handle, 1024).decode("utf-8", "replace")
+        if not text:  # the terminal is gone
+            loop.remove_reader(handle)
+            return
+        keys, rest = keys_of(rest + text)
+        for key in keys:
+            take(key)
+
+    try:
+        tty.setcbreak(handle)
+        loop.add_reader(handle, read)
+        yield
+    finally:
+        loop.remove_reader(handle)
+        termios.tcsetattr(handle, termios.TCSADRAIN, before)
+
 
 REDRAW_S: Final = 0.1
 """Least time between two pictures, so that a fast match does not fill a slow line."""
 
-MOST_STEPS: Final = 1_000_000
+MAX_STEPS: Final = 1_000_000
 """Moments that are passed at once where none is to be waited for."""
 
 
@@ -54,13 +146,13 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
     try:
         from rich.console import Console
 
-        from spectator import terminal, watching  # noqa: F401 - both are needed, and may be missing
+        from spectator import terminal
     except ModuleNotFoundError as error:
         raise click.ClickException(
             f"{error.name} is not installed; watching needs: pip install 'openenv-spectator[watch]'"
         ) from error
 
-    async def show(moments: AsyncIterator[watching.WatchedMoment], *, live: bool) -> None:
+    async def show(moments: AsyncIterator[terminal.WatchedMoment], *, live: bool) -> None:
         console = Console()
         redraws = console.is_terminal and not console.is_dumb_terminal
         last = await (_show(moments, console, turn_seconds, live) if redraws else _print_news(moments))
@@ -70,11 +162,11 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
     async def recorded() -> None:
         async with recorded_episode(source, data_dir) as journal:
             wait_s = 0.0 if has_keyboard() else turn_seconds
-            await show(watching.watch_recorded(journal, source, wait_s=wait_s), live=False)
+            await show(terminal.watch_recorded(journal, source, wait_s=wait_s), live=False)
 
     try:
         if "://" in source:
-            asyncio.run(show(watching.watch_live(watching.live_url(source), rng=random.Random()), live=True))
+            asyncio.run(show(terminal.watch_live(terminal.live_url(source), rng=random.Random()), live=True))
         else:
             asyncio.run(recorded())
     except ValueError as error:
@@ -89,7 +181,7 @@ async def _show(
     """Draw each moment over the one before, as the keys say; returns the last."""
     from rich.live import Live
 
-    from spectator.terminal_player import TerminalPlayer
+    from spectator.terminal import TerminalPlayer
 
     keyboard = has_keyboard()
     player = TerminalPlayer(turn_s=turn_s, follow=live or not keyboard)
@@ -135,7 +227,7 @@ async def _draw_on(
         try:
             await asyncio.wait_for(changed.wait(), None if due is None else max(0.0, due - clock()))
         except TimeoutError:
-            player.play_on(max(1, round(REDRAW_S / wait)) if wait else MOST_STEPS)
+            player.play_on(max(1, round(REDRAW_S / wait)) if wait else MAX_STEPS)
             due = None
         changed.clear()
         _draw(player, screen, keyboard)
@@ -153,13 +245,13 @@ def _is_lost(player: TerminalPlayer, following: asyncio.Task[None]) -> bool:
 
 def _draw(player: TerminalPlayer, screen: Live, keyboard: bool) -> None:
     from spectator import terminal
-    from spectator.terminal_player import KEYS, KEYS_LINE
+    from spectator.terminal import KEY_HELP, KEYS_LINE
 
     shown = player.shown()
     if shown is None:
         return
     below = (player.line(), KEYS_LINE) if keyboard else (terminal.KEYS,)
-    keys = KEYS if keyboard and player.helping else None
+    keys = KEY_HELP if keyboard and player.helping else None
     screen.update(terminal.draw(shown.state, shown.connection, screen.console, below, keys), refresh=True)
 
 
@@ -167,8 +259,141 @@ async def _print_news(moments: AsyncIterator[WatchedMoment]) -> WatchedMoment | 
     """Print what is new, line by line; returns the last moment."""
     from spectator import terminal
 
-    tale, last = terminal.Tale(), None
+    tale, last = terminal.NewsLines(), None
     async for last in moments:
         for line in tale.news(last.state, last.connection):
             click.echo(line)
     return last
+
+
+def _mp3(_: click.Context, __: click.Parameter, out: Path) -> Path:
+    if out.suffix.lower() != ".mp3":
+        raise click.BadParameter(f"{out.name} must end in .mp3, the only kind that holds chapters here")
+    return out
+
+
+@click.command()
+@click.argument("episode_id")
+@journal_folder
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    callback=_mp3,
+    required=True,
+    help="The MP3 to write.",
+)
+@click.option(
+    "--captions",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the words with their times too, as WebVTT.",
+)
+@click.option(
+    "--voice",
+    type=click.Choice(["auto", "neural", "espeak"]),
+    default="auto",
+    show_default=True,
+    help="Who speaks: the neural voice (extra voice-neural) or espeak-ng; auto takes the first that is here.",
+)
+@click.option("--accent", default="en-gb", show_default=True, help="espeak-ng's name for its voice.")
+@click.option(
+    "--words-per-minute", type=click.IntRange(80, 450), default=170, show_default=True, help="How fast."
+)
+def narrate(
+    episode_id: str,
+    data_dir: Path,
+    out: Path,
+    captions: Path | None,
+    voice: Literal["auto", "neural", "espeak"],
+    accent: str,
+    words_per_minute: int,
+) -> None:
+    """Speak the commentary of a recorded episode into one MP3, with a chapter for each place in the game.
+
+    Where the world has a second commentator, his answers are spoken by another voice.
+
+    \b
+    Example: spectator narrate ep-01K9ZQ3V5M0000000000000000 --out match.mp3 --captions match.vtt
+    """
+    try:
+        from spectator.narration.episode_audio import captions as as_captions
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"{error.name} is not installed; narrating needs: pip install 'openenv-spectator[voice]'"
+        ) from error
+    from spectator.journal.encoding import check_replaceable
+
+    for path in (out, captions):
+        if path is not None:
+            check_replaceable(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+    said = asyncio.run(_narrate(episode_id, data_dir, out, _choice(voice, accent, words_per_minute)))
+    if captions is not None:
+        captions.write_text(as_captions(said), encoding="utf-8")
+    heard = [one for one in said if one.failure_reason is None]
+    for one in said:
+        if one.failure_reason is not None:
+            click.echo(f"event {one.line.seq} is not heard: {one.failure_reason}", err=True)
+    if not heard:
+        raise click.ClickException(f"{episode_id} has no line that could be spoken")
+    click.echo(f"{out}: {len(heard)} lines, {said[-1].ends_s:.0f} s", err=True)
+    if len(heard) < len(said):
+        sys.exit(1)
+
+
+def _choice(voice: Literal["auto", "neural", "espeak"], accent: str, words_per_minute: int) -> Chosen:
+    """The voices that are asked for.
+
+    Raises:
+        ClickException: They are not installed.
+    """
+    from spectator.clock import SystemClock
+    from spectator.narration.neural import NeuralProcess, NeuralVoice, model_folder
+    from spectator.narration.voices import NO_PROGRAM, choose_voices, espeak_voice
+
+    process = NeuralProcess(SystemClock())
+    chosen = choose_voices(
+        voice,
+        cartesia=None,
+        neural=None if model_folder() is None else lambda speaker: NeuralVoice(process, speaker=speaker),
+        espeak=partial(espeak_voice, accent=accent, words_per_minute=words_per_minute),
+    )
+    if chosen.missing is not None or not chosen.answering:
+        raise click.ClickException(chosen.missing or NO_PROGRAM)
+    return chosen
+
+
+async def _narrate(episode_id: str, data_dir: Path, out: Path, chosen: Chosen) -> list[SpokenLine]:
+    from spectator.catalog import load_world
+    from spectator.narration.clip_store import ClipStore
+    from spectator.narration.episode_audio import recite
+
+    async with recorded_episode(episode_id, data_dir) as journal:
+        world = load_world((await summary_of(journal, episode_id)).environment)
+        lines = await _lines(journal, episode_id)
+    voices: dict[Speaker, Voice] = {"lead": chosen.voices[0], "analyst": chosen.answering[0]}
+    clips = ClipStore(data_dir / "clips")
+    said = []
+    try:
+        with click.progressbar(length=len(lines), label="lines", file=sys.stderr) as progress:
+            async for one in recite(lines, out, voices=voices, clips=clips, spoken=world.spoken):
+                said.append(one)
+                progress.update(1)
+    finally:
+        for voice in voices.values():
+            await voice.aclose()
+    return said
+
+
+async def _lines(journal: Journal, episode_id: str) -> list[RecordedLine]:
+    from spectator.episodes.reader import ViewReader
+    from spectator.narration.commentary import aloud
+    from spectator.narration.episode_audio import RecordedLine
+
+    lines = []
+    async for event in (recorded.event async for recorded in ViewReader(journal).stream(episode_id)):
+        if event.type == "narration.line":
+            data = event.data
+            lines.append(RecordedLine(event.seq, aloud(data), data["at"], data["label"]))
+            if data.get("reply"):
+                lines.append(RecordedLine(event.seq, data["reply"], data["at"], None, "analyst"))
+    return lines

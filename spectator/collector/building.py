@@ -11,10 +11,10 @@ from typing import Any, Final
 from spectator import __version__
 from spectator.collector.generation import Exchange
 from spectator.collector.records import EpisodeRecord, StepRecord
+from spectator.environments.contract import Stepped
+from spectator.errors import failure_of_end, reward_of_end
 from spectator.events import Event
-from spectator.failures import failure_of_end, reward_of_end
 from spectator.observations import Observation
-from spectator.steppers.base import Stepped
 
 SUMMARY_KEYS: Final = (
     "step_index",

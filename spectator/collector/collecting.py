@@ -21,22 +21,21 @@ from spectator.collector.generation import (
     one_by_one,
 )
 from spectator.collector.records import EpisodeRecord
+from spectator.environments.contract import Stepped, Stepper
 from spectator.environments.world import World
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.controls import EpisodeLimits, Pace
+from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import ConfigurationError
 from spectator.events import Event, decode
 from spectator.model_calls import ModelCall
-from spectator.policies.base import Action, Policy, Preset, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
-from spectator.policies.model_settings import ModelSettings
+from spectator.policies.policy import Action, Policy, Preset, ScriptedPolicy
+from spectator.policies.prompts import ModelSettings
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.in_memory import EpisodeInMemory
 from spectator.runs.jobs import derived_id
 from spectator.runs.playing import Venue, play_here
-from spectator.steppers.base import Stepped, Stepper
-from spectator.steppers.opening import inline
+from spectator.steppers.local import inline
 
 ACTOR: Final = "collector"
 """Name of the preset in the agent's seat."""

@@ -20,7 +20,7 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
-from spectator.steppers.thread import OwnThread
+from spectator.steppers.local import OwnThread
 
 PromptFn = Callable[[Sequence[Message]], str]
 """Renders a conversation as the text that the model is given, such as by a tokenizer's chat template."""

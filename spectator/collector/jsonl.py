@@ -14,9 +14,8 @@ from pydantic import ValidationError
 
 from spectator.collector.records import EpisodeRecord
 from spectator.errors import ConfigurationError
-from spectator.journal.json_lines import BadLine, whole_file
-from spectator.prefix import common_length
-from spectator.text import encodable
+from spectator.journal.encoding import BadLine, atomic_file
+from spectator.text import common_length, encodable
 
 FORMAT: Final = "spectator.collector"
 VERSION: Final = 1
@@ -138,7 +137,7 @@ def _save(lines: Iterable[str], path: Path, *, append: bool) -> int:
     if append and path.exists():
         return _append(lines, path)
     written = 0
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         for line in lines:
             file.write(line + "\n")
             written += 1

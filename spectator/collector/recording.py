@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from spectator.collector.collecting import CollectedEpisode
 from spectator.events import encode_json, record
-from spectator.journal.attachments import Attachments
-from spectator.journal.base import Journal
+from spectator.journal.contract import Attachments, Journal
 
 
 async def record_episode(collected: CollectedEpisode, journal: Journal) -> None:

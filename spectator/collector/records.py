@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from spectator.failures import FailureClass
+from spectator.errors import FailureClass
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Source = Literal["model", "fallback"]

@@ -14,14 +14,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spectator.environments.base import MAX_OBSERVATION_BYTES, Environment
-from spectator.environments.seeds import derive_seed
-from spectator.environments.world import MAX_PICTURE_BYTES, World
+from spectator.environments.contract import MAX_OBSERVATION_BYTES, Environment
+from spectator.environments.world import MAX_PICTURE_BYTES, World, derive_seed
 from spectator.events import CORE_EVENTS, Event, Fact, encode_json
-from spectator.merge_patch import apply_patch
-from spectator.observations import Observation
-from spectator.policies.base import Action, ScriptedPolicy
-from spectator.profile import Profile
+from spectator.json_values import apply_patch
+from spectator.observations import Observation, Profile
+from spectator.policies.policy import Action, ScriptedPolicy
 
 MALFORMED: Final[Sequence[Mapping[str, Any]]] = (
     {},
@@ -360,7 +358,7 @@ def _check_projection(world: World, options: Mapping[str, Any], played: Playthro
 
 
 def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:
-    """What lists and tiles show; see :class:`spectator.environments.base.Projection`."""
+    """What lists and tiles show; see :class:`spectator.environments.contract.Projection`."""
     if not isinstance(world.get("headline", ""), str):
         yield "the headline is not a text"
     glance = world.get("glance", {})

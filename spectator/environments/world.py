@@ -1,7 +1,8 @@
-"""The declaration of a world: its environment and everything else that a world brings with it."""
+"""Declare a world: its environment, captains, packs and seeds."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,21 +11,23 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from spectator.environments.alternatives import Analyst
-from spectator.environments.base import (
+from spectator.environments.contract import (
+    Analyst,
     Environment,
     Measure,
     Meter,
     ObservationModel,
     OptionsModel,
     Projection,
+    SceneArtist,
     StateModel,
+    Stepper,
 )
 from spectator.events import Event, EventData
-from spectator.narration.base import Commentator, silent
-from spectator.observations import LegalAction
-from spectator.policies.base import Preset
-from spectator.policies.prompting import (
+from spectator.narration.commentary import Commentator, silent
+from spectator.observations import SCORE_AT_THE_END, LegalAction, Profile
+from spectator.policies.policy import Preset
+from spectator.policies.prompts import (
     Briefing,
     Conversation,
     Rendering,
@@ -32,9 +35,6 @@ from spectator.policies.prompting import (
     legend,
     tool_and_arguments,
 )
-from spectator.profile import SCORE_AT_THE_END, Profile
-from spectator.scenes import SceneArtist
-from spectator.steppers.base import Stepper
 
 MAX_ANSWER: Final = 16_384
 """Characters of free text that is an action, where the world itself does not say."""
@@ -85,8 +85,8 @@ class World:
         state_type: Model of the public state.
         options_type: Model of the options.
         events: Model of the data of each of its own event types.
-        projection: See :class:`.base.Projection`.
-        commentator: See :class:`spectator.narration.base.Commentator`.
+        projection: See :class:`.contract.Projection`.
+        commentator: See :class:`spectator.narration.commentary.Commentator`.
         spoken: A line of its commentary as it is to be read aloud: numbers and notation in words.
         captains: Policies that may take the agent's seat, by name; must hold ``default_captain``.
         opponents: Policies that may take the other seats, by name; empty when there are none.
@@ -119,8 +119,8 @@ class World:
             their descriptions.
         tools: Every action that may become legal in any episode, with its widest schema, for agents who ask
             once what there is; may be empty, then what is legal so far is told.
-        measures: What its meter measures, beside :data:`.base.OUTCOME`.
-        meter: Makes a :class:`.base.Meter` for one episode; ``None`` when the world measures nothing of its
+        measures: What its meter measures, beside :data:`.contract.OUTCOME`.
+        meter: Makes a :class:`.contract.Meter` for one episode; ``None`` if the world measures nothing of its
             own.
         board_lines: Its part of the viewers' state in a few lines of plain text, for terminals; ``None``
             where its headline says all.
@@ -145,7 +145,7 @@ class World:
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
             other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
         showcase: Pairs of captain and opponent that are worth watching, the best first; for :meth:`pairings`.
-        analyst: Makes what says what else could have been decided, see :class:`.alternatives.Analyst`;
+        analyst: Makes what says what else could have been decided, see :class:`.contract.Analyst`;
             ``None`` where nobody can.
     """
 
@@ -260,3 +260,43 @@ def _standing(action_type: type[BaseModel], actions: str) -> tuple[LegalAction, 
         return ({"tool": "act", "arguments": schema},)
     properties = {name: {"maxLength": MAX_ANSWER, **rules} for name, rules in schema["properties"].items()}
     return ({"tool": "answer", "arguments": {**schema, "properties": properties}},)
+
+
+MAX_SEED: Final = 2**53 - 1
+"""Largest seed: the largest integer that JSON numbers carry exactly everywhere."""
+
+SEALED_BIT: Final = 1 << 52
+"""Development seeds are below it, sealed ones have it set: the two can share none."""
+
+
+def derive_seed(seed: int, *names: str | int) -> int:
+    """A seed for one named part of an episode, independent of every other part's.
+
+    Equal in every process: SHA-256 of the seed and the names, never Python's own hash.
+
+    >>> home = derive_seed(7, "policy", "home")
+    >>> home == derive_seed(7, "policy", "home") != derive_seed(7, "policy", "away")
+    True
+    """
+    text = "\x1f".join(str(part) for part in (seed, *names))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") & MAX_SEED
+
+
+def sealed_seeds(world: str, pack: Pack, phrase: str, count: int) -> tuple[int, ...]:
+    """Seeds for a sealed evaluation: nobody who lacks the phrase can have developed on them.
+
+    Args:
+        world: Name of the world.
+        pack: The pack.
+        phrase: The secret they come from, kept outside the repository; at least 8 characters.
+        count: How many.
+
+    Raises:
+        ValueError: The phrase is too short to be one.
+    """
+    if len(phrase) < 8:
+        raise ValueError("the phrase of a sealed evaluation has at least 8 characters")
+    return tuple(
+        derive_seed(number, world, "sealed", pack.name, pack.version, phrase) % SEALED_BIT + SEALED_BIT
+        for number in range(count)
+    )

@@ -1,1 +1,3 @@
-"""Episodes: playing, recording, replaying and hosting them."""
+"""Play, record, replay and host episodes."""
+
+from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The single-agent view of a world: the caller plays one seat, the opponent's policy every other."""
+"""Play one seat of a world; the opponent's policy plays the others.
+
+An agent is shown every observation whole, what changed since the last one, or text.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,153 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from spectator.catalog import load_world
-from spectator.environments.base import Environment
-from spectator.environments.seeds import MAX_SEED
-from spectator.environments.world import World
-from spectator.episodes.agent_view import OBSERVE, AgentView, Observe, brief_of
-from spectator.episodes.record.stream import TurnFacts
-from spectator.episodes.record.told import Told
-from spectator.episodes.run.contract_checks import check_contract, checked_decision, sealed
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
-from spectator.episodes.run.step_events import cut_short, facts_of_step, finished, with_total
+from spectator.environments.contract import Environment, Stepped
+from spectator.environments.world import MAX_SEED, World
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.steps import (
+    check_contract,
+    checked_decision,
+    cut_short,
+    facts_of_step,
+    finished,
+    sealed,
+    with_total,
+)
+from spectator.episodes.stream import RecordedTurns, TurnFacts
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
 from spectator.events import EpisodeEnded, Fact
+from spectator.json_values import make_patch
 from spectator.model_calls import ModelCall
-from spectator.observations import Observation, Refusal
-from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
-from spectator.profile import Profile
+from spectator.observations import Observation, Profile, Refusal
+from spectator.policies.dialogue import READING, SituationLines, all_lines, changed_lines, rejection_text
+from spectator.policies.policy import Action, Decision, Policy, ScriptedPolicy
+from spectator.policies.prompts import ActionCatalogue, Briefing
 from spectator.steppers import local
-from spectator.steppers.base import Stepped
+
+Observe = Literal["full", "delta", "text"]
+"""How observations are shown.
+
+``full``: every one whole. ``delta``: the first whole, each later one as a merge patch (RFC 7396) of the one
+before. ``text``: the world's own rendering, whole at first, then the lines that changed.
+"""
+
+OBSERVE: Final[tuple[Observe, ...]] = get_args(Observe)
+"""Every way to show observations, the default first."""
+
+
+class AgentView:
+    """Shows the observations of one episode to its agent, one after the other.
+
+    Args:
+        briefing: What is known of the agent's seat.
+        observe: How they are shown.
+
+    >>> from spectator.catalog import load_world
+    >>> from spectator.observations import Observation
+    >>> view = AgentView(load_world("counting").briefing, "delta")
+    >>> first = view.shown(Observation("counter", (), {"turn": 0, "turns": 2, "next": 1}))
+    >>> view.shown(Observation("counter", (), {"turn": 1, "turns": 2, "next": 2}))
+    {'changed': {'turn': 1, 'next': 2}}
+    """
+
+    def __init__(self, briefing: Briefing, observe: Observe = "full") -> None:
+        self._briefing = briefing
+        self.observe = observe
+        """How they are shown."""
+        self._before: dict[str, Any] | None = None
+        self._opening: str | None = None
+        self._tools: dict[str, Mapping[str, Any]] = {}
+        self._telling = SituationLines(briefing)
+        self._told: dict[str, str] = {}
+        self._catalogue: ActionCatalogue | None = None
+
+    def shown(self, observation: Observation) -> dict[str, Any]:
+        """The next observation as the agent sees it, reward, end and metadata beside it left out.
+
+        Returns:
+            ``full``: the observation's own members. ``delta``: ``{"whole": members}`` at first, then
+            ``{"changed": patch}``. The members are the named lines of the world's rendering where it has
+            some, with ``opening`` for what never changes, and else those of the observation, without those
+            that are null; beside them ``legal`` names what is legal, ``tools`` holds the JSON schema of
+            every tool that was legal so far, as it was last, and ``refused`` why the last action was
+            refused. ``text``: ``{"text": text}``.
+        """
+        match self.observe:
+            case "full":
+                return observation.to_json()
+            case "delta":
+                return self._delta(observation)
+            case "text":
+                return {"text": self._text(observation)}
+
+    def _delta(self, observation: Observation) -> dict[str, Any]:
+        legal, refused = observation.legal_actions, observation.refused
+        self._tools = {**self._tools, **{one["tool"]: one["arguments"] for one in legal}}
+        now = self._members(observation)
+        if refused is not None:
+            now["refused"] = refused.to_json()
+        if self._tools:
+            now |= {"legal": [one["tool"] for one in legal], "tools": _without_null(self._tools)}
+        before, self._before = self._before, now
+        return {"whole": now} if before is None else {"changed": make_patch(before, now)}
+
+    def _members(self, observation: Observation) -> dict[str, Any]:
+        """What is told as members: the world's own lines, or else the observation's, null ones left out."""
+        rendering = self._briefing.rendering
+        if rendering.lines is None:
+            members: dict[str, Any] = _without_null({"actor": observation.actor, **observation.content})
+            return members
+        if self._opening is None:
+            self._opening = "" if rendering.opening is None else rendering.opening(observation)
+        lines = {"opening": self._opening, **rendering.lines(observation)}
+        return {name: text for name, text in lines.items() if text and name not in rendering.in_full}
+
+    def _text(self, observation: Observation) -> str:
+        rendering = self._briefing.rendering
+        legal = () if self._briefing.text_field is not None else self._briefing.legal(observation)
+        lines = self._telling.lines(observation)
+        refused = rejection_text(observation)
+        if self._catalogue is not None:
+            new = self._catalogue.learn(legal)
+            lines |= {**new, **self._catalogue.lines(legal)}
+            parts = [refused, changed_lines(self._told, lines, rendering.in_full)]
+        else:
+            known = () if rendering.actions is None else rendering.actions(observation)
+            self._catalogue = ActionCatalogue(known or legal)
+            self._catalogue.learn(legal)
+            lines |= self._catalogue.lines(legal) if legal else {}
+            parts = [*self._beginning(observation, self._catalogue.listed), refused, all_lines(lines)]
+        self._told |= lines
+        return "\n\n".join(part for part in parts if part)
+
+    def _beginning(self, observation: Observation, listed: str) -> list[str]:
+        """What stands before the first situation."""
+        briefing = self._briefing
+        opening = briefing.rendering.opening
+        return [
+            f"You decide for {observation.actor or ''!r}. {briefing.task}",
+            briefing.rendering.guide,
+            READING,
+            f"Actions, each with the JSON schema of its arguments:\n{listed}" if listed else "",
+            opening(observation) if opening is not None else "",
+        ]
+
+
+def _without_null(value: Any) -> Any:
+    """``value`` without the members of objects that are null; a merge patch takes null for removal."""
+    if isinstance(value, Mapping):
+        return {name: _without_null(member) for name, member in value.items() if member is not None}
+    return value
+
+
+def briefing_for(briefing: Briefing) -> dict[str, str]:
+    """What an agent is told once: its ``task``, and the ``legend`` of what it is shown."""
+    return {"task": briefing.task, "legend": briefing.rendering.guide}
+
 
 OVER: Final = Refusal("episode.over", "The episode is over; reset to play again.")
 
@@ -119,7 +248,7 @@ class SingleAgent:
         self.observe: Observe = self._view.observe
         """How :attr:`shown` shows observations."""
         self.tells = False
-        """Whether :meth:`take_told` has the episode as a record tells it."""
+        """Whether :meth:`take_recorded_turns` has the episode as a record tells it."""
         self._shown: Mapping[str, Any] | None = None
         self._facts: list[Fact] = []
 
@@ -142,7 +271,7 @@ class SingleAgent:
             options: The world's options; those left out take their defaults.
             opponent: Preset that takes every other seat; ``None`` for the world's default.
             pack: Evaluation pack.
-            tell: Whether :meth:`take_told` is to have the episode as a record tells it.
+            tell: Whether :meth:`take_recorded_turns` is to have the episode as a record tells it.
             observe: How :attr:`shown` shows observations; what is returned is always whole.
 
         Raises:
@@ -174,7 +303,7 @@ class SingleAgent:
             begun["profile"] = profile.model_dump()
         self._view, self.observe = AgentView(self.world.briefing, observe), observe
         if observe != "text":
-            begun["brief"] = brief_of(self.world.briefing)
+            begun["brief"] = briefing_for(self.world.briefing)
         return self._show(game, replace(shown, metadata={**shown.metadata, **begun}))
 
     def step(self, action: Action, *, reasoning: str = "") -> Observation:
@@ -249,7 +378,7 @@ class SingleAgent:
         """
         return self._playing()[0].plan
 
-    def take_told(self) -> Told:
+    def take_recorded_turns(self) -> RecordedTurns:
         """What a record tells of the turns since the last call, if :meth:`reset` was asked to, and the end.
 
         Raises:
@@ -258,13 +387,13 @@ class SingleAgent:
         """
         game, seen = self._playing()
         if game.told is None:
-            return Told((), (), self._end(game, seen) if seen.done else None)
+            return RecordedTurns((), (), self._end(game, seen) if seen.done else None)
         told, game.told = game.told, []
         steps, calls = [step for step, _ in told], [calls for _, calls in told]
         if not seen.done:
-            return Told(steps, calls)
+            return RecordedTurns(steps, calls)
         truth = sealed(game.environment.truth()) if "truncated" not in seen.metadata else None
-        return Told(steps, calls, self._end(game, seen, truth), truth)
+        return RecordedTurns(steps, calls, self._end(game, seen, truth), truth)
 
     def _end(self, game: _Game, seen: Observation, truth: str | None = None) -> EpisodeEnded:
         if "truncated" not in seen.metadata:

@@ -15,7 +15,7 @@ from typing import Final
 from spectator.evaluation.rehearsal import Rehearsal, rehearse
 from spectator.evaluation.schedule import Schedule
 from spectator.llm.chat import Usage
-from spectator.llm.presets import Price
+from spectator.llm.endpoints import Price
 from spectator.policies.model_presets import ModelBuild
 
 FIRST_TOKEN_S: Final = 0.5

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, Self
 
 from spectator.catalog import load_world
-from spectator.environments.base import OUTCOME, Meter
+from spectator.environments.contract import OUTCOME, Meter
 from spectator.errors import ConfigurationError, EnvironmentFault, InvalidRequest, JournalError, typed_as
 from spectator.evaluation.measures import Gauge
 from spectator.events import EndReason, Event, FailedDecisions, RecordedEvent

@@ -13,8 +13,8 @@ from spectator import __version__
 from spectator.errors import FieldError, InvalidRequest
 from spectator.evaluation.figures import EVALUATION
 from spectator.evaluation.schedule import Schedule
-from spectator.ordinary_files import need_ordinary
-from spectator.policies.captain_table import ASKED_BY
+from spectator.journal.encoding import check_replaceable
+from spectator.policies.captains import ASKED_BY
 from spectator.policies.model_presets import ModelBuild
 
 MANIFEST: Final = "evaluation.json"
@@ -90,7 +90,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    need_ordinary(path)
+    check_replaceable(path)
     half = path.with_name(path.name + ".part")
     half.write_text(text, encoding="utf-8")
     os.replace(half, path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from spectator.environments.base import OUTCOME, Measure
+from spectator.environments.contract import OUTCOME, Measure
 from spectator.environments.world import World
 from spectator.events import Event
 

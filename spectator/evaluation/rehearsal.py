@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator.clock import SystemClock
-from spectator.environments.seeds import derive_seed
-from spectator.environments.world import World
+from spectator.environments.world import World, derive_seed
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, ToolCall
-from spectator.llm.parsing import REASON
-from spectator.policies.base import ScriptedPolicy
+from spectator.llm.tool_calls import REASON
 from spectator.policies.model import ModelPolicy
-from spectator.policies.model_settings import ModelSettings
+from spectator.policies.policy import ScriptedPolicy
+from spectator.policies.prompts import ModelSettings
 from spectator.policies.recorded_endpoint import PATIENCE_S, at_once
 
 TOKENS_A_CHARACTER: Final = 0.34

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spectator.environments.base import OUTCOME
+from spectator.environments.contract import OUTCOME
 from spectator.evaluation.exact_intervals import Interval, wilson
 from spectator.evaluation.figures import PROMISES, EpisodeFigures
 

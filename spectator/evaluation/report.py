@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Final
 
 from spectator.catalog import load_world
-from spectator.environments.base import OUTCOME, Measure
+from spectator.environments.contract import OUTCOME, Measure
 from spectator.evaluation.conclusions import certain, conclusions, labels_of, percent
 from spectator.evaluation.measures import measures_of
 from spectator.evaluation.plots import Row, forest

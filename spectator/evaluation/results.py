@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from spectator import __version__
-from spectator.environments.base import DECISION_VALUE, OUTCOME
-from spectator.environments.seeds import SEALED_BIT
+from spectator.environments.contract import DECISION_VALUE, OUTCOME
+from spectator.environments.world import SEALED_BIT
 from spectator.errors import ConfigurationError
 from spectator.evaluation import statistics
 from spectator.evaluation.asked import Asked, asked_of

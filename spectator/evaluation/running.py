@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectator.clock import Clock
-from spectator.episodes.record.usage import spent_on
+from spectator.episodes.recorded_calls import spent_on
 from spectator.errors import JournalError, SpectatorError
 from spectator.evaluation.figures import EpisodeFigures, figures_of
 from spectator.evaluation.folder import JOURNAL, keep_manifest
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
 from spectator.evaluation.store import FILE, FigureStore
 from spectator.events import RecordedEvent
-from spectator.journal.base import Journal
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Journal
+from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from spectator.runs.halting import Halt, HaltingRule
 from spectator.runs.owed import Attempt, progress

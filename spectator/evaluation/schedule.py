@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spectator.catalog import LoadWorld, load_world, unknown_name
-from spectator.environments.seeds import SEALED_BIT, derive_seed, sealed_seeds
-from spectator.environments.world import Pack, World
-from spectator.episodes.run.plan import complete_options, failed_decisions_broken_by
+from spectator.environments.world import SEALED_BIT, Pack, World, derive_seed, sealed_seeds
+from spectator.episodes.plan import complete_options, failed_decisions_broken_by
 from spectator.errors import FieldError, InvalidRequest
 from spectator.events import FailedDecisions
 from spectator.runs.jobs import Job, RunPlan

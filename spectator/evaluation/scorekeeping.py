@@ -11,7 +11,7 @@ from spectator.errors import SpectatorError
 from spectator.evaluation.figures import EpisodeFigures, Reading
 from spectator.evaluation.standings import Standings
 from spectator.evaluation.store import FigureStore
-from spectator.journal.base import EpisodeFilter, Journal
+from spectator.journal.contract import EpisodeFilter, Journal
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from spectator.environments.base import DECISION_VALUE, OUTCOME
+from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.evaluation.exact_intervals import Interval, student_interval, wilson
 from spectator.evaluation.figures import EXHIBITION, EpisodeFigures, SeatFigures
 from spectator.evaluation.measures import RANKED_SHARE

@@ -8,8 +8,8 @@ from typing import Any
 from spectator.errors import ConfigurationError, EpisodeNotFound
 from spectator.exports.formats import ExportSource, format_named
 from spectator.journal import JOURNAL_FILE
-from spectator.journal.base import EpisodeFilter, every_episode
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter, every_episode
+from spectator.journal.sql_journal import SqlJournal
 
 
 async def export(
@@ -32,7 +32,7 @@ async def export(
         after_seq: Omit events and calls up to this sequence number.
         advantages: Add normalised advantages to groups.
         notes: File of notes whose labels make the preferences.
-        chosen_by: Fields of :class:`~spectator.journal.base.EpisodeFilter`, such as ``run_id`` or ``ended``.
+        chosen_by: Fields of :class:`~spectator.journal.contract.EpisodeFilter`, such as ``run_id`` or ``ended``.
 
     Returns:
         The number of rows; ``None`` for a format without rows.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spectator.events import Event, RecordedEvent
     from spectator.exports.groups import GroupRule
     from spectator.exports.transcript import Transcript
-    from spectator.journal.base import EpisodeSummary, Journal
+    from spectator.journal.contract import EpisodeSummary, Journal
     from spectator.journal.outline import EpisodeOutline
 
 PARQUET: Final = ".parquet"
@@ -75,14 +75,14 @@ class ExportSource:
 
     def events(self, episode_id: str) -> AsyncIterator[RecordedEvent]:
         """Read the events of an episode, in order."""
-        from spectator.episodes.record.reader import ViewReader
+        from spectator.episodes.reader import ViewReader
 
         source = self.journal if self.as_recorded else ViewReader(self.journal)
         return source.stream(episode_id, after_seq=self.after_seq)
 
     async def finish(self, summary: EpisodeSummary) -> None:
         """Report an episode as written if its events are those that its digest covers."""
-        from spectator.episodes.record.reader import ViewReader
+        from spectator.episodes.reader import ViewReader
 
         if self.as_recorded or not await ViewReader(self.journal).derives(summary.episode_id):
             self.progress.episode(summary)
@@ -182,7 +182,7 @@ class ExportFormat:
         return getattr(constants, columns), () if as_json is None else getattr(constants, as_json)
 
     async def _as_table(self, rows: AsyncIterator[dict[str, Any]], out: Path) -> int:
-        from spectator.journal.parquet import RowFile
+        from spectator.exports.tables import RowFile
 
         written = 0
         with RowFile(out, *self.schema(), name=self.table) as table:
@@ -193,7 +193,7 @@ class ExportFormat:
 
 
 async def _as_lines(rows: AsyncIterator[dict[str, Any]], out: Path) -> int:
-    from spectator.journal.json_lines import json_line
+    from spectator.journal.encoding import json_line
 
     written = 0
     with _text_file(out) as file:
@@ -206,12 +206,12 @@ async def _as_lines(rows: AsyncIterator[dict[str, Any]], out: Path) -> int:
 @contextmanager
 def _text_file(path: Path) -> Iterator[IO[str]]:
     """Standard output for ``-``, or a file that appears once it is complete."""
-    from spectator.journal.json_lines import whole_file
+    from spectator.journal.encoding import atomic_file
 
     if str(path) == "-":
         yield sys.stdout
         return
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         yield file
 
 
@@ -225,7 +225,7 @@ async def _write_ndjson(source: ExportSource, out: Path) -> None:
 
 
 async def _write_parquet(source: ExportSource, out: Path) -> None:
-    from spectator.exports.event_table import Table
+    from spectator.exports.tables import Table
 
     async def events(summary: EpisodeSummary) -> AsyncIterator[Event]:
         async for recorded in source.events(summary.episode_id):
@@ -249,7 +249,7 @@ async def _write_truth(source: ExportSource, out: Path) -> None:
 async def _write_traces(source: ExportSource, out: Path) -> None:
     """Write one file an episode; a single one may go to standard output."""
     from spectator.exports.records import session_trace
-    from spectator.journal.json_lines import json_line
+    from spectator.journal.encoding import json_line
 
     path = _trace_paths(out, len(source.chosen))
     async for outline, transcript in source.transcripts():
@@ -274,7 +274,7 @@ def _trace_paths(out: Path, episodes: int) -> Callable[[str], Path]:
 async def _write_inspect(source: ExportSource, out: Path) -> None:
     """Write one log; its head describes all samples, which therefore wait in a temporary file."""
     from spectator.exports.inspect_log import InspectLog
-    from spectator.journal.json_lines import json_line
+    from spectator.journal.encoding import json_line
 
     log = InspectLog()
     with TemporaryFile("w+", encoding="utf-8") as waiting:
@@ -289,7 +289,7 @@ async def _write_inspect(source: ExportSource, out: Path) -> None:
 
 
 async def _call_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
-    from spectator.exports.calls import row_of_call
+    from spectator.exports.tables import row_of_call
 
     async for outline in source.outlines():
         async for one in source.journal.calls(outline.summary.episode_id):
@@ -322,7 +322,7 @@ async def _record_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
 async def _group_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
     """Make the groups of the chosen episodes, each whole: a part of one would misstate the group."""
     from spectator.exports.groups import GroupRule, by_group, row_of_group
-    from spectator.journal.base import EpisodeFilter, every_episode
+    from spectator.journal.contract import EpisodeFilter, every_episode
 
     groups, rule = by_group(source.chosen), source.rule or GroupRule()
     if not groups:
@@ -338,9 +338,9 @@ async def _group_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
 
 async def _preference_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
     from spectator.exports.preferences import comparison_sets, pairs_of
-    from spectator.journal.notes import NoteBook, verdicts
+    from spectator.journal.notes import NoteStore, verdicts
 
-    liked = None if source.notes is None else verdicts(NoteBook(source.notes).all())
+    liked = None if source.notes is None else verdicts(NoteStore(source.notes).all())
     for compared in comparison_sets(source.chosen):
         for pair in await pairs_of(source.journal, compared, verdicts=liked):
             yield pair
@@ -356,7 +356,7 @@ FORMATS: Final[Mapping[str, ExportFormat]] = {
             "messages",
             "calls to models: prompt, tools, answer, tokens, mask, reward",
             rows=_call_rows,
-            columns=("calls", "COLUMNS", "JSON_COLUMNS"),
+            columns=("tables", "CALL_COLUMNS", "CALL_JSON_COLUMNS"),
             table="spectator.calls",
         ),
         ExportFormat(

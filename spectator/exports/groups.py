@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from spectator.errors import FailureClass
 from spectator.exports.transcript import Transcript, transcript_of
-from spectator.failures import FailureClass
-from spectator.journal.base import EpisodeSummary, Journal
-from spectator.journal.chat_form import tools_by_name
+from spectator.journal.contract import EpisodeSummary, Journal
+from spectator.journal.encoding import tools_by_name
 from spectator.journal.outline import EpisodeOutline, outline_of
 from spectator.runs.advantages import normalised
 

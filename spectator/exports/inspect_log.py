@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from spectator import __version__
 from spectator.exports.transcript import Transcript, calls_by_decision
-from spectator.journal.base import Journal
-from spectator.journal.chat_form import ChatMessage
-from spectator.journal.json_lines import json_text
+from spectator.journal.contract import Journal
+from spectator.journal.encoding import ChatMessage, json_text
 from spectator.journal.outline import EpisodeOutline
 
 LOG_VERSION: Final = 2

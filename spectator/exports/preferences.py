@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 
 from spectator.events import encode_json
 from spectator.exports.transcript import calls_by_decision
-from spectator.journal.base import EpisodeSummary, Journal
-from spectator.journal.chat_form import ChatMessage, chat_message, reply_message, tool_call
+from spectator.journal.contract import EpisodeSummary, Journal
+from spectator.journal.encoding import ChatMessage, chat_message, reply_message, tool_call
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision, outline_of
 
 COLUMNS: Final[Mapping[str, str]] = {

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from spectator.exports.transcript import Transcript
-from spectator.journal.chat_form import ChatMessage, wire_message
-from spectator.journal.json_lines import json_text
+from spectator.journal.encoding import ChatMessage, json_text, wire_message
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision
 
 HARNESS: Final = "spectator"

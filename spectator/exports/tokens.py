@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from spectator.exports.transcript import calls_by_decision
-from spectator.journal.attachments import RecordedCall
-from spectator.journal.base import Journal
+from spectator.journal.contract import Journal, RecordedCall
 from spectator.journal.outline import END_COLUMNS, EPISODE_COLUMNS, EpisodeOutline
 from spectator.model_calls import ModelCall
-from spectator.prefix import common_length
+from spectator.text import common_length
 
 Join = Literal["first", "clean", "realigned", "forked"]
 """How a call was joined to the row before it.

@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spectator.journal.attachments import RecordedCall
-from spectator.journal.base import Journal
-from spectator.journal.chat_form import ChatMessage, chat_message, reply_message, tools_by_name
+from spectator.journal.contract import Journal, RecordedCall
+from spectator.journal.encoding import ChatMessage, chat_message, reply_message, tools_by_name
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision
 
 

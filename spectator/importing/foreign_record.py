@@ -1,19 +1,24 @@
-"""The record of an episode that is played elsewhere: events and the calls behind them, as they come to be."""
+"""The record of an episode played elsewhere: events, model calls, viewer texts."""
 
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
+from pydantic import Field
+
 from spectator import __version__
+from spectator.catalog import world_names
 from spectator.clock import timestamp
-from spectator.environments.seeds import MAX_SEED
-from spectator.episodes.record.view import ViewFold
+from spectator.environments.world import MAX_SEED
+from spectator.episodes.view import ViewFold
 from spectator.events import (
+    NAME_PATTERN,
     DecisionMade,
     DecisionSource,
     EpisodeStarted,
@@ -28,13 +33,85 @@ from spectator.events import (
     encode_json,
 )
 from spectator.importing.foreign import ForeignEpisode, ForeignTurn
-from spectator.importing.names import environment_name, plain_name
-from spectator.importing.shown import SAID, ImportedWords, show_said, tell_said
-from spectator.journal.chat_form import ChatMessage, reply_message, wire_message
-from spectator.llm.exchange import MAX_REPLY, fingerprint
+from spectator.journal.encoding import ChatMessage, reply_message, wire_message
+from spectator.llm.exchanges import MAX_REPLY, fingerprint
 from spectator.model_calls import ModelCall
-from spectator.profile import Profile
+from spectator.narration.commentary import Line
+from spectator.observations import Profile
 from spectator.text import clean_text
+
+_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+
+
+def environment_name(name: str) -> str:
+    """A short name for what was played elsewhere; never that of a world that is here.
+
+    >>> environment_name("Prime/GSM8K v2"), environment_name("counting"), environment_name("")
+    ('prime_gsm8k_v2', 'counting_imported', 'imported')
+    """
+    plain = _PLAIN.sub("_", name.lower()).strip("_")[:48] or "imported"
+    plain = plain if plain[0].isalpha() else f"env_{plain}"
+    return f"{plain}_imported" if plain in world_names() else plain
+
+
+def plain_name(name: str | None) -> str | None:
+    """A name of a run or a group as records take it; one that does not fit is told apart by its digest.
+
+    >>> plain_name("g0"), plain_name(None)
+    ('g0', None)
+    >>> plain_name("math / 12")
+    'math-12-9525047e'
+    """
+    if not name:
+        return None
+    if re.fullmatch(NAME_PATTERN, name):
+        return name
+    kept = re.sub(r"[^A-Za-z0-9._:@]+", "-", name).strip("-._:@")[:40] or "group"
+    return f"{kept}-{sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+SAID: Final = "imported.said"
+
+LINE: Final = 300
+"""Characters that are shown as a line."""
+
+
+class ImportedWords(EventData):
+    """Something was said to the model: a task, or what its tools or its environment answered."""
+
+    text: str = Field(description="The words, capped at 8,192 characters")
+    reward: float | None = Field(description="The reward of the step; null where the file gives none")
+    total: float | None = Field(description="All rewards so far; null where the file gave none yet")
+    answers: int = Field(
+        ge=0,
+        description="Answers of the model in the whole episode; 0 where there are none, or nobody knows yet",
+    )
+
+
+def project_said(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
+    """The words and all rewards so far; no reward where none is known."""
+    if event.type != SAID:
+        return {}
+    total, answers = event.data["total"], event.data["answers"]
+    known = {} if total is None else {"value": total, "unit": "reward"}
+    said = "" if total is None else f", {total:g} reward so far"
+    done = event.turn / answers if answers else 0
+    place = f"answer {event.turn} of {answers}" if answers else f"step {event.turn}"
+    return {
+        "headline": f"{place.capitalize()}{said}" if event.turn else "The task",
+        "observation": event.data["text"],
+        "glance": {"step": event.turn, "progress": done, "at": place, **known},
+    }
+
+
+def narrate_said(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
+    """A line for each, marked with its reward."""
+    if event.type != SAID:
+        return ()
+    reward = event.data["reward"]
+    mark = None if reward is None else f"{reward:+g}"
+    return [Line(clean_text(event.data["text"], LINE) or "…", 3 if not reward else 2, mark, str(event.turn))]
+
 
 AGENT: Final = "agent"
 
@@ -56,7 +133,7 @@ class ForeignRecord:
     def __init__(self, episode_id: str, at: datetime) -> None:
         self.events: list[RecordedEvent] = []
         self.calls: list[list[ModelCall]] = []
-        self._fold = ViewFold(show_said, tell_said)
+        self._fold = ViewFold(project_said, narrate_said)
         self._episode_id = episode_id
         self._epoch = sha256(episode_id.encode()).hexdigest()[:16]
         self.at = at

@@ -1,4 +1,6 @@
-"""The journal: the durable, append-only record of events."""
+"""Record events in the journal: durable, append-only, in SQLite or PostgreSQL."""
+
+from __future__ import annotations
 
 from typing import Final
 

@@ -24,13 +24,13 @@ LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 LIKED: Final[Mapping[str, float]] = {"good": 1.0, "bad": 0.0}
 """Labels that say which of two episodes, or of two decisions at the same question, is preferred."""
 
-MOST_TEXT: Final = 2_000
+MAX_TEXT: Final = 2_000
 """Characters of a note."""
 
 MOST_OF_EPISODE: Final = 500
 """Notes on one episode."""
 
-MOST_BYTES: Final = 64_000_000
+MAX_BYTES: Final = 64_000_000
 """Size of the file beyond which nothing more is taken."""
 
 LONGEST_LINE: Final = 16_000
@@ -60,7 +60,7 @@ class Note:
     at: str
 
 
-class NoteBook:
+class NoteStore:
     """The notes in one file.
 
     Args:
@@ -68,7 +68,7 @@ class NoteBook:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     book = NoteBook(Path(folder) / "notes.ndjson")
+    ...     book = NoteStore(Path(folder) / "notes.ndjson")
     ...     book.add(Note("n-1", "ep-1", 3, "good", "calm", "Ada", "2026-11-23T00:00:00Z"))
     ...     book.add(Note("n-2", "ep-1", None, "bad", "", "Ada", "2026-11-23T00:00:01Z"))
     ...     book.remove(book.of("ep-1")[0])
@@ -107,7 +107,7 @@ class NoteBook:
         try:
             with self._path.open("rb") as file:
                 if os.fstat(file.fileno()).st_size < self._read:
-                    self._begin_anew()
+                    self._restart()
                 file.seek(self._read)
                 for line in file:
                     if not line.endswith(b"\n"):
@@ -116,7 +116,7 @@ class NoteBook:
                     self._lines += 1
                     self._take(line)
         except FileNotFoundError:
-            self._begin_anew()
+            self._restart()
         except OSError as error:
             raise JournalError(f"{self._path} cannot be read: {error}") from error
 
@@ -143,7 +143,7 @@ class NoteBook:
         """
         self._write({"removed": note.note_id})
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         self._read, self._lines = 0, 0
         self._notes.clear()
         self.unread.clear()
@@ -167,8 +167,8 @@ class NoteBook:
         try:
             with self._order, self._path.open("a+b") as file:
                 size = file.seek(0, os.SEEK_END)
-                if size + len(line) > MOST_BYTES:
-                    raise JournalUnavailable(f"{self._path} is full: {MOST_BYTES / 1e6:g} MB")
+                if size + len(line) > MAX_BYTES:
+                    raise JournalUnavailable(f"{self._path} is full: {MAX_BYTES / 1e6:g} MB")
                 if size:
                     file.seek(size - 1)
                     line = line if file.read(1) == b"\n" else b"\n" + line  # the line before was torn
@@ -192,8 +192,8 @@ def _wrong(note: Note) -> list[FieldError]:
     wrong = []
     if note.label and not LABEL.fullmatch(note.label):
         wrong.append(FieldError("label", "must be a word such as good: a-z, 0-9, _ and -, 32 at most"))
-    if not isinstance(note.text, str) or len(note.text) > MOST_TEXT:
-        wrong.append(FieldError("text", f"must be a text of at most {MOST_TEXT} characters"))
+    if not isinstance(note.text, str) or len(note.text) > MAX_TEXT:
+        wrong.append(FieldError("text", f"must be a text of at most {MAX_TEXT} characters"))
     if not isinstance(note.author, str) or len(note.author) > 64 or not note.author.isprintable():
         wrong.append(FieldError("author", "must be a name of at most 64 characters on one line"))
     if not note.label and not note.text:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from spectator.errors import FailureClass, failure_of_end, reward_of_end
 from spectator.events import UNDECIDED_IN, Event, Parent
-from spectator.failures import FailureClass, failure_of_end, reward_of_end
-from spectator.journal.base import EpisodeSummary, Journal
+from spectator.journal.contract import EpisodeSummary, Journal
 
 EPISODE_COLUMNS: Final[Mapping[str, str]] = {
     "episode_id": "string",

@@ -13,7 +13,7 @@ Message = Mapping[str, Any]
 """One message of a conversation as the endpoint takes it: ``role``, ``content``, ``tool_calls``, ..."""
 
 
-class SettledMessage(dict[str, Any]):
+class FrozenMessage(dict[str, Any]):
     """A message that changes no more, so that what is made of it can be kept with it.
 
     Args:
@@ -25,12 +25,12 @@ class SettledMessage(dict[str, Any]):
     def __init__(self, message: Message) -> None:
         super().__init__(message)
         self.encoded: Any = None
-        """Its JSON, once made; see :mod:`spectator.llm.wire`."""
+        """Its JSON, once made; see :mod:`spectator.llm.wire_forms`."""
         self.hashed: tuple[Any, Any] | None = None
-        """The hash before and after it, once made; see :mod:`spectator.llm.fingerprint`."""
+        """The hash before and after it, once made; see :mod:`spectator.llm.exchanges`."""
 
 
-class SettledTools(list[Mapping[str, Any]]):
+class FrozenTools(list[Mapping[str, Any]]):
     """Tools that change no more, so that what is made of them can be kept with them.
 
     Args:
@@ -42,23 +42,23 @@ class SettledTools(list[Mapping[str, Any]]):
     def __init__(self, tools: Iterable[Mapping[str, Any]]) -> None:
         super().__init__(tools)
         self.encoded: Any = None
-        """Their JSON, once made; see :mod:`spectator.llm.wire`."""
+        """Their JSON, once made; see :mod:`spectator.llm.wire_forms`."""
         self.canonical: bytes | None = None
-        """The same with sorted keys; see :mod:`spectator.llm.fingerprint`."""
+        """The same with sorted keys; see :mod:`spectator.llm.exchanges`."""
 
 
-class SettledBeginning:
+class FrozenPrefix:
     """What is made of the beginning of a conversation that grows by messages that change no more."""
 
     __slots__ = ("encoded", "encoded_of", "hashed", "hashed_of")
 
     def __init__(self) -> None:
         self.encoded = bytearray()
-        """Its messages as JSON, with commas between; see :mod:`spectator.llm.wire`."""
+        """Its messages as JSON, with commas between; see :mod:`spectator.llm.wire_forms`."""
         self.encoded_of = 0
         """How many of them."""
         self.hashed: Any = None
-        """The hash after its messages; see :mod:`spectator.llm.fingerprint`."""
+        """The hash after its messages; see :mod:`spectator.llm.exchanges`."""
         self.hashed_of = 0
         """How many of them."""
 
@@ -75,18 +75,18 @@ class Conversation(list[Message]):
 
     __slots__ = ("beginning", "settled")
 
-    def __init__(self, messages: Iterable[Message], settled: int, beginning: SettledBeginning) -> None:
+    def __init__(self, messages: Iterable[Message], settled: int, beginning: FrozenPrefix) -> None:
         super().__init__(messages)
         self.settled = settled
         self.beginning = beginning
 
 
-def settled_alike(before: Sequence[Message], after: Sequence[Message]) -> int:
+def common_frozen(before: Sequence[Message], after: Sequence[Message]) -> int:
     """How many messages two conversations surely begin with together, without a look at any of them.
 
-    >>> beginning = SettledBeginning()
+    >>> beginning = FrozenPrefix()
     >>> first = Conversation([{"role": "system"}], 1, beginning)
-    >>> settled_alike(first, Conversation([*first, {"role": "user"}], 2, beginning))
+    >>> common_frozen(first, Conversation([*first, {"role": "user"}], 2, beginning))
     1
     """
     if isinstance(before, Conversation) and isinstance(after, Conversation):

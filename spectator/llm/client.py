@@ -1,34 +1,191 @@
-"""The chat client: one request to a model with retries, deadline and streaming."""
+"""The chat client: one request to a model, with retries, deadline and streaming.
+
+Server-sent events are read as WHATWG HTML, section 9.2 defines them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Final, Self
+from itertools import chain, takewhile
+from typing import Any, Final, Self
 
 from spectator import __version__
 from spectator.clock import Clock
 from spectator.errors import (
     EndpointBusy,
     EndpointError,
+    EndpointMalformed,
     EndpointResting,
     EndpointTimeout,
+    EndpointUnavailable,
 )
-from spectator.llm.adaptive_limit import AdaptiveLimit
-from spectator.llm.address import Address
-from spectator.llm.answer_reader import AnswerReader
-from spectator.llm.assembly import Assembly
-from spectator.llm.breaker import Breaker
+from spectator.llm.answers import Assembly
+from spectator.llm.anthropic import AnthropicForm
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, OnWait
-from spectator.llm.forms.base import OpenAIForm, WireForm
-from spectator.llm.pacing import Pacing
-from spectator.llm.refusals import error_of
-from spectator.llm.retry import Attempts, RetryPolicy, parse_retry_after
-from spectator.llm.secret import ApiKey, mask
+from spectator.llm.endpoints import Address, ApiKey, Form, mask
+from spectator.llm.gemini import GeminiForm
+from spectator.llm.rate_limits import AdaptiveLimit, RateLimiter
+from spectator.llm.retry import Attempts, CircuitBreaker, RetryPolicy, error_of, parse_retry_after
 from spectator.llm.transport import HttpTransport, Reply, Transport
+from spectator.llm.wire_forms import OpenAIForm, Translation, WireForm, decode_json
+
+
+class EventReader:
+    """Reads a stream that arrives in pieces, cut anywhere, with any of the three line ends.
+
+    Event names, ids and comments are passed over: chat completions only use ``data``.
+
+    >>> reader = EventReader()
+    >>> reader.feed(b'data: {"id": 1}\\n\\ndata: {"id"'), reader.feed(b': 2}\\n\\n')
+    ([b'{"id": 1}'], [b'{"id": 2}'])
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    def feed(self, piece: bytes) -> Sequence[bytes]:
+        """The data of each event that ``piece`` completes, in order."""
+        if piece.startswith(b"data: ") and piece.endswith(b"\n\n") and not self._rest and not self._data:
+            whole = piece[6:-2].split(b"\n\ndata: ")
+            if piece.count(b"\n") == 2 * len(whole) and b"\r" not in piece:
+                return whole  # events of one line each, none of them cut, as endpoints send nearly all
+        buffer = self._rest + piece
+        if b"\r" in buffer:
+            # A carriage return at the very end may be half of a line end: it waits for what follows.
+            held = b"\r" if buffer.endswith(b"\r") else b""
+            buffer = buffer[: len(buffer) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
+        *lines, self._rest = buffer.split(b"\n")
+        return list(self._events(lines))
+
+    def _events(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif not line and self._data:
+                yield self._complete()
+
+    def end(self) -> Iterator[bytes]:
+        """The data of an event whose closing blank line never came, once the stream is over."""
+        yield from self.feed(b"\n\n")
+        if self._data:
+            yield self._complete()
+
+    def _complete(self) -> bytes:
+        data, self._data = self._data, []
+        return data[0] if len(data) == 1 else b"\n".join(data)
+
+
+DONE: Final = b"[DONE]"
+"""Data of the event that ends a stream."""
+
+LINGER_S: Final = 0.05
+"""How long the last bytes after a whole answer are waited for, so that the connection can be used again."""
+
+
+class AnswerReader:
+    """Reads one answer, at most ``limit`` bytes of it."""
+
+    def __init__(
+        self, assembly: Assembly, limit: int, clock: Clock, translation: Translation | None = None
+    ) -> None:
+        self.assembly = assembly
+        self._translation = translation
+        self.first_at: float | None = None
+        self._limit = limit
+        self._clock = clock
+        self._read = 0
+
+    async def stream(self, reply: Reply) -> None:
+        """Read an answer that forms; also one that comes whole although a stream was asked for."""
+        events = EventReader()
+        while piece := await reply.read():
+            is_first = not self._read
+            self._count(piece)
+            if is_first and piece.lstrip().startswith(b"{"):
+                return await self.whole(reply, piece)
+            came = events.feed(piece)
+            self._feed(came)
+            if DONE in came:
+                return await _linger(reply)
+        self._feed(list(events.end()))
+        if self.assembly.begun and self.assembly.finish_reason is None:
+            raise EndpointUnavailable("the endpoint broke off in the middle of its answer")
+
+    def _feed(self, events: Sequence[bytes]) -> None:
+        """Take what came together, up to the end of the stream."""
+        self.take(decode_json(data) for data in takewhile(DONE.__ne__, events))
+        if self.first_at is None and self.assembly.begun:
+            self.first_at = self._clock.monotonic()
+
+    async def whole(self, reply: Reply, begun: bytes = b"") -> None:
+        """Read an answer that does not form; ``begun`` was read of it before."""
+        self.take([decode_json(await read_body(reply, self._limit, begun))])
+
+    def take(self, pieces: Iterable[Any]) -> None:
+        """Take pieces of the answer, decoded, or all of it in one."""
+        if self._translation is None:
+            self.assembly.feed_all(pieces)
+        else:
+            self.assembly.feed_all(chain.from_iterable(map(self._translation.chunks, pieces)))
+
+    def _count(self, piece: bytes) -> None:
+        self._read += len(piece)
+        if self._read > self._limit:
+            raise _too_long(self._limit)
+
+
+async def read_body(reply: Reply, limit: int, begun: bytes = b"") -> bytes:
+    """The whole body of a response.
+
+    Args:
+        reply: The response.
+        limit: The most bytes that are read.
+        begun: What was read of it before.
+
+    Raises:
+        EndpointMalformed: It is longer.
+    """
+    pieces, size = [begun] if begun else [], len(begun)
+    while not reply.at_end and (piece := await reply.read()):
+        size += len(piece)
+        if size > limit:
+            raise _too_long(limit)
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _too_long(limit: int) -> EndpointMalformed:
+    return EndpointMalformed(f"the endpoint's answer is longer than {limit} bytes")
+
+
+async def _linger(reply: Reply) -> None:
+    if reply.at_end:
+        return
+    try:
+        async with asyncio.timeout(LINGER_S):
+            while await reply.read():
+                pass
+    except TimeoutError:
+        return
+
+
+_FORMS: Final[Mapping[Form, Callable[[], WireForm]]] = {
+    "openai": OpenAIForm,
+    "anthropic": AnthropicForm,
+    "gemini": GeminiForm,
+}
+
+
+def form_called(name: Form) -> WireForm:
+    """The form that captains call ``name``."""
+    return _FORMS[name]()
+
 
 logger = logging.getLogger(__name__)
 
@@ -123,10 +280,10 @@ class ChatClient:
         key: ApiKey | None = None,
         limits: ClientLimits | None = None,
         retry: RetryPolicy | None = None,
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
         adaptive: AdaptiveLimit | None = None,
         form: WireForm | None = None,
-        pacing: Pacing | None = None,
+        pacing: RateLimiter | None = None,
     ) -> None:
         self._transport = transport
         self._address = address
@@ -248,7 +405,7 @@ class ChatClient:
         try:
             if self._pacing is None:
                 return await self._ask(pending, number)
-            place = await self._pacing.shared_place(pending.until)
+            place = await self._pacing.shared_slot(pending.until)
             try:
                 return await self._paced(self._pacing, pending, number)
             finally:
@@ -258,7 +415,7 @@ class ChatClient:
             if places is not None:
                 places.release()
 
-    async def _paced(self, pacing: Pacing, pending: _PendingRequest, number: int) -> ChatAnswer:
+    async def _paced(self, pacing: RateLimiter, pending: _PendingRequest, number: int) -> ChatAnswer:
         """Ask when the limits of a minute allow it."""
         slot, taken = pacing.reserve(pending.tokens, pending.until), 0
         try:

@@ -23,7 +23,7 @@ from spectator.errors import (
     EndpointTimeout,
     EndpointUnavailable,
 )
-from spectator.llm.address import is_public_address
+from spectator.llm.endpoints import is_public_address
 
 
 class Reply(Protocol):

@@ -13,8 +13,8 @@ import numpy
 import soundfile
 from mutagen.id3 import CHAP, CTOC, ID3, TIT2, CTOCFlags
 
-from spectator.narration.clips import ClipStore, StoredClip
-from spectator.narration.speech import Speaker, Voice, plain_speech
+from spectator.narration.clip_store import ClipStore, StoredClip
+from spectator.narration.commentary import Speaker, Voice, plain_speech
 
 PAUSE_S: Final = 0.35
 """Silence after each line, seconds."""
@@ -51,14 +51,14 @@ class SpokenLine:
         words: As it is said.
         starts_s: When it begins, seconds from the start.
         ends_s: When it ends.
-        why_not: Why it is not heard; ``None`` when it is.
+        failure_reason: Why it is not heard; ``None`` when it is.
     """
 
     line: RecordedLine
     words: str
     starts_s: float
     ends_s: float
-    why_not: str | None = None
+    failure_reason: str | None = None
 
 
 async def recite(
@@ -89,8 +89,10 @@ async def recite(
             path = clips.path(clip.name) if isinstance(clip, StoredClip) else None
             if path is not None:
                 track.add(path.read_bytes())
-            why_not = None if isinstance(clip, StoredClip) else f"{clip.reason}: {clip.detail}".strip(": ")
-            said.append(SpokenLine(line, words, starts_s, track.length_s, why_not))
+            failure_reason = (
+                None if isinstance(clip, StoredClip) else f"{clip.reason}: {clip.detail}".strip(": ")
+            )
+            said.append(SpokenLine(line, words, starts_s, track.length_s, failure_reason))
             if path is not None:
                 track.rest(PAUSE_S)
             yield said[-1]
@@ -177,7 +179,7 @@ def _title(line: RecordedLine) -> str:
 
 def captions(said: Iterable[SpokenLine]) -> str:
     """The lines that are heard, as WebVTT; each cue has the number of its event and says who speaks."""
-    return "\n".join(["WEBVTT\n", *(_cue(one) for one in said if one.why_not is None)])
+    return "\n".join(["WEBVTT\n", *(_cue(one) for one in said if one.failure_reason is None)])
 
 
 def _cue(one: SpokenLine) -> str:

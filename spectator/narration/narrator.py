@@ -1,4 +1,4 @@
-"""The narrator of an episode: picks lines, has them spoken, and publishes the clips."""
+"""The narrator of an episode: picks lines, has them spoken, publishes the clips."""
 
 from __future__ import annotations
 
@@ -12,10 +12,95 @@ from typing import Final
 from spectator.clock import Clock, first_of
 from spectator.errors import EpisodeOver
 from spectator.events import NarrationClip, RecordedEvent
-from spectator.narration.base import aloud
-from spectator.narration.clips import ClipStore, StoredClip
-from spectator.narration.queue import LineQueue, Waiting
-from spectator.narration.speech import FOR_GOOD, Speaker, Unspoken, Voice, plain_speech
+from spectator.narration.clip_store import ClipStore, StoredClip
+from spectator.narration.commentary import PERMANENT, Speaker, SpeechFailure, Voice, aloud, plain_speech
+
+CAPACITY: Final = 4
+"""Most lines that wait."""
+
+LIFE_S: Final = {0: 20.0, 1: 8.0, 2: 6.0, 3: 3.0}
+"""Seconds after which a line is too old to be said, by its priority."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A line that waits.
+
+    Args:
+        seq: Number of its event.
+        text: What is to be said.
+        priority: 0 must be heard ... 3 may be dropped.
+        until: When it is too old, by the clock's ``monotonic``.
+        reply: What the second commentator answers; empty for nothing.
+    """
+
+    seq: int
+    text: str
+    priority: int
+    until: float
+    reply: str = ""
+
+
+class LineQueue:
+    """Lines that wait. It never grows beyond its capacity and never blocks.
+
+    Args:
+        clock: Ages the lines.
+        capacity: Most lines that wait, at least 1.
+    """
+
+    def __init__(self, clock: Clock, *, capacity: int = CAPACITY) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity must be at least 1, not {capacity}")
+        self.dropped: Counter[str] = Counter()
+        self._clock = clock
+        self._capacity = capacity
+        self._lines: list[Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether a line waits that must be heard now."""
+        return any(line.priority == 0 for line in self._lines)
+
+    def put(self, seq: int, text: str, priority: int, reply: str = "") -> None:
+        """Let a line wait; it takes the place of an unspoken one of the least priority.
+
+        When there is no room, the least important goes, the oldest of them first.
+        """
+        if priority == max(LIFE_S):
+            self._drop("replaced", lambda line: line.priority == priority)
+        self._lines.append(Waiting(seq, text, priority, self._clock.monotonic() + LIFE_S[priority], reply))
+        if len(self._lines) > self._capacity:
+            self._remove("overflow", max(self._lines, key=lambda line: (line.priority, -line.seq)))
+
+    def take(self) -> Waiting | None:
+        """The line to say now: the most important, of these the newest; those before it are overtaken.
+
+        Of those that must be heard none is overtaken by another.
+        """
+        self._drop("stale", lambda line: self.stale(line))
+        if not self._lines:
+            return None
+        chosen = min(self._lines, key=lambda line: (line.priority, -line.seq if line.priority else line.seq))
+        self._lines.remove(chosen)
+        self._drop("overtaken", lambda line: line.priority > 0 and line.seq < chosen.seq)
+        return chosen
+
+    def stale(self, line: Waiting) -> bool:
+        """Whether ``line`` is too old to be said."""
+        return self._clock.monotonic() > line.until
+
+    def _drop(self, why: str, unwanted: Callable[[Waiting], bool]) -> None:
+        for line in [line for line in self._lines if unwanted(line)]:
+            self._remove(why, line)
+
+    def _remove(self, why: str, line: Waiting) -> None:
+        self._lines.remove(line)
+        self.dropped[why] += 1
+
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +116,7 @@ INTERRUPTIBLE: Final = 2
 BIG: Final = 1
 """Lines of this priority and above are worth waiting for."""
 
-LONGEST_BREATH_S: Final = 2.5
+MAX_BREATH_S: Final = 2.5
 """Longest that play waits for a line, seconds."""
 
 
@@ -191,7 +276,7 @@ class Narrator:
         begins = now if interrupt else max(now, self._busy_until)
         self._busy_until = begins + clip.duration_s + PAUSE_S
         if line.priority <= BIG and speaker == "lead":
-            self._ports.breathe(min(LONGEST_BREATH_S, begins - now + clip.duration_s))
+            self._ports.breathe(min(MAX_BREATH_S, begins - now + clip.duration_s))
         await self._ports.record(
             NarrationClip(
                 for_seq=line.seq,
@@ -215,11 +300,11 @@ class Narrator:
                     self._tally.fault = None
                 return made
             self._note(voice, made)
-            if made.reason in FOR_GOOD:
+            if made.reason in PERMANENT:
                 voices.remove(voice)
         return None
 
-    def _note(self, voice: Voice, unspoken: Unspoken) -> None:
+    def _note(self, voice: Voice, unspoken: SpeechFailure) -> None:
         self._tally.failures[voice.name, unspoken.reason] += 1
         if unspoken.detail:
             self._tally.fault = f"{voice.name}: {unspoken.detail}"

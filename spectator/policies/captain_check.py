@@ -1,4 +1,4 @@
-"""A check of a captain before a match: a handful of calls, and what works and what to change in words."""
+"""Check a captain before a match: a few calls, what works, and what to change."""
 
 from __future__ import annotations
 
@@ -7,19 +7,50 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spectator.errors import EndpointError
+from spectator.errors import (
+    EndpointBusy,
+    EndpointError,
+    EndpointMalformed,
+    EndpointTimeout,
+    EndpointUnavailable,
+)
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message
-from spectator.llm.parsing import find_calls, unjudged
-from spectator.llm.presets import PROVIDERS
+from spectator.llm.endpoints import PROVIDERS
+from spectator.llm.tool_calls import find_calls, unchecked_call
 from spectator.observations import LegalAction
-from spectator.policies.captain_advice import advice
-from spectator.policies.decision_in_progress import with_ids
-from spectator.policies.history import answer_message, tool_messages
+from spectator.policies.turns import answer_message, tool_messages, with_ids
 
 if TYPE_CHECKING:
     from spectator.llm.transport import Reply, Transport
-    from spectator.policies.captain_table import ModelCaptain
-    from spectator.policies.model_ports import ChatEndpoint
+    from spectator.policies.captains import ModelCaptain
+    from spectator.policies.model import ChatEndpoint
+
+
+def advice(error: EndpointError, captain: ModelCaptain) -> str:
+    """What to change after ``error``, in a sentence for whoever runs the captain."""
+    if "key" in str(error):
+        name = captain.api_key_env
+        return f"put a valid key into the variable {name}" if name else "name the key's variable"
+    by_status = {
+        402: "pay its provider, or choose another captain",
+        403: "ask its provider for access to this model",
+        404: f"check the model's name ({captain.model}) and the address ({captain.base_url})",
+        413: "set a smaller context_tokens",
+    }
+    if error.status in by_status:
+        return by_status[error.status]
+    if "paid" in str(error):
+        return by_status[402]
+    if isinstance(error, EndpointBusy) or error.failure_class == "rate_limited":
+        return "try again later, and set requests_per_minute, tokens_per_minute or concurrency"
+    if isinstance(error, EndpointTimeout):
+        return f"raise timeout_s ({captain.timeout_s:g}), or see whether the endpoint is overloaded"
+    if isinstance(error, EndpointMalformed):
+        return f"check the address ({captain.base_url}) and the form ({captain.form}): something else answers"
+    if isinstance(error, EndpointUnavailable):
+        return f"see whether the endpoint runs, and check the address ({captain.base_url})"
+    return "change or leave out the field that it names: temperature, max_tokens_field, send_seed, extra"
+
 
 LIMITS_TOLD: Final = (
     "x-ratelimit-limit-requests",
@@ -59,7 +90,7 @@ _FORMS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedPoint:
+class CheckFinding:
     """What one call showed.
 
     Args:
@@ -77,7 +108,7 @@ class CheckedPoint:
     needed: bool = True
 
 
-class NotingTransport:
+class RecordingTransport:
     """Connections that note what the endpoint says of its limits.
 
     Args:
@@ -124,14 +155,14 @@ class CaptainCheck:
         self._provider = PROVIDERS.get(captain.provider or "")
         self._stream = captain.stream
 
-    async def findings(self) -> AsyncIterator[CheckedPoint]:
+    async def findings(self) -> AsyncIterator[CheckFinding]:
         """What was found, as it is; nothing more follows where the endpoint gives no answer at all."""
         try:
             answer = await self._first()
         except EndpointError as error:
-            yield CheckedPoint("answer", False, f"{error}{_said(error)}", advice(error, self._captain))
+            yield CheckFinding("answer", False, f"{error}{_said(error)}", advice(error, self._captain))
             return
-        yield CheckedPoint(
+        yield CheckFinding(
             "answer", True, f"{answer.model or self._captain.model} in {answer.latency_s:.2g} s"
         )
         yield self._streaming(answer)
@@ -175,16 +206,16 @@ class CaptainCheck:
             replace(request, **more), deadline=captain.timeout_s, session=session, on_delta=heard
         )
 
-    def _streaming(self, answer: ChatAnswer) -> CheckedPoint:
+    def _streaming(self, answer: ChatAnswer) -> CheckFinding:
         if self._captain.stream and not self._stream:
             told = "refused; whole answers come"
-            return CheckedPoint("streaming", False, told, "set stream = false for this captain", needed=True)
+            return CheckFinding("streaming", False, told, "set stream = false for this captain", needed=True)
         if not self._stream:
-            return CheckedPoint("streaming", None, "not asked for (stream = false)")
+            return CheckFinding("streaming", None, "not asked for (stream = false)")
         first = "" if answer.first_token_s is None else f"first words after {answer.first_token_s:.2g} s"
-        return CheckedPoint("streaming", True, first)
+        return CheckFinding("streaming", True, first)
 
-    async def _tools(self) -> CheckedPoint:
+    async def _tools(self) -> CheckFinding:
         """A call of a tool, and whether the conversation can go on after it."""
         needed = self._captain.style == "tools"
         need = self._provider.tools_need if self._provider else ""
@@ -194,9 +225,9 @@ class CaptainCheck:
         try:
             answer = await self._ask(question, tools=[_TOOL], tool_choice=self._captain.tool_choice)
         except EndpointError as error:
-            return CheckedPoint("tools", False, f"{error}{_said(error)}", change, needed)
+            return CheckFinding("tools", False, f"{error}{_said(error)}", change, needed)
         if not answer.tool_calls:
-            return CheckedPoint(
+            return CheckFinding(
                 "tools", False, "the model was offered a tool and called none", change, needed
             )
         try:
@@ -204,18 +235,18 @@ class CaptainCheck:
         except EndpointError as error:
             told = f"a first call works, and the next request is refused: {error}{_said(error)}"
             again = "set send_back = true" if not self._captain.send_back else "try send_back = false"
-            return CheckedPoint("tools", False, told, again, needed)
-        return CheckedPoint("tools", True, "called, and the conversation goes on after it", needed=needed)
+            return CheckFinding("tools", False, told, again, needed)
+        return CheckFinding("tools", True, "called, and the conversation goes on after it", needed=needed)
 
     def _returned(self, answer: ChatAnswer) -> list[Message]:
         """The answer as the captain sends it back, and the result of its first call."""
-        calls = with_ids([unjudged(find_calls(answer, ())[0])])
+        calls = with_ids([unchecked_call(find_calls(answer, ())[0])])
         verbatim: Mapping[str, Any] = answer.verbatim
         if not self._captain.send_back:
             calls, verbatim = tuple(replace(call, verbatim={}) for call in calls), {}
         return [answer_message(answer.text, calls, verbatim), *tool_messages(calls, (), "Done. Say only: ok")]
 
-    async def _written(self) -> CheckedPoint:
+    async def _written(self) -> CheckFinding:
         """An action written in the text of an answer."""
         style = self._captain.style
         needed = style != "tools"
@@ -224,15 +255,15 @@ class CaptainCheck:
         try:
             answer = await self._ask(question)
         except EndpointError as error:
-            return CheckedPoint(about, False, f"{error}{_said(error)}", advice(error, self._captain), needed)
+            return CheckFinding(about, False, f"{error}{_said(error)}", advice(error, self._captain), needed)
         legal: LegalAction = {"tool": "paint", "arguments": {"type": "object"}}
         if [call.tool for call in find_calls(answer, [legal])] != ["paint"]:
             cut = " (it was cut: raise max_tokens)" if answer.finish_reason == "length" else ""
             told = f"no action could be read in the answer{cut}"
-            return CheckedPoint(about, False, told, "choose another style or model" if needed else "", needed)
-        return CheckedPoint(about, True, "an action was written and read", needed=needed)
+            return CheckFinding(about, False, told, "choose another style or model" if needed else "", needed)
+        return CheckFinding(about, True, "an action was written and read", needed=needed)
 
-    async def _long_prompt(self) -> CheckedPoint:
+    async def _long_prompt(self) -> CheckFinding:
         """Whether the endpoint takes, and reads, a prompt as long as the captain may send."""
         captain = self._captain
         room = int((captain.context_tokens - captain.max_tokens) * 0.8)
@@ -242,16 +273,16 @@ class CaptainCheck:
         try:
             answer = await self._ask([_SYSTEM, {"role": "user", "content": content}])
         except EndpointError as error:
-            return CheckedPoint(
+            return CheckFinding(
                 "context", False, f"a prompt of about {room} tokens: {error}{_said(error)}", need
             )
         counted = 0 if answer.usage is None else answer.usage.tokens_in
         if 0 < counted < room // 2 or WORD not in answer.text.casefold():
             told = f"a prompt of about {room} tokens was cut or not read; the endpoint counted {counted}"
-            return CheckedPoint("context", False, told, need, needed=0 < counted < room // 2)
-        return CheckedPoint("context", True, f"a prompt of about {room} tokens was read from its beginning")
+            return CheckFinding("context", False, told, need, needed=0 < counted < room // 2)
+        return CheckFinding("context", True, f"a prompt of about {room} tokens was read from its beginning")
 
-    def _said_limits(self) -> CheckedPoint:
+    def _said_limits(self) -> CheckFinding:
         captain = self._captain
         own = {
             "requests_per_minute": captain.requests_per_minute,
@@ -261,24 +292,24 @@ class CaptainCheck:
         set_here = ", ".join(f"{name} = {value}" for name, value in own.items() if value is not None)
         said = ", ".join(f"{name}: {value}" for name, value in self._limits.items())
         told = f"the endpoint says {said}" if said else "the endpoint does not tell"
-        return CheckedPoint("limits", None, f"{told}; this captain has {set_here or 'none of its own'}")
+        return CheckFinding("limits", None, f"{told}; this captain has {set_here or 'none of its own'}")
 
 
-def _thoughts(answer: ChatAnswer) -> CheckedPoint:
+def _thoughts(answer: ChatAnswer) -> CheckFinding:
     if answer.thought:
         kept = ", to be sent back as they came" if answer.verbatim else ""
-        return CheckedPoint("thoughts", True, f"{len(answer.thought)} characters{kept}")
-    return CheckedPoint("thoughts", None, "none were shown")
+        return CheckFinding("thoughts", True, f"{len(answer.thought)} characters{kept}")
+    return CheckFinding("thoughts", None, "none were shown")
 
 
-def _usage(answer: ChatAnswer, captain: ModelCaptain) -> CheckedPoint:
+def _usage(answer: ChatAnswer, captain: ModelCaptain) -> CheckFinding:
     price = f"price {captain.price}" if captain.price else "no price is known, so money cannot be capped"
     if answer.usage is None or not answer.usage.tokens_in:
-        return CheckedPoint(
+        return CheckFinding(
             "usage", False, f"tokens are not counted and will be estimated; {price}", needed=False
         )
     used = answer.usage
-    return CheckedPoint("usage", True, f"{used.tokens_in} in, {used.tokens_out} out; {price}")
+    return CheckFinding("usage", True, f"{used.tokens_in} in, {used.tokens_out} out; {price}")
 
 
 def _said(error: EndpointError) -> str:

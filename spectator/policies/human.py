@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from spectator.clock import Clock, first_of
-from spectator.errors import NotAsked
-from spectator.llm.parsing import ParsedCall, WrittenCall, check_call
+from spectator.errors import NoDecisionPending
+from spectator.llm.tool_calls import ParsedCall, WrittenCall, check_call
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Policy, Preset, ScriptedPolicy
-from spectator.policies.prompting import Briefing
+from spectator.policies.policy import Decision, Policy, Preset, ScriptedPolicy
+from spectator.policies.prompts import Briefing
 
 NAME: Final = "human"
 """Name of the preset."""
@@ -84,13 +84,13 @@ class HumanPolicy:
         """Answer what is asked.
 
         Raises:
-            NotAsked: Nothing is asked, or it was answered already.
-            CallRefused: It is not legal now, or an argument breaks its schema; the question stands.
+            NoDecisionPending: Nothing is asked, or it was answered already.
+            CallRejected: It is not legal now, or an argument breaks its schema; the question stands.
             UnsupportedSchema: The world's own schema cannot be judged by.
         """
         question = self._question
         if question is None or question.call is not None:
-            raise NotAsked("nothing is asked of this seat now")
+            raise NoDecisionPending("nothing is asked of this seat now")
         question.call = check_call(written, self.briefing.legal(question.observation))
         self._stirred.set()
 

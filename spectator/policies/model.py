@@ -1,45 +1,136 @@
-"""A language model as a policy, for any world."""
+"""A language model as a policy, for any world.
+
+Its snapshot is plain JSON: the conversation as far as the next prompt shows it, and the memory of its
+fallback. That is much less than the record, which has every prompt of every decision.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
-from spectator.errors import EndpointError, EndpointResting
+from spectator.errors import EndpointError, EndpointResting, FailureClass, PolicyError
 from spectator.events import encode_json
-from spectator.failures import FailureClass
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
-from spectator.llm.exchange import answered, call_answered, call_failed, failed
-from spectator.llm.parsing import (
-    CallRefused,
-    ParsedCall,
-    WrittenCall,
-    check_call,
-    written_form,
-)
+from spectator.llm.exchanges import answered, call_answered, call_failed, failed
 from spectator.llm.schema import UnsupportedSchema
+from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call, written_form
 from spectator.observations import Observation
-from spectator.policies.base import Decision, EndsWhenCancelled, ScriptedPolicy
-from spectator.policies.decision_in_progress import (
+from spectator.policies.dialogue import LinePrompts
+from spectator.policies.policy import (
+    THOUGHT_LIMIT,
+    Decision,
+    EndsWhenCancelled,
+    Restorable,
+    ScriptedPolicy,
+    Thought,
+)
+from spectator.policies.prompts import EDITION, Briefing, ModelSettings
+from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
+from spectator.policies.spending import SpendLimit, Spent
+from spectator.policies.turns import (
     DecisionInProgress,
+    Turn,
     read_calls,
     rejected,
     stated_reasoning,
     with_ids,
 )
-from spectator.policies.history import Turn
-from spectator.policies.line_prompts import LinePrompts
-from spectator.policies.model_memory import ModelMemory, kept_memory, restored_memory
-from spectator.policies.model_ports import ChatEndpoint, FallbackPolicy
-from spectator.policies.model_settings import ModelSettings
-from spectator.policies.prompting import EDITION, Briefing
-from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
-from spectator.policies.spending import SpendLimit, Spent
-from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
 from spectator.text import clean_text
+
+
+class FallbackPolicy(Protocol):
+    """Who decides where the model does not, as far as the policy needs one."""
+
+    def choose(self, observation: Observation) -> Decision:
+        """See :meth:`ScriptedPolicy.choose`."""
+        ...
+
+
+class ChatEndpoint(Protocol):
+    """A client, as far as the policy needs one."""
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """See :meth:`spectator.llm.client.ChatClient.complete`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of its connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMemory:
+    """What a model policy remembers itself.
+
+    Args:
+        planned: Calls of its last answer that are still to be carried out.
+        turn: Its last decision, of which the outcome is to be told.
+        refused: Actions in a row that the world refused.
+        decisions: How many it made.
+    """
+
+    planned: list[WrittenCall]
+    turn: Turn | None
+    refused: int
+    decisions: int
+
+
+def kept_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPolicy) -> dict[str, Any]:
+    """All of it as plain JSON.
+
+    Args:
+        memory: Its own.
+        prompts: The conversation.
+        fallback: Who decides where the model does not.
+
+    Raises:
+        PolicyError: Something else changes the prompts, or the fallback does not offer its memory; the policy
+            is then brought through its record.
+    """
+    scripted = _restorable(fallback)
+    turn = memory.turn
+    return {
+        "prompts": prompts.snapshot(),
+        "planned": [asdict(call) for call in memory.planned],
+        "turn": None if turn is None else turn.snapshot(),
+        "is_last": turn is not None and turn is prompts.last,
+        "refused": memory.refused,
+        "decisions": memory.decisions,
+        "fallback": scripted.snapshot(),
+    }
+
+
+def restored_memory(kept: Mapping[str, Any], prompts: LinePrompts, fallback: ScriptedPolicy) -> ModelMemory:
+    """The memory that :func:`kept_memory` kept; new ``prompts`` and ``fallback`` take theirs back.
+
+    Raises:
+        PolicyError: They cannot.
+    """
+    scripted = _restorable(fallback)
+    prompts.restore(kept["prompts"])
+    scripted.restore(kept["fallback"])
+    own = None if kept["turn"] is None else Turn.of_snapshot(kept["turn"])
+    turn = prompts.last if kept["is_last"] else own  # the one whose outcomes the conversation tells
+    planned = [WrittenCall(**call) for call in kept["planned"]]
+    return ModelMemory(planned, turn, kept["refused"], kept["decisions"])
+
+
+def _restorable(fallback: ScriptedPolicy) -> Restorable:
+    if not isinstance(fallback, Restorable):
+        raise PolicyError("what it remembers cannot be kept")
+    return fallback
+
 
 MARGIN_S: Final = 1.0
 """Time kept of a decision's deadline for the fallback, at most a fifth of it."""
@@ -47,10 +138,10 @@ MARGIN_S: Final = 1.0
 MAX_REFUSALS: Final = 2
 """Refusals by the world in a row after which the fallback decides once."""
 
-SHORTEST_ASK_S: Final = 0.05
+MIN_REQUEST_S: Final = 0.05
 """Time below which asking again is not worth it."""
 
-SHORTEST_REST_S: Final = 0.5
+MIN_REST_S: Final = 0.5
 """Shortest wait for an endpoint that is tried by somebody else."""
 
 NAME_LIMIT: Final = 120
@@ -108,8 +199,8 @@ class ModelPolicy(EndsWhenCancelled):
         self._listener: Callable[[Thought], None] | None = None
         self._budget: SpendLimit | None = None
 
-    def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
-        """See :class:`ThinksAloud`."""
+    def stream_thoughts(self, listener: Callable[[Thought], None] | None) -> None:
+        """See :class:`StreamsThoughts`."""
         self._listener = listener
 
     def spend_from(self, budget: SpendLimit) -> None:
@@ -119,7 +210,7 @@ class ModelPolicy(EndsWhenCancelled):
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
         """See :meth:`Policy.decide`. Cancelling closes the request at once."""
         self._decisions += 1
-        self._hear_outcome(observation)
+        self._note_outcome(observation)
         if self._planned and (planned := self._next_planned(observation)) is not None:
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
@@ -133,7 +224,7 @@ class ModelPolicy(EndsWhenCancelled):
             calls = await self._ask(asking)
         except EndpointError as error:
             return self._fall_back(asking, f"{error.kind}: {error}", error.failure_class)
-        except CallRefused as error:
+        except CallRejected as error:
             asking.parse = "failed"
             return self._fall_back(asking, f"unusable: {error}", error.failure_class)
         except UnsupportedSchema as error:
@@ -158,7 +249,7 @@ class ModelPolicy(EndsWhenCancelled):
             recorded.note(at_once(self.decide(observation, deadline=PATIENCE_S)))
         finally:
             self._client, self._budget, self._fallback, self._listener = held
-        if decided["source"] == "model" and not recorded.decided_alike:
+        if decided["source"] == "model" and not recorded.same_decisions:
             self._remember_text(observation, decided)
         return recorded
 
@@ -185,7 +276,7 @@ class ModelPolicy(EndsWhenCancelled):
         if self._closes_client:
             await self._client.aclose()
 
-    def _hear_outcome(self, observation: Observation) -> None:
+    def _note_outcome(self, observation: Observation) -> None:
         """Note what the world made of the last action."""
         refused = observation.refused
         self._refused = 0 if refused is None else self._refused + 1
@@ -197,7 +288,7 @@ class ModelPolicy(EndsWhenCancelled):
     def _next_planned(self, observation: Observation) -> Decision | None:
         try:
             call = check_call(self._planned.pop(0), self._briefing.legal(observation))
-        except (CallRefused, UnsupportedSchema):
+        except (CallRejected, UnsupportedSchema):
             self._planned.clear()
             return None
         if self._turn is not None:
@@ -221,9 +312,9 @@ class ModelPolicy(EndsWhenCancelled):
         answer = await self._complete(asking, messages)
         try:
             return read_calls(answer, legal, in_text, most)
-        except CallRefused as broken:
+        except CallRejected as broken:
             rule = str(broken)
-            if asking.left(self._clock) < SHORTEST_ASK_S:
+            if asking.left(self._clock) < MIN_REQUEST_S:
                 raise
         answer = await self._complete(asking, [*messages, *rejected(answer, rule)])
         calls = read_calls(answer, legal, in_text, most)
@@ -285,8 +376,8 @@ class ModelPolicy(EndsWhenCancelled):
             except EndpointResting as error:
                 if not self._settings.waits_for_rest or error.status is not None:
                     raise
-                wait = max(SHORTEST_REST_S, error.retry_after_s or 0.0)
-                if wait + SHORTEST_ASK_S >= asking.left(self._clock):
+                wait = max(MIN_REST_S, error.retry_after_s or 0.0)
+                if wait + MIN_REQUEST_S >= asking.left(self._clock):
                     raise
             await self._clock.sleep(wait)
 

@@ -1,4 +1,7 @@
-"""Model captains as presets for a world's seat: what each lacks here, and how its policy is built."""
+"""Model captains as presets for a seat: what is missing, and building the policy.
+
+Policies that ask the same captain's endpoint share its circuit breaker and its rate limits.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,119 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError
-from spectator.llm.secret import ApiKey
-from spectator.policies.base import Policy, Preset, ScriptedPolicy
-from spectator.policies.captain_client import captain_client
-from spectator.policies.captain_endpoints import CaptainEndpoints
-from spectator.policies.captain_table import ModelCaptain
-from spectator.policies.model import ModelPolicy
-from spectator.policies.model_ports import ChatEndpoint
-from spectator.policies.prompting import Briefing
+from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
+from spectator.llm.rate_limits import RateLimiter, SharedLimits
+from spectator.llm.retry import FOREVER, CircuitBreaker, RetryPolicy
+from spectator.policies.captains import ModelCaptain
+from spectator.policies.model import ChatEndpoint, ModelPolicy
+from spectator.policies.policy import Policy, Preset, ScriptedPolicy
+from spectator.policies.prompts import Briefing
+
+if TYPE_CHECKING:
+    from spectator.llm.client import ChatClient
+    from spectator.llm.transport import Transport
+
+
+class CaptainEndpoints:
+    """A breaker and a pacing for each captain, made when the first policy of the captain is.
+
+    All seats that are given the same share them, so that not each asks a dead endpoint anew, and all together
+    keep to its limits.
+
+    Args:
+        clock: Time.
+        limits: Folder in which the processes of this machine keep the limits together; each keeps its own
+            when left out.
+    """
+
+    def __init__(self, clock: Clock, limits: Path | None = None) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._breakers: dict[str, CircuitBreaker] = {}
+        self._pacings: dict[str, RateLimiter] = {}
+
+    def breaker(self, name: str) -> CircuitBreaker:
+        """What leaves the endpoint of a captain alone when it keeps failing.
+
+        Args:
+            name: Of the captain's preset.
+        """
+        if name not in self._breakers:
+            self._breakers[name] = CircuitBreaker(self._clock)
+        return self._breakers[name]
+
+    def pacing(self, name: str, captain: ModelCaptain) -> RateLimiter:
+        """What keeps the limits of a captain.
+
+        Args:
+            name: Of its preset.
+            captain: What they are.
+        """
+        if name not in self._pacings:
+            shared = None
+            if self._limits is not None and captain.limited:
+                endpoint = f"{captain.base_url.rstrip('/')} {captain.model} {captain.api_key_env}"
+                shared = SharedLimits(self._limits, endpoint, self._clock)
+            self._pacings[name] = RateLimiter(
+                self._clock,
+                requests_per_minute=captain.requests_per_minute,
+                tokens_per_minute=captain.tokens_per_minute,
+                concurrency=captain.concurrency,
+                shared=shared,
+            )
+        return self._pacings[name]
+
+
+ANSWER_BYTES: Final = 1024 * 1024
+"""Largest answer that is read in a live episode."""
+
+
+def captain_client(
+    captain: ModelCaptain,
+    key: ApiKey | None,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    breaker: CircuitBreaker | None = None,
+    pacing: RateLimiter | None = None,
+    transport: Transport | None = None,
+    public_only: bool = False,
+) -> ChatClient:
+    """A client with connections of its own.
+
+    Args:
+        captain: How its endpoint is asked.
+        key: The endpoint's key, where it needs one.
+        clock: Time.
+        rng: Draws the waits.
+        breaker: Leaves the endpoint alone when it keeps failing; nothing does when left out.
+        pacing: Keeps its limits; nothing does when left out.
+        transport: The connections; the usual when left out.
+        public_only: Refuse private, loopback and link-local addresses, for endpoints that visitors name: see
+            :class:`spectator.llm.transport.HttpTransport`. Without effect on a ``transport`` that is given.
+    """
+    from spectator.llm.client import ChatClient, ClientLimits, form_called
+
+    address = SessionAddress if captain.by_session else StaticAddress
+    limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
+    waits = FOREVER if captain.retries else 0
+    return ChatClient(
+        transport or limits.transport(public_only=public_only),
+        address(captain.base_url),
+        clock=clock,
+        rng=rng,
+        key=key,
+        limits=limits,
+        retry=RetryPolicy(busy=waits, unavailable=captain.retries, longest_s=10.0),
+        breaker=breaker,
+        pacing=pacing,
+        form=form_called(captain.form),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +205,7 @@ def _missing(captain: ModelCaptain, variables: Mapping[str, str]) -> str | None:
 class ModelBuild:
     """Makes a policy for one seat of one episode; its ``repr`` holds no key.
 
-    Breaker and pacing are shared by all episodes with this captain, see :class:`CaptainEndpoints`.
+    CircuitBreaker and pacing are shared by all episodes with this captain, see :class:`CaptainEndpoints`.
     """
 
     policy: ClassVar[type[ModelPolicy]] = ModelPolicy
@@ -142,7 +246,7 @@ class ModelBuild:
         return self.seat.briefing.task
 
     def falling_back_to(self, fallback: Callable[[int], Policy]) -> ModelBuild:
-        """The same with another fallback; see :class:`spectator.policies.drawn.FallsBack`."""
+        """The same with another fallback; see :class:`spectator.policies.policy.HasFallback`."""
         return replace(self, seat=replace(self.seat, fallback=fallback))
 
     def waiting_for_rest(self) -> ModelBuild:

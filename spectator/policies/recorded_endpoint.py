@@ -8,10 +8,10 @@ from typing import Any, Final, TypeVar
 
 from spectator.errors import EndpointResting
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
-from spectator.llm.exchange import answer_of, fingerprint
-from spectator.llm.parsing import CallRefused
+from spectator.llm.exchanges import answer_of, fingerprint
+from spectator.llm.tool_calls import CallRejected
 from spectator.observations import Observation
-from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.policy import Decision, ScriptedPolicy
 from spectator.policies.spending import Spent
 
 PATIENCE_S: Final = 3600.0
@@ -46,12 +46,12 @@ class RecordedEndpoint:
         """What the fallback itself decided this time, where it decided then."""
 
     @property
-    def asked_alike(self) -> bool:
+    def same_requests(self) -> bool:
         """Whether all questions were those of the record, and no other."""
         return not self._differs and not self._due
 
     @property
-    def decided_alike(self) -> bool:
+    def same_decisions(self) -> bool:
         """Whether they led to the decision of the record."""
         made, decided = self.made, self.decided
         return made is not None and (dict(made.action), made.source) == (decided["action"], decided["source"])
@@ -71,7 +71,7 @@ class RecordedEndpoint:
         """The recorded answer, or a failure in the place of the recorded one."""
         if not self._due:
             if self._failed in UNUSABLE:
-                raise CallRefused(AS_RECORDED)  # there was no time left to ask once more
+                raise CallRejected(AS_RECORDED)  # there was no time left to ask once more
             self._differs |= self._failed != EndpointResting.failure_class
             raise EndpointResting(AS_RECORDED)
         exchange = self._due.popleft()

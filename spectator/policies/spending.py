@@ -1,18 +1,20 @@
-"""Spending caps for an episode and for a day, and what was spent."""
+"""Spending caps for an episode and for a day: settings, ledger, budgets."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from spectator.checked_dataclass import checked_dataclass
 from spectator.clock import Clock
 from spectator.errors import JournalError
-from spectator.journal.stores.day_part import PARTS, DayPart, Reserves
+from spectator.journal.day_share import PARTS, DayShare, ReservationStore
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +89,7 @@ class SharedCaps:
         by: Added to the sentence that says that a cap is reached.
     """
 
-    reserves: Reserves
+    reserves: ReservationStore
     prefix: str = ""
     parts: int = PARTS
     by: str = ""
@@ -99,18 +101,18 @@ class _Limit:
     def __init__(self, caps: Caps, sentence: str, clock: Clock, shared: SharedCaps | None) -> None:
         self.caps = caps
         self.shared = shared
-        self.parts: dict[str, DayPart] = {}
+        self.parts: dict[str, DayShare] = {}
         self._sentence = sentence
         self._capped = caps != Caps()
         if shared is not None:
             amounts = {"tokens": caps.tokens, "cost": caps.cost, "seconds": caps.seconds}
             self.parts = {
-                what: DayPart(shared.prefix + what, cap, shared.reserves, clock, shared.parts)
+                what: DayShare(shared.prefix + what, cap, shared.reserves, clock, shared.parts)
                 for what, cap in amounts.items()
                 if cap
             }
 
-    def reached(self, spent: Spent, over: Callable[[DayPart], bool]) -> str | None:
+    def reached(self, spent: Spent, over: Callable[[DayShare], bool]) -> str | None:
         """Why nothing more may be spent; ``over`` tells of a part that was reserved."""
         if not self._capped:
             return None
@@ -271,7 +273,7 @@ class SpendLedger:
         tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
         return (tomorrow - self._clock.now()).total_seconds()
 
-    def _reached(self, over: Callable[[DayPart], bool]) -> str | None:
+    def _reached(self, over: Callable[[DayShare], bool]) -> str | None:
         return self._of_day.reached(self.spent, over) or self._of_whole.reached(self.whole, over)
 
 
@@ -287,7 +289,7 @@ class EpisodeBudget:
     ledger: SpendLedger
     spent: Mapping[str, Spent] = field(default_factory=dict)
 
-    def purse(self, actor: str, among: int) -> Purse:
+    def for_seat(self, actor: str, among: int) -> SeatBudget:
         """What ``actor`` may spend, so that no seat can take what is another's.
 
         Args:
@@ -295,10 +297,10 @@ class EpisodeBudget:
             among: How many seats have a purse.
         """
         share = self.ledger.episode_caps.shared_by(among)
-        return Purse(self.ledger, share, self.spent.get(actor, Spent()), among)
+        return SeatBudget(self.ledger, share, self.spent.get(actor, Spent()), among)
 
 
-class Purse:
+class SeatBudget:
     """What one seat of an episode may spend.
 
     Args:
@@ -339,15 +341,15 @@ class SpendLimit(Protocol):
     """Says whether anything may be spent, and is told what was."""
 
     def refusal(self) -> str | None:
-        """See :meth:`Purse.refusal`."""
+        """See :meth:`SeatBudget.refusal`."""
         ...
 
     async def reserve(self) -> str | None:
-        """See :meth:`Purse.reserve`; asked where there is a refusal."""
+        """See :meth:`SeatBudget.reserve`; asked where there is a refusal."""
         ...
 
     def pay(self, spent: Spent) -> None:
-        """See :meth:`Purse.pay`."""
+        """See :meth:`SeatBudget.pay`."""
         ...
 
 
@@ -358,3 +360,73 @@ class Spends(Protocol):
     def spend_from(self, budget: SpendLimit) -> None:
         """Ask only while ``budget`` allows it, and pay from it."""
         ...
+
+
+class CapSettings(BaseModel):
+    """The caps of an episode and of a day, each with its default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    model_episode_tokens: int = Field(
+        default=10_000_000,
+        ge=0,
+        description="Tokens that the models of one episode may use, in equal shares; beyond it scripted "
+        "captains decide for them; 0 = no limit",
+    )
+    model_episode_cost: float = Field(
+        default=10.0, ge=0, description="The same in US dollars, by the prices of the captains' catalogue"
+    )
+    model_episode_s: float = Field(
+        default=0.0, ge=0, description="The same in seconds of waiting for their answers"
+    )
+    model_day_tokens: int = Field(
+        default=100_000_000,
+        ge=0,
+        description="Tokens that all models may use in a day (UTC); beyond it no episode with a model starts "
+        "until the next; 0 = no limit",
+    )
+    model_day_cost: float = Field(
+        default=50.0, ge=0, description="The same in US dollars, by the prices of the captains' catalogue"
+    )
+    model_day_s: float = Field(default=0.0, ge=0, description="The same in seconds of waiting for answers")
+
+    def cannot_bind(self, unpriced: Sequence[str]) -> tuple[str, bool] | None:
+        """What is wrong with the caps of money where models have no known price.
+
+        Args:
+            unpriced: Models that somebody is paid for, by no known price, as presets are called.
+
+        Returns:
+            The sentence, which names captains and settings, and whether such a cap was set by somebody
+            rather than being the default; ``None`` where every cap limits what it should.
+
+        >>> CapSettings(model_day_cost=5).cannot_bind(["llm:mine"])[1]
+        True
+        >>> CapSettings(model_day_cost=5).cannot_bind([]) is None
+        True
+        """
+        caps = ("model_episode_cost", "model_day_cost")
+        given = [name for name in caps if getattr(self, name) and name in self.model_fields_set]
+        names = given or [name for name in caps if getattr(self, name)]
+        if not unpriced or not names:
+            return None
+        settings = ", ".join(f"SPECTATOR_{name.upper()}" for name in names)
+        sentence = (
+            f"{settings}: no cap of money can limit {', '.join(unpriced)}: no price is known. Set price_in "
+            "and price_out in its table, take its key away, or set the cap to 0 and limit tokens"
+        )
+        return sentence, bool(given)
+
+    def ledger(self, clock: Clock, *, whole: Caps | None = None) -> SpendLedger:
+        """What asking models may take, nothing spent yet.
+
+        Args:
+            clock: Tells the day.
+            whole: See :class:`SpendLedger`.
+        """
+        return SpendLedger(
+            Caps(self.model_day_tokens, self.model_day_cost, self.model_day_s),
+            Caps(self.model_episode_tokens, self.model_episode_cost, self.model_episode_s),
+            clock,
+            whole=whole,
+        )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from spectator.clock import Clock
+from spectator.environments.contract import Stepper
 from spectator.errors import (
     ConfigurationError,
     EnvironmentFault,
@@ -19,7 +20,6 @@ from spectator.errors import (
     SpectatorError,
     typed_as,
 )
-from spectator.steppers.base import Stepper
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.plan import SPARE_S
+from spectator.episodes.controls import EpisodeLimits
+from spectator.episodes.plan import SPARE_S
 from spectator.rollouts.actors import PATIENCE_S
 from spectator.rollouts.model_seat import STARTUP_JITTER_S
 

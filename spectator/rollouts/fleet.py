@@ -19,16 +19,13 @@ from ulid import ULID
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.record.usage import spent_on
-from spectator.errors import ConfigurationError
-from spectator.failures import FailureClass
-from spectator.journal.stores.fleet_runs import FleetRow, RunReservations
-from spectator.journal.stores.ownership import Ownership
-from spectator.journal.stores.reservations import Reservations
-from spectator.journal.stores.signs import INTERVAL_S
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.llm.adaptive_limit import AdaptiveLimit
-from spectator.llm.secret import ApiKey
+from spectator.episodes.recorded_calls import spent_on
+from spectator.errors import ConfigurationError, FailureClass
+from spectator.journal.coordination import FleetRow, Reservations, RunReservations
+from spectator.journal.ownership import INTERVAL_S, Ownership
+from spectator.journal.sql_journal import SqlJournal
+from spectator.llm.endpoints import ApiKey
+from spectator.llm.rate_limits import AdaptiveLimit
 from spectator.policies.spending import Caps, SharedCaps, SpendLedger, Spent
 from spectator.process_environment import read_cast, read_key
 from spectator.rollouts.addresses import EnvironmentAddress
@@ -47,7 +44,7 @@ from spectator.rollouts.playing import AttemptPlayer, Result, attempt_after
 from spectator.rollouts.progress import FleetState
 from spectator.rollouts.request import RolloutRequest, RolloutRun, plan_rollouts
 from spectator.runs.owed import Attempt
-from spectator.steppers.opening import OpenStepper, inline, on_a_thread
+from spectator.steppers.local import OpenStepper, inline, on_a_thread
 
 CAP_PARTS: Final = 1024
 """Parts of a cap of the whole run, of which each worker has one at a time: so little is lost with each that

@@ -10,17 +10,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from spectator import __version__
 from spectator.errors import FieldError, InvalidRequest
-from spectator.following.run_folder import RUN_NAME
-from spectator.journal.stores.fleet_runs import FleetRow, FleetRuns, rows
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.coordination import FleetRow, FleetRuns, rows
+from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import Caps
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.request import FORMAT, RolloutRequest, RolloutRun
+from spectator.runs.run_folder import RUN_NAME
 
 IN_FOLDER: Final = "rollouts"
 """Name of the run in a folder, whose journal holds no other."""
 
-MOST_RUNS: Final = 20
+MAX_RUNS: Final = 20
 """Runs that a sentence names."""
 
 
@@ -135,7 +135,7 @@ async def find_rows(journal: SqlJournal, name: str | None = None) -> list[FleetR
     others = [] if name is None else await journal.look(rows)
     if not others:
         raise wrong("this database holds no run of rollouts")
-    names = [one.name for one in others[-MOST_RUNS:]]
+    names = [one.name for one in others[-MAX_RUNS:]]
     raise wrong(f"there is no run {name!r} in this database; there are {', '.join(names)}")
 
 

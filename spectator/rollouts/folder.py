@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from spectator import __version__
 from spectator.errors import FieldError, InvalidRequest
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.request import FORMAT, RolloutRequest
 
 MANIFEST: Final = "rollouts.json"

@@ -9,12 +9,11 @@ from typing import Final, Self
 
 from spectator.clock import Clock
 from spectator.errors import JournalError, typed_as
-from spectator.journal.stores.ownership import Ownership
-from spectator.journal.stores.signs import INTERVAL_S, SILENT_LOOKS, Signs
+from spectator.journal.ownership import INTERVAL_S, SILENT_CHECKS, LivenessCheck, Ownership
 
 logger = logging.getLogger(__name__)
 
-SHOWN_BEATS: Final = SILENT_LOOKS + 1
+SHOWN_BEATS: Final = SILENT_CHECKS + 1
 """Beats for which readers show the leases of a process that was not heard of since."""
 
 
@@ -54,7 +53,7 @@ class Heartbeat:
             self._loop.close()
 
     async def _beat(self) -> None:
-        signs, failing = Signs(), False
+        signs, failing = LivenessCheck(), False
         while True:
             try:
                 with typed_as(_unforeseen):
@@ -66,10 +65,10 @@ class Heartbeat:
                 failing = True
             await asyncio.sleep(self._interval_s)
 
-    async def _look(self, signs: Signs) -> None:
+    async def _look(self, signs: LivenessCheck) -> None:
         shown_until = self._clock.now().timestamp() + SHOWN_BEATS * self._interval_s
         others = await self._ownership.beat(expires_ms=int(1000 * shown_until))
-        for name in signs.missing(others, SILENT_LOOKS):
+        for name in signs.missing(others, SILENT_CHECKS):
             freed = await self._ownership.depose(name)
             logger.warning(
                 "process %s stopped responding; %d episodes are free to be resumed", name, len(freed)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from spectator.clock import Clock
-from spectator.errors import EpisodeError, SpectatorError, typed_as
-from spectator.failures import FailureClass
+from spectator.errors import EpisodeError, FailureClass, SpectatorError, typed_as
 from spectator.rollouts.actors import ActorHandle, ActorPool
 from spectator.rollouts.in_flight import InFlight
 

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from spectator.clock import Clock, first_of
-from spectator.errors import EnvironmentUnavailable, JournalError, SpectatorError, typed_as
-from spectator.failures import FailureClass
-from spectator.journal.stores.fleet_leases import FlightLimit
-from spectator.journal.stores.ownership import Ownership
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.errors import EnvironmentUnavailable, FailureClass, JournalError, SpectatorError, typed_as
+from spectator.journal.ownership import FlightLimit, Ownership
+from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.actors import RecyclingPool, unplayable
 from spectator.rollouts.leased_log import LeasedLog
 from spectator.rollouts.playing import AttemptPlayer, Handle
@@ -163,7 +161,9 @@ class RemainingEpisodes:
             self.idle.set()
 
     async def _claim(self, episode_ids: list[str], limit: int) -> Mapping[str, bool] | None:
-        return await self._log.patiently(lambda: self._ownership.claim_owed(episode_ids, limit, self._within))
+        return await self._log.patiently(
+            lambda: self._ownership.claim_remaining(episode_ids, limit, self._within)
+        )
 
 
 class LeasePool(RecyclingPool[Attempt]):

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from spectator.clock import Clock
 from spectator.errors import JournalError, JournalUnavailable, LeaseLost
 from spectator.events import RecordedEvent
-from spectator.journal.attachments import Attachments, RecordedCall
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Attachments, RecordedCall
+from spectator.journal.sql_journal import SqlJournal
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 
 class LeasedLog:
-    """Records the episodes that this process has leases of; see :class:`spectator.journal.base.EpisodeLog`.
+    """Records the episodes that this process has leases of; see :class:`EpisodeLog`.
 
     Args:
         journal: Written by several processes.
@@ -82,7 +82,7 @@ class LeasedLog:
         return self._journal.calls(episode_id)
 
     async def transact(self, work: Any) -> Any:
-        """See :meth:`.sqlite.SqlJournal.transact`."""
+        """See :meth:`.SqlJournal.transact`."""
         return await self.patiently(lambda: self._journal.transact(work))
 
     def lose(self, episode_id: str) -> None:

@@ -9,21 +9,17 @@ from functools import partial
 from typing import Final
 
 from spectator.clock import Clock
-from spectator.environments.seeds import derive_seed
-from spectator.environments.world import World
+from spectator.environments.world import World, derive_seed
 from spectator.errors import ConfigurationError, EndpointError
-from spectator.llm.adaptive_limit import AdaptiveLimit
-from spectator.llm.address import SessionAddress, StaticAddress
-from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta
-from spectator.llm.client import ChatClient, ClientLimits
-from spectator.llm.forms import form_called
-from spectator.llm.retry import RetryPolicy
-from spectator.llm.secret import ApiKey
-from spectator.policies.base import Policy, Preset, ScriptedPolicy
-from spectator.policies.captain_table import ModelCaptain
+from spectator.llm.client import ChatClient, ClientLimits, form_called
+from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
+from spectator.llm.rate_limits import AdaptiveLimit
+from spectator.llm.retry import CircuitBreaker, RetryPolicy
+from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
-from spectator.policies.model_settings import ModelSettings
+from spectator.policies.policy import Policy, Preset, ScriptedPolicy
+from spectator.policies.prompts import ModelSettings
 from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler, NullHandler
 from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.outage import ModelOutage
@@ -73,7 +69,7 @@ def fleet_client(
         key=key,
         limits=limits,
         retry=RetryPolicy(busy=max(6, model.retries), unavailable=max(3, model.retries), longest_s=30.0),
-        breaker=Breaker(clock, failures=FAILURES, rest_s=REST_S, longest_rest_s=4 * REST_S),
+        breaker=CircuitBreaker(clock, failures=FAILURES, rest_s=REST_S, longest_rest_s=4 * REST_S),
         adaptive=AdaptiveLimit(
             clock, start=min(concurrency, 64), highest=max(concurrency, 64), slow_start=True
         ),

@@ -15,7 +15,7 @@ from spectator.errors import (
     EndpointResting,
     EndpointUnavailable,
 )
-from spectator.llm.breaker import HOPELESS
+from spectator.llm.retry import PERMANENT_STATUSES
 from spectator.text import clean_text
 
 LONGEST_PAUSE_S: Final = 10.0
@@ -32,7 +32,7 @@ class ModelOutage:
     """Whether the endpoint of a run is gone, since when, and how long it is waited for.
 
     One that has not answered in this run yet may be a mistake in the command: it is waited for only until it
-    is left alone (:class:`~spectator.llm.breaker.Breaker`), or has refused every request for
+    is left alone (:class:`~spectator.llm.retry.CircuitBreaker`), or has refused every request for
     :data:`REFUSED_S` seconds, so that the run halts soon and costs no attempt. A request that fails while
     others are answered is not waited for either.
 
@@ -70,7 +70,7 @@ class ModelOutage:
         Raises:
             EndpointResting: The endpoint has been gone for longer than it is waited for.
         """
-        if isinstance(error, EndpointRefused) and error.status in HOPELESS:
+        if isinstance(error, EndpointRefused) and error.status in PERMANENT_STATUSES:
             self._given_up.set()
         refused = isinstance(error, EndpointRefused) and not self.answers
         passing = refused or isinstance(error, PASSING)

@@ -9,14 +9,13 @@ from functools import partial
 
 from spectator.clock import Clock
 from spectator.environments.world import World
-from spectator.episodes.host.recovery import interrupted
-from spectator.episodes.replay.restore import CannotRebuild
-from spectator.episodes.run.failing import FailureRule
-from spectator.errors import EpisodeError, StepTimeout, typed_as
+from spectator.episodes.decisions import FailureRule
+from spectator.episodes.recovery import interrupted
+from spectator.episodes.restore import RestoreFailed
+from spectator.errors import EpisodeError, StepTimeout, failure_of_end, reward_of_end, typed_as
 from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
-from spectator.failures import failure_of_end, reward_of_end
-from spectator.journal.base import EpisodeLog
-from spectator.policies.base import Decision
+from spectator.journal.contract import EpisodeLog
+from spectator.policies.policy import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.rollouts.actors import ActorHandle
 from spectator.rollouts.addresses import EnvironmentAddress
@@ -32,8 +31,7 @@ from spectator.runs.halting import UNREACHED, Halt, HaltingRule
 from spectator.runs.jobs import RunPlan
 from spectator.runs.owed import Attempt, next_attempt
 from spectator.runs.playing import Venue, play_here, play_on
-from spectator.steppers.inline import InlineStepper
-from spectator.steppers.opening import OpenStepper
+from spectator.steppers.local import InlineStepper, OpenStepper
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +147,7 @@ class AttemptPlayer:
         own.recall(left)
         try:
             return await play_on(left, venue)
-        except (CannotRebuild, StepTimeout) as error:
+        except (RestoreFailed, StepTimeout) as error:
             end = interrupted(
                 left[0].event, left[-1].event, self._clock, f"it could not be played on: {error}"
             )

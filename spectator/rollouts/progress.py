@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from spectator.failures import FailureClass
+from spectator.errors import FailureClass
 from spectator.rollouts.actors import Shortage
 from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.interactor import EpisodeResult

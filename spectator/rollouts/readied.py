@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spectator.clock import Clock
+from spectator.environments.contract import Stepped, Stepper
 from spectator.errors import EnvironmentFault, EnvironmentUnavailable
-from spectator.policies.base import Action
-from spectator.steppers.base import Stepped, Stepper
+from spectator.policies.policy import Action
 
 FRESH_S: Final = 60.0
 """Seconds after which a beginning that nobody took is made anew: servers let silent environments go."""
@@ -28,7 +28,7 @@ class _Beginning:
 
 
 class ReadiedStepper:
-    """A :class:`~spectator.steppers.base.Stepper` whose environment is begun by :meth:`make_ready`.
+    """A :class:`~spectator.environments.contract.Stepper` whose environment is begun by :meth:`make_ready`.
 
     The first :meth:`reset` with the same seed, id and options is then answered from memory, a failure too.
     After :data:`FRESH_S` seconds, or with others, the environment is begun anew in its place; where its

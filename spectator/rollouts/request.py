@@ -8,13 +8,12 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from spectator.environments.seeds import SEALED_BIT, derive_seed
-from spectator.environments.world import World
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.environments.world import SEALED_BIT, World, derive_seed
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.errors import FieldError, InvalidRequest
-from spectator.policies.base import Preset
-from spectator.policies.captain_table import ModelCaptain
+from spectator.policies.captains import ModelCaptain
+from spectator.policies.policy import Preset
 from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.runs.failure_policy import TRIED_AGAIN, FailurePolicy
 from spectator.runs.jobs import Job, RunPlan

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from spectator.exports.transcript import calls_by_decision
-from spectator.journal.attachments import RecordedCall
-from spectator.journal.base import Journal
-from spectator.journal.chat_form import ChatMessage, chat_message, reply_message
+from spectator.journal.contract import Journal, RecordedCall
+from spectator.journal.encoding import ChatMessage, chat_message, reply_message
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision, outline_of
 from spectator.rollouts.folder import open_record
 from spectator.rollouts.request import RolloutRequest

@@ -9,11 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from spectator.errors import FailureClass, failure_of_end, reward_of_end
 from spectator.exports.groups import GroupState
-from spectator.failures import FailureClass, failure_of_end, reward_of_end
-from spectator.journal.base import EpisodeSummary, Journal
-from spectator.journal.stores.leases import Lease
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeSummary, Journal
+from spectator.journal.coordination import Lease
+from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.folder import open_record
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.failure_policy import FailurePolicy

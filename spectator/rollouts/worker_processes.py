@@ -20,13 +20,9 @@ from typing import Final
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, first_of
-from spectator.errors import JournalError
-from spectator.failures import FailureClass
-from spectator.following.run_folder import JOURNAL, RunFolder
-from spectator.following.run_tail import FollowedEpisode, RunTail
-from spectator.journal.stores.ownership import Ownership, living
-from spectator.journal.stores.signs import INTERVAL_S
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.errors import FailureClass, JournalError
+from spectator.journal.ownership import INTERVAL_S, Ownership, living
+from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.fleet import FleetReport, OnBegin, RunningFleet, begun_in
 from spectator.rollouts.fleet_plan import IN_FOLDER, FleetPlan
 from spectator.rollouts.heartbeat import Heartbeat
@@ -35,6 +31,8 @@ from spectator.rollouts.interactor import EpisodeResult, RunReport
 from spectator.rollouts.progress import FleetState
 from spectator.runs.jobs import RunPlan
 from spectator.runs.owed import Attempt, progress
+from spectator.runs.run_folder import JOURNAL, RunFolder
+from spectator.runs.run_records import FollowedEpisode, RunTail
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +105,7 @@ async def run_workers(
 ) -> FleetReport:
     """Play a run in a folder by worker processes of this machine.
 
-    A worker that dies is replaced at once, and one that stalls after :data:`.signs.SILENT_LOOKS` heartbeats;
+    A worker that dies is replaced at once, and one that stalls after :data:`SILENT_CHECKS` heartbeats;
     others resume its episodes from the record. When this process dies, all workers end.
 
     Args:

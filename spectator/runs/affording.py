@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from spectator.episodes.record.usage import spent_in
+from spectator.episodes.recorded_calls import spent_in
 from spectator.events import RecordedEvent
 from spectator.policies.spending import SpendLedger, Spent
 

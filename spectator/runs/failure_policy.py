@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from spectator.failures import FailureClass
+from spectator.errors import FailureClass
 
 Reaction = Literal["keep", "retry", "halt"]
 """What a run does after a failure.

@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from typing import Final
 
-from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.plan import EpisodePlan
+from spectator.errors import FailureClass
 from spectator.events import OnFailure
-from spectator.failures import FailureClass
-from spectator.llm.breaker import HOPELESS
-from spectator.policies.base import Decision
+from spectator.llm.retry import PERMANENT_STATUSES
+from spectator.policies.policy import Decision
 from spectator.policies.spending import SpendLedger
 
 UNANSWERED: Final = 5
@@ -61,7 +61,7 @@ class HaltingRule:
         self._unanswered: Counter[str] = Counter()
 
     def __call__(self, actor: str, decision: Decision) -> OnFailure:
-        """See :data:`~spectator.episodes.run.failing.FailureRule`."""
+        """See :data:`~spectator.episodes.decisions.FailureRule`."""
         if self._plan.preset(actor).source != "model":
             return self._plan.on_failed_decision
         why = self._why_not(actor, decision)
@@ -90,4 +90,4 @@ def _hopeless(decision: Decision) -> bool:
     if decision.failure_class == "model_resting":
         return True
     failures = [one["failure"] for one in decision.exchanges if one.get("failure")]
-    return any(one["kind"] == "refused" and one["status"] in {*HOPELESS, 429} for one in failures)
+    return any(one["kind"] == "refused" and one["status"] in {*PERMANENT_STATUSES, 429} for one in failures)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spectator.events import CALLS_BEHIND, RecordedEvent
-from spectator.journal.attachments import Attachments
+from spectator.journal.contract import Attachments
 from spectator.model_calls import ModelCall
 
 

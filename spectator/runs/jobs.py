@@ -10,8 +10,8 @@ from typing import Any, Self
 from ulid import ULID
 
 from spectator.environments.world import World
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodePlan
 from spectator.events import FailedDecisions, OnFailure, View, encode_json
 from spectator.runs.failure_policy import FailurePolicy
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from spectator.clock import Clock
-from spectator.episodes.host.recovery import interrupted
-from spectator.journal.base import EpisodeFilter, Journal
+from spectator.episodes.recovery import interrupted
+from spectator.journal.contract import EpisodeFilter, Journal
 
 WENT_AWAY: Final = "the process that played it went away"
 

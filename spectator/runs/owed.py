@@ -6,8 +6,8 @@ import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spectator.failures import FailureClass, failure_of_end, reward_of_end
-from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+from spectator.errors import FailureClass, failure_of_end, reward_of_end
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
 from spectator.runs.jobs import RunPlan
 
 PAGE = 1000

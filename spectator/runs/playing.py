@@ -9,27 +9,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
-from spectator.episodes.host.preparing import PreparedEpisode, prepare
-from spectator.episodes.host.recovery import interrupted
-from spectator.episodes.record.opening import Left, Stream, open_stream
-from spectator.episodes.replay.recorded_calls import with_whole_replies
-from spectator.episodes.replay.restore import CannotRebuild, rebuild
-from spectator.episodes.replay.unended import UnendedRecord
-from spectator.episodes.run.controls import EndRequest
-from spectator.episodes.run.failing import FailureRule
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan
-from spectator.episodes.run.ports import Past
+from spectator.environments.contract import Stepper
+from spectator.episodes.controls import EndRequest, EpisodeLimits, Pace
+from spectator.episodes.decisions import FailureRule
+from spectator.episodes.derived_stream import RecordPosition, Stream, open_stream
+from spectator.episodes.driver import Past
+from spectator.episodes.handle import PreparedEpisode, prepare
+from spectator.episodes.plan import EpisodePlan
+from spectator.episodes.recorded_calls import with_whole_replies
+from spectator.episodes.recovery import interrupted
+from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
 from spectator.errors import StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, RecordedEvent, core_fact
-from spectator.journal.base import EpisodeLog
+from spectator.journal.contract import EpisodeLog
 from spectator.policies.spending import SpendLedger
-from spectator.steppers.base import Stepper
-from spectator.steppers.opening import OpenStepper, as_it_steps, on_a_thread
+from spectator.steppers.local import OpenStepper, on_a_thread, preferred_stepper
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +73,7 @@ async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> Episode
     """
     stream = _stream(episode_id, episode_id[-8:].lower(), plan, venue)
     if venue.open_stepper is None:
-        stepper = as_it_steps(plan.world, episode_id, plan.options)
+        stepper = preferred_stepper(plan.world, episode_id, plan.options)
     else:
         stepper = venue.open_stepper(plan.world, episode_id)
     return await _play(plan, stream, venue, stepper, plan.started())
@@ -93,13 +90,13 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnd
         Its end; ``None`` when it was suspended.
 
     Raises:
-        CannotRebuild: The record does not lead back to where it stops.
+        RestoreFailed: The record does not lead back to where it stops.
         StepTimeout: Leading back took too long.
         JournalError: A model's reply that is too long for an event cannot be read.
     """
     recorded = await with_whole_replies(venue.journal, recorded)
     rebuilt = await rebuild(
-        UnendedRecord.of(recorded),
+        UnfinishedRecord.of(recorded),
         limit_s=REBUILD_S,
         load=venue.load,
         attempts=math.inf,
@@ -126,14 +123,16 @@ async def resume(episode_id: str, venue: Venue) -> EpisodeEnded | None:
     left = await venue.journal.read(episode_id, checked=False)
     try:
         return await play_on(left, venue)
-    except (CannotRebuild, StepTimeout) as error:
+    except (RestoreFailed, StepTimeout) as error:
         logger.warning("%s cannot be played on: %s", episode_id, error)
         end = interrupted(left[0].event, left[-1].event, venue.clock, f"it could not be played on: {error}")
         await venue.journal.append([end])
         return EpisodeEnded.model_validate(end.event.data)
 
 
-def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, left: Left | None = None) -> Stream:
+def _stream(
+    episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, left: RecordPosition | None = None
+) -> Stream:
     return open_stream(
         plan, episode_id, epoch, journal=venue.journal, bus=MemoryBus(), clock=venue.clock, left=left
     )

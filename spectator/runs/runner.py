@@ -12,10 +12,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import JournalError
+from spectator.episodes.plan import EpisodePlan
+from spectator.errors import JournalError, failure_of_end
 from spectator.events import RecordedEvent
-from spectator.failures import failure_of_end
 from spectator.runs.affording import Purchases
 from spectator.runs.halting import Halt
 from spectator.runs.jobs import RunPlan, job_plan

@@ -18,12 +18,12 @@ from spectator.catalog import LoadWorld, load_world
 from spectator.clock import SystemClock
 from spectator.errors import EpisodeError, SpectatorError
 from spectator.events import RecordedEvent, decode
-from spectator.journal.attachments import Attachments
+from spectator.journal.contract import Attachments
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.in_memory import EpisodeInMemory
 from spectator.runs.jobs import Job, job_plan
 from spectator.runs.playing import Venue, play_here
-from spectator.steppers.opening import inline
+from spectator.steppers.local import inline
 
 MakeWorlds = Callable[[], LoadWorld]
 """Makes, in any process, what finds worlds with everybody who plays in them; a function of a module."""

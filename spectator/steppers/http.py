@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from spectator.environments.contract import Stepped
 from spectator.errors import (
     EnvironmentFault,
     EnvironmentMalformed,
     EnvironmentUnavailable,
 )
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Action
-from spectator.steppers.base import Stepped
+from spectator.policies.policy import Action
 from spectator.steppers.remote import (
     AGENT,
     CLOSE_S,
@@ -76,7 +76,7 @@ class HttpEnvironment:
 
 
 class HttpStepper:
-    """A :class:`~spectator.steppers.base.Stepper` of an environment on a pooled rollout server.
+    """A :class:`~spectator.environments.contract.Stepper` of an environment on a pooled rollout server.
 
     ``GET get_task_prompt`` gives the chat messages that the agent sees: an empty list ends the episode, what
     is no list is a fault. ``POST step`` with ``{"action"}`` gives ``reward, terminated, truncated, info``.

@@ -1,13 +1,25 @@
-"""Steps an environment that lives in this process: what every stepper here does with one, and its errors."""
+"""Step an environment in this process: in the caller's thread or on its own.
+
+:class:`InlineStepper` has no thread hop and suits fleets of fast worlds that never block.
+:class:`ThreadStepper` builds, calls and closes the environment on one thread, never on the event loop.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
-from spectator.environments.base import Environment
-from spectator.errors import EnvironmentFault, EnvironmentMalformed, typed_as
+from spectator.clock import answer
+from spectator.environments.contract import Environment, Stepped, Stepper
+from spectator.environments.world import World
+from spectator.errors import EnvironmentFault, EnvironmentMalformed, StepTimeout, typed_as
 from spectator.observations import Observation
-from spectator.steppers.base import Stepped
+from spectator.policies.policy import Action
 
 
 def answered(environment: Environment, shown: object) -> Stepped:
@@ -32,3 +44,308 @@ def fault(error: BaseException) -> EnvironmentFault:
 
 FAULTS: Final = typed_as(fault, passing=(EnvironmentFault,))
 """Around every call of an environment: whatever it raises leaves as an :class:`EnvironmentFault`."""
+
+
+_Result = TypeVar("_Result")
+
+_ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
+"""What an environment may raise; nothing is awaited in there, so a cancellation is its own too."""
+
+
+class InlineStepper:
+    """A :class:`Stepper` that calls its environment where it is called itself.
+
+    A call cannot be interrupted: one that hangs holds the event loop. One that returns after its deadline
+    fails as it would elsewhere, and the environment is given up.
+
+    Args:
+        build: Makes the environment; called before the first call.
+        monotonic: Measures calls against their deadlines, in seconds.
+
+    >>> import asyncio
+    >>> from spectator.environments.counting import WORLD
+    >>> stepper = InlineStepper(WORLD.environment)
+    >>> options = {"turns": 1, "payload_bytes": 0}
+    >>> first = asyncio.run(stepper.reset(seed=1, episode_id="ep-1", options=options, limit_s=5))
+    >>> first.observation.actor
+    'counter'
+    >>> last = asyncio.run(stepper.step({"text": "ACTION: 1"}, limit_s=5))
+    >>> last.observation.done, last.observation.reward, last.state["result"]
+    (True, 1.0, '1 of 1 right')
+    """
+
+    def __init__(
+        self, build: Callable[[], Environment], *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._build = build
+        self._monotonic = monotonic
+        self._environment: Environment | None = None
+        self._given_up = False
+
+    @property
+    def given_up(self) -> bool:
+        """See :attr:`Stepper.given_up`."""
+        return self._given_up
+
+    async def reset(
+        self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
+    ) -> Stepped:
+        """See :meth:`Stepper.reset`."""
+        return self._call(
+            limit_s,
+            lambda world: answered(world, world.reset(seed=seed, episode_id=episode_id, options=options)),
+        )
+
+    async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.step`."""
+        return self.step_at_once(action, limit_s=limit_s)
+
+    def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.step`; for callers that need not wait for what is never waited for."""
+        return self._call(limit_s, lambda world: answered(world, world.step(action)))
+
+    async def snapshot(self, *, limit_s: float | None) -> bytes:
+        """See :meth:`Stepper.snapshot`."""
+        return self._call(limit_s, lambda world: world.snapshot())
+
+    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.restore`."""
+        return self._call(limit_s, lambda world: answered(world, world.restore(snapshot)))
+
+    async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.state`."""
+        return self._call(limit_s, lambda world: world.state)
+
+    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.truth`."""
+        return self._call(limit_s, lambda world: world.truth())
+
+    async def aclose(self) -> None:
+        """See :meth:`Stepper.aclose`."""
+        self._give_up()
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._environment = None
+
+    def _call(
+        self,
+        limit_s: float | None,
+        function: Callable[[Environment], _Result],
+    ) -> _Result:
+        if self._given_up:
+            raise EnvironmentFault("the environment was given up")
+        began = self._monotonic()
+        try:
+            if self._environment is None:
+                self._environment = self._build()
+            answer = function(self._environment)
+        except EnvironmentFault:
+            raise
+        except _ITS_OWN as error:
+            raise fault(error) from error
+        if limit_s is not None and self._monotonic() - began > limit_s:
+            self._give_up()
+            raise StepTimeout(f"the environment did not answer within {limit_s:g} s")
+        return answer
+
+
+_Object = TypeVar("_Object")
+_Arguments = ParamSpec("_Arguments")
+
+
+class HeldObject(Generic[_Object]):
+    """An object that is built by the first call of it, on the thread that calls it."""
+
+    _build: Callable[[], _Object]
+    _object: _Object | None = None
+    given_up = False
+    """Whether a call missed its deadline, it was closed, or an event loop went away during a call."""
+
+    def outcome_of(self, run: Callable[[_Object], Any]) -> tuple[Any, Exception | None]:
+        """What ``run(object)`` returns, or else raises, in a form that a future can carry."""
+        try:
+            if self.given_up:
+                raise given_up_before()
+            if self._object is None:
+                self._object = self._build()
+            return run(self._object), None
+        except StopIteration as error:  # no future can carry it
+            return None, EnvironmentFault(f"StopIteration: {error}")
+        except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
+            return None, error
+        except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
+            return None, EnvironmentFault(f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    run: Callable[[Any], Any]
+    answer: asyncio.Future[Any]
+
+
+class OwnThread(HeldObject[_Object]):
+    """One object on one thread of its own, started by the first call, with a deadline for every call.
+
+    A call that misses its deadline cannot be stopped; its thread is given up (it is a daemon and ends
+    as soon as the call returns) and the object is never called again.
+
+    Args:
+        build: Makes the object; called on the thread, before the first call.
+        name: Name of the thread.
+        dispose: Lets go of what the object holds; called on the thread, last, if it was ever built.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], _Object],
+        *,
+        name: str = "environment",
+        dispose: Callable[[_Object], None] | None = None,
+    ) -> None:
+        self._build = build
+        self._dispose = dispose
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+
+    async def call_within(
+        self,
+        limit_s: float | None,
+        function: Callable[Concatenate[_Object, _Arguments], _Result],
+        /,
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """Run ``function(object, ...)`` on the object's thread.
+
+        Args:
+            limit_s: Seconds that it may take; no limit where ``None``.
+            function: What is run.
+            arguments: What it is given besides.
+            named: The same by name.
+
+        Raises:
+            StepTimeout: No answer within ``limit_s`` seconds; the environment is given up.
+            EnvironmentFault: The environment was given up before the call began, or raised what is not an
+                ``Exception`` (``SystemExit``, say) and would have ended the caller's event loop.
+            Exception: Whatever the function, or the first time the factory, raises.
+        """
+        if self.given_up:
+            raise given_up_before()
+        coming: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        if self._thread.ident is None:
+            self._thread.start()
+        self._calls.put(_Call(lambda living: function(living, *arguments, **named), coming))
+        try:
+            async with asyncio.timeout(limit_s) as scope:
+                return await coming
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            self.close()
+            raise StepTimeout(f"the environment did not answer within {limit_s:g} s") from error
+
+    def close(self) -> None:
+        """Let go of the object; its thread ends after the call it is in. Safe to call twice."""
+        self.given_up = True
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            if not answer(call.answer, *self.outcome_of(call.run)):
+                break  # nobody can be answered any more
+            del call
+        self.given_up = True
+        held, self._object = self._object, None
+        if held is not None and self._dispose is not None:
+            self._dispose(held)
+
+
+def given_up_before() -> EnvironmentFault:
+    """The error of a call of what was given up before it."""
+    return EnvironmentFault("the environment was given up")
+
+
+class ThreadStepper:
+    """A :class:`Stepper` whose environment lives on a thread of its own.
+
+    A call that misses its deadline cannot be stopped; its thread is given up and ends as soon as the call
+    returns. A call whose caller goes away runs to its end, and its answer is dropped.
+
+    Args:
+        build: Makes the environment; called on the thread, before the first call.
+        name: Name of the thread.
+    """
+
+    def __init__(self, build: Callable[[], Environment], *, name: str = "environment") -> None:
+        self._thread: OwnThread[Environment] = OwnThread(build, name=name)
+
+    @property
+    def given_up(self) -> bool:
+        """See :attr:`Stepper.given_up`; also true once an event loop went away during a call."""
+        return self._thread.given_up
+
+    async def reset(
+        self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
+    ) -> Stepped:
+        """See :meth:`Stepper.reset`."""
+        return await self._call(
+            limit_s,
+            lambda world: answered(world, world.reset(seed=seed, episode_id=episode_id, options=options)),
+        )
+
+    async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.step`."""
+        return await self._call(limit_s, lambda world: answered(world, world.step(action)))
+
+    async def snapshot(self, *, limit_s: float | None) -> bytes:
+        """See :meth:`Stepper.snapshot`."""
+        return await self._call(limit_s, lambda world: world.snapshot())
+
+    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.restore`."""
+        return await self._call(limit_s, lambda world: answered(world, world.restore(snapshot)))
+
+    async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.state`."""
+        return await self._call(limit_s, lambda world: world.state)
+
+    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.truth`."""
+        return await self._call(limit_s, lambda world: world.truth())
+
+    async def aclose(self) -> None:
+        """See :meth:`Stepper.aclose`."""
+        self._thread.close()
+
+    async def _call(self, limit_s: float | None, function: Callable[[Environment], _Result]) -> _Result:
+        with FAULTS:
+            return await self._thread.call_within(limit_s, function)
+
+
+OpenStepper = Callable[[World, str], Stepper]
+"""Makes the stepper of a new episode, from its world and its id."""
+
+
+def on_a_thread(world: World, episode_id: str) -> Stepper:
+    """The environment on a thread of its own, named after the episode: right for whatever may block."""
+    if world.remote is not None:
+        return world.remote(episode_id)
+    return ThreadStepper(world.environment, name=episode_id)
+
+
+def preferred_stepper(world: World, episode_id: str, options: Mapping[str, Any]) -> Stepper:
+    """In the caller's thread where the world says that it steps at once with ``options``, else on its own.
+
+    >>> from spectator.environments.counting import WORLD
+    >>> type(preferred_stepper(WORLD, "ep-1", {"turns": 10})).__name__
+    'InlineStepper'
+    """
+    return (inline if world.steps_at_once(options) else on_a_thread)(world, episode_id)
+
+
+def inline(world: World, episode_id: str) -> Stepper:
+    """The environment in the caller's thread: for worlds that are fast and never block."""
+    if world.remote is not None:
+        return world.remote(episode_id)
+    return InlineStepper(world.environment)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from spectator.environments.contract import Stepped
 from spectator.errors import (
     ConfigurationError,
     EnvironmentFault,
@@ -15,8 +16,7 @@ from spectator.errors import (
 )
 from spectator.events import encode_json
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Action
-from spectator.steppers.base import Stepped
+from spectator.policies.policy import Action
 from spectator.steppers.remote import (
     AGENT,
     CLOSE_S,
@@ -43,7 +43,7 @@ NO_ROOM: Final = frozenset({"CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR"
 
 
 class OpenEnvStepper:
-    """A :class:`~spectator.steppers.base.Stepper` of an environment on an OpenEnv server, ours or another.
+    """A :class:`Stepper` of an environment on an OpenEnv server, ours or another.
 
     The socket is opened by ``reset`` and never opened again during an episode: the server ends a session with
     its socket. A message is sent once. An action that the server finds malformed was not carried out and is

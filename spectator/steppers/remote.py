@@ -10,10 +10,10 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import Field
 
+from spectator.environments.contract import Stepped
 from spectator.errors import EnvironmentFault, EnvironmentMalformed, StepTimeout
 from spectator.events import EventData, Fact, encode_json
 from spectator.observations import LegalAction, Observation, Refusal
-from spectator.steppers.base import Stepped
 from spectator.text import clean_text
 
 AGENT: Final = "agent"

@@ -11,17 +11,14 @@ from typing import Any, Final, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from spectator.environments.base import ObservationModel, OptionsModel, StateModel
+from spectator.environments.contract import ObservationModel, OptionsModel, StateModel, Stepper
 from spectator.environments.world import Pack, World
 from spectator.errors import ConfigurationError, EnvironmentFault
 from spectator.events import Event
-from spectator.narration.base import Line
-from spectator.observations import Observation
-from spectator.policies.base import Decision, Preset, ScriptedPolicy
-from spectator.policies.drawn_json import draw_json
-from spectator.policies.prompting import Conversation
-from spectator.profile import Profile
-from spectator.steppers.base import Stepper
+from spectator.narration.commentary import Line
+from spectator.observations import Observation, Profile
+from spectator.policies.policy import Decision, Preset, ScriptedPolicy, random_json
+from spectator.policies.prompts import Conversation
 from spectator.steppers.http import HttpEnvironment, HttpStepper
 from spectator.steppers.openenv import OpenEnvStepper, socket_url
 from spectator.steppers.remote import AGENT, MAX_ANSWER_BYTES, Observed, read_object
@@ -78,7 +75,7 @@ class AnyAction(ScriptedPolicy):
     def choose(self, observation: Observation) -> Decision:
         """Draw one."""
         legal = self._random.choice(self._briefing.legal(observation))
-        arguments = draw_json(legal["arguments"], self._random)
+        arguments = random_json(legal["arguments"], self._random)
         return Decision(self._briefing.as_action(legal["tool"], arguments), "random", "drawn at random")
 
 
@@ -173,8 +170,8 @@ def _world(
         state_type=RemoteState,
         options_type=RemoteOptions,
         events={"remote.observed": Observed},
-        projection=show_observed,
-        commentator=tell_observed,
+        projection=project_observed,
+        commentator=comment_observed,
         captains={"random": drawn},
         packs={"default": Pack("default", "1", "Whatever is played there.")},
         step_cap=lambda options: max_steps,
@@ -244,7 +241,7 @@ def _elsewhere() -> NoReturn:
     raise EnvironmentFault("the environment is on another server")
 
 
-def show_observed(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
+def project_observed(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """What a viewer sees of an environment that nothing is known of: the observation and all rewards."""
     if event.type != "remote.observed":
         return {}
@@ -256,7 +253,7 @@ def show_observed(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     }
 
 
-def tell_observed(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
+def comment_observed(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
     """A line for each observation, marked with its reward."""
     if event.type != "remote.observed":
         return ()

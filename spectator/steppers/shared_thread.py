@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+from spectator.clock import settle
 from spectator.errors import StepTimeout
-from spectator.futures import settle
-from spectator.steppers.thread import HeldObject, given_up_before
+from spectator.steppers.local import HeldObject, given_up_before
 
 _Object = TypeVar("_Object")
 _Result = TypeVar("_Result")
@@ -175,7 +175,7 @@ class SharedThread:
         if not shift.watched:
             self._watch(shift)
 
-    def let_one_go(self) -> None:
+    def release_one(self) -> None:
         """One object less is held; without any the thread ends."""
         self._held -= 1
         if self._held == 0 and self._shift is not None:
@@ -236,7 +236,7 @@ class SharedObject(HeldObject[_Object]):
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        """Run ``function(object, ...)``; see :meth:`spectator.steppers.thread.OwnThread.call_within`.
+        """Run ``function(object, ...)``; see :meth:`spectator.steppers.local.OwnThread.call_within`.
 
         Raises:
             StepTimeout: No answer within ``limit_s`` seconds; the object is given up.
@@ -263,7 +263,7 @@ class SharedObject(HeldObject[_Object]):
             self.given_up = True
             if self.waiting or self._object is not None:
                 self._shared.put(self, _nothing)
-            self._shared.let_one_go()
+            self._shared.release_one()
 
     def carry_out(self, call: _SharedCall) -> bool:
         """Carry ``call`` out and answer it; returns whether there are more. Only for the thread."""

@@ -11,7 +11,7 @@ import gymnasium
 from gymnasium.vector import SyncVectorEnv
 
 from spectator.catalog import world_names
-from spectator.environments.seeds import MAX_SEED
+from spectator.environments.world import MAX_SEED
 from spectator.observations import Observation
 from spectator.training.text_episode import TextEpisode
 

@@ -15,23 +15,23 @@ from typing import Any, Final, Self
 
 from ulid import ULID
 
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.record.opening import Stream, open_stream
-from spectator.episodes.record.told import Told
-from spectator.episodes.run.plan import EpisodePlan
-from spectator.episodes.run.step_events import cut_short, with_total
+from spectator.episodes.derived_stream import Stream, open_stream
+from spectator.episodes.plan import EpisodePlan
+from spectator.episodes.steps import cut_short, with_total
+from spectator.episodes.stream import RecordedTurns
 from spectator.errors import EpisodeError
 from spectator.events import EpisodeEnded, core_fact
-from spectator.following.run_folder import JOURNAL
-from spectator.journal.attachments import Attachments
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.policies.base import Policy, Preset
+from spectator.journal.contract import Attachments
+from spectator.journal.sql_journal import SqlJournal
+from spectator.policies.policy import Policy, Preset
 from spectator.runs.leftovers import end_what_was_left
+from spectator.runs.run_folder import JOURNAL
 
 logger = logging.getLogger(__name__)
 
-MOST_WAITING: Final = 1000
+MAX_WAITING: Final = 1000
 """Turns that may wait to be recorded; whoever plays faster than that waits."""
 
 
@@ -82,7 +82,7 @@ class RecordedRun:
         self._begun: Counter[int] = Counter()
         self._groups: dict[int, str] = {}
         self._numbered = 0
-        self._room = threading.BoundedSemaphore(MOST_WAITING)
+        self._room = threading.BoundedSemaphore(MAX_WAITING)
         self._playing: set[RecordedEpisode] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="recorded-run", daemon=True)
@@ -113,7 +113,7 @@ class RecordedRun:
         )
         episode = RecordedEpisode(self, stream, plan)
         self._playing.add(episode)
-        episode.take(Told([(0, [core_fact(plan.started())])], [()]))
+        episode.take(RecordedTurns([(0, [core_fact(plan.started())])], [()]))
         return episode
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class RecordedRun:
             return
         for episode in tuple(self._playing):
             episode.leave("the run was closed")
-        for _ in range(MOST_WAITING):
+        for _ in range(MAX_WAITING):
             self._room.acquire()
         self._wait(self._journal.aclose())
         self._stop()
@@ -191,7 +191,7 @@ class RecordedEpisode:
         self._total = self._value = 0.0
         self._over = False
 
-    def take(self, told: Told, reward: float = 0.0, value: float = 0.0) -> None:
+    def take(self, told: RecordedTurns, reward: float = 0.0, value: float = 0.0) -> None:
         """Record some turns, and the end where there is one.
 
         Args:
@@ -220,7 +220,7 @@ class RecordedEpisode:
         ended = with_total(cut_short("step_cap", detail, self._turn), self._total, self._profile)
         if self._profile.rewards == "end":
             ended = ended.model_copy(update={"value": self._value})
-        self._run.submit(self._record(Told(ended=ended)))
+        self._run.submit(self._record(RecordedTurns(ended=ended)))
 
     def break_off(self, detail: str) -> None:
         """Its environment failed: it ends without a verdict.
@@ -231,24 +231,26 @@ class RecordedEpisode:
         if self._over:
             return
         self._leave()
-        self._run.submit(self._record(Told(ended=cut_short("environment_error", detail, self._turn))))
+        self._run.submit(
+            self._record(RecordedTurns(ended=cut_short("environment_error", detail, self._turn)))
+        )
 
     def _leave(self) -> None:
         self._over = True
         self._run.forget(self)
 
-    async def _record(self, told: Told) -> None:
+    async def _record(self, told: RecordedTurns) -> None:
         async with self._order:
             try:
                 for turn, facts, attached in told.turns():
                     await self._stream.emit_steps([(turn, facts)], attachments=attached)
                 if told.ended is not None:
-                    await self._tell_end(told.ended, told.truth)
+                    await self._report_end(told.ended, told.truth)
             except EpisodeError as error:
                 self._leave()
                 logger.warning("episode %s is recorded no further: %s", self.episode_id, error)
 
-    async def _tell_end(self, ended: EpisodeEnded, truth: str | None) -> None:
+    async def _report_end(self, ended: EpisodeEnded, truth: str | None) -> None:
         attached = None if ended.truth is None else Attachments(truth=truth)
         await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
 

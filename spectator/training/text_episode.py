@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
-from spectator.llm.parsing import CallRefused
+from spectator.llm.tool_calls import CallRejected
 from spectator.observations import LegalAction, Observation
-from spectator.policies.answers import action_in
-from spectator.policies.base import Action
+from spectator.policies.policy import Action
+from spectator.policies.turns import action_in
 
 if TYPE_CHECKING:
     from spectator.training.recorded_run import RecordedEpisode, RecordedRun
@@ -160,7 +160,7 @@ class TextEpisode:
         """Carry out what an answer in text means; one that names no legal action is refused and counted."""
         try:
             action = action_in(said, self.world.briefing, self.observation)
-        except (CallRefused, IndexError):
+        except (CallRejected, IndexError):
             action = {}
         return self.act(action)
 
@@ -192,7 +192,7 @@ class TextEpisode:
     def _record(self) -> None:
         if self._recorded is not None:
             reward = self._agent.observation.reward or 0.0
-            self._recorded.take(self._agent.take_told(), reward, self.value)
+            self._recorded.take(self._agent.take_recorded_turns(), reward, self.value)
 
     def _leave(self, detail: str) -> None:
         if self._recorded is not None:

@@ -1,5 +1,5 @@
 // @ts-check
-// The application of JSON merge patches (RFC 7396), the twin of spectator/merge_patch.py.
+// The application of JSON merge patches (RFC 7396), the twin of spectator/json_values.py.
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from spectator.failures import FAILURES
+from spectator.errors import FAILURES
 from tests.browser.conftest import PHONE, Opener
 from tests.browser.test_quality import RULES
 from tests.llm.brains import pundit

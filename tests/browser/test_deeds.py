@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from spectator.environments.cricket.match.segments import segment_at
+from spectator.environments.cricket.match.engine import segment_at
 from tests.browser.conftest import PHONE, Opener, stop_all
 from tests.serving import Serving
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from spectator.environments.counting import WORLD
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Preset, ScriptedPolicy
+from spectator.policies.policy import Decision, Preset, ScriptedPolicy
 
 MARKUP: Final = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script><b>bold</b>'
 TURNED: Final = "safe\u202egnp.exe\u2066\u200b\ufeffend"

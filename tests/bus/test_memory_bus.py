@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.bus.base import Overflow, Subscription
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus, Overflow, Subscription
 from spectator.events import Event, RecordedEvent, record
 from tests.fakes import until
 

@@ -16,7 +16,7 @@ from spectator.collector.collecting import CollectedEpisode, CollectTask, collec
 from spectator.collector.generation import Generated
 from spectator.collector.recording import record_episode
 from spectator.errors import SequenceConflict
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.llm.brains import counter, read_situation
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world, world_names
-from spectator.environments.base import OptionsModel
 from spectator.environments.conformance import ConformanceError, check_world
+from spectator.environments.contract import OptionsModel
 from spectator.environments.counting import WORLD
-from spectator.environments.counting.environment import CountingEnvironment, snapshot_for
+from spectator.environments.counting.world import CountingEnvironment, snapshot_for
 from spectator.environments.world import World
 from spectator.observations import Observation
-from spectator.policies.base import Action
+from spectator.policies.policy import Action
 
 
 @pytest.mark.parametrize("name", world_names())

@@ -9,7 +9,7 @@ import pytest
 
 from spectator.catalog import load_world, world_names
 from spectator.environments.world import World
-from spectator.policies.base import Preset
+from spectator.policies.policy import Preset
 
 WHOLE = load_world("cricket")
 CRICKET = replace(

@@ -7,10 +7,9 @@ import json
 import pytest
 
 from spectator.catalog import load_world
-from spectator.environments.seeds import derive_seed
-from spectator.environments.world import World
+from spectator.environments.world import World, derive_seed
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Policy, Restorable, ScriptedPolicy
+from spectator.policies.policy import Decision, Policy, Restorable, ScriptedPolicy
 
 OPTIONS = {"counting": {"turns": 12}, "cricket": {"max_overs": 1}}
 EVERY = {"counting": 1, "cricket": 23}

@@ -8,7 +8,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from spectator.catalog import load_world, world_names
-from spectator.episodes.replay.replayer import Replay
+from spectator.episodes.replayer import Replay
 from spectator.events import Event
 
 

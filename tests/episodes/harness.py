@@ -12,21 +12,19 @@ from typing import Any
 
 import pytest
 
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus
 from spectator.clock import Clock, SystemClock
 from spectator.environments.world import World
-from spectator.episodes.host.stop_requests import StopRequests
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.record.stream import EpisodeStream
-from spectator.episodes.record.view import State, replay_state
-from spectator.episodes.run import plan as requests
-from spectator.episodes.run.controls import Control
-from spectator.episodes.run.driver import Driver
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest
+from spectator.episodes import plan as requests
+from spectator.episodes.controls import Control, EpisodeLimits, Pace
+from spectator.episodes.driver import Driver
+from spectator.episodes.plan import EpisodePlan, EpisodeRequest
+from spectator.episodes.restore import StopRequests
+from spectator.episodes.stream import EpisodeStream
+from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.view import State, replay_state
 from spectator.events import EpisodeEnded, RecordedEvent, core_fact
-from spectator.steppers.opening import OpenStepper, on_a_thread
+from spectator.steppers.local import OpenStepper, on_a_thread
 from tests.fakes import RecordingJournal, until
 
 QUICK = EpisodeLimits(decision_s=20, step_s=20, reset_s=20, episode_s=3600)

@@ -9,7 +9,7 @@ from typing import Any
 
 from spectator import __version__
 from spectator.clock import timestamp
-from spectator.episodes.record.view import ViewFold
+from spectator.episodes.view import ViewFold
 from spectator.events import (
     DecisionMade,
     EpisodeEnded,
@@ -21,8 +21,8 @@ from spectator.events import (
     StepTaken,
     core_fact,
 )
-from spectator.journal.base import Journal
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Journal
+from spectator.journal.sql_journal import SqlJournal
 
 EPISODE = "ep-01KB00000000000000000LONG"
 BATCH = 2_000

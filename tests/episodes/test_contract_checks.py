@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectator.episodes.run.contract_checks import checked_decision
+from spectator.episodes.steps import checked_decision
 from spectator.errors import PolicyError
 from spectator.events import DecisionMade
 from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
-from spectator.llm.exchange import answered, call_answered
-from spectator.policies.base import Decision
+from spectator.llm.exchanges import answered, call_answered
+from spectator.policies.policy import Decision
 
 texts = st.sampled_from([None, "", "It is due.", "\x1b[31mé", "\ud800", "x" * 9000, 0, 5, ["a"]])
 numbers = st.sampled_from([None, 0, 7, -1, 0.0, 0.5, -0.5, True, "7", float("nan"), float("inf"), 2**70])

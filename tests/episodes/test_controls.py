@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from spectator.episodes.run.controls import Control, EndRequest
-from spectator.episodes.run.pacing import Pace, step_duration
+from spectator.episodes.controls import Control, EndRequest, Pace, step_duration
 from tests.fakes import ManualClock, until
 
 

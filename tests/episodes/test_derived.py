@@ -12,22 +12,20 @@ from typing import Any
 
 import pytest
 
-from spectator.bus.base import Overflow
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import load_world
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
-from spectator.episodes.host.recovery import recover
-from spectator.episodes.record.derived import DerivedView
-from spectator.episodes.record.derived_stream import UNRECORDED_CHARACTERS, UNRECORDED_STEPS, DerivedStream
-from spectator.episodes.record.reader import ViewReader
-from spectator.episodes.record.view import replay_state
-from spectator.episodes.replay import verify as verifying
-from spectator.episodes.replay.fork import ForkRequest
-from spectator.episodes.replay.verify import verify
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import Commit, EpisodeRequest, plan_episode
+from spectator.episodes import replayer as verifying
+from spectator.episodes.controls import Pace
+from spectator.episodes.derived_stream import UNRECORDED_CHARACTERS, UNRECORDED_STEPS, DerivedStream
+from spectator.episodes.fork import ForkRequest
+from spectator.episodes.plan import Commit, EpisodeRequest, plan_episode
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.recovery import recover
+from spectator.episodes.replayer import verify
+from spectator.episodes.view import DerivedView, replay_state
 from spectator.errors import JournalUnavailable
 from spectator.events import (
     EpisodePaused,
@@ -39,8 +37,8 @@ from spectator.events import (
     decode,
     encode_json,
 )
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.steppers.opening import inline
+from spectator.journal.sql_journal import SqlJournal
+from spectator.steppers.local import inline
 from tests.episodes.harness import supervising
 from tests.fakes import ManualClock, RecordingJournal, until
 

@@ -11,18 +11,15 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
-from spectator.episodes.run import seated
-from spectator.episodes.run.controls import EndRequest
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
+from spectator.episodes import decisions
+from spectator.episodes.controls import EndRequest, EpisodeLimits, Pace
 from spectator.errors import JournalError
 from spectator.events import Fact
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Decision, EndsWhenCancelled, Preset
-from spectator.steppers.opening import OpenStepper, inline, on_a_thread
-from spectator.steppers.thread import ThreadStepper
+from spectator.policies.policy import Decision, EndsWhenCancelled, Preset
+from spectator.steppers.local import OpenStepper, ThreadStepper, inline, on_a_thread
 from tests.episodes.harness import Played, drive, no_environment_threads, types
 from tests.fakes import (
     FakePolicy,
@@ -197,7 +194,7 @@ def test_a_policy_that_fails_to_close_hides_no_end() -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seated, "LET_GO_S", 0.05)
+    monkeypatch.setattr(decisions, "LET_GO_S", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -8,8 +8,8 @@ import inspect
 from pathlib import Path
 
 import server.viewers
-from spectator.bus.base import Overflow
-from spectator.episodes.host.episode_view import EpisodeView
+from spectator.bus import Overflow
+from spectator.episodes.episode_view import EpisodeView
 from tests.episodes.harness import supervising
 
 
@@ -39,7 +39,7 @@ def test_viewers_know_nothing_of_what_drives_an_episode() -> None:
     for path in Path(server.viewers.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
-                assert node.module != "spectator.episodes.host.handle", path
+                assert node.module != "spectator.episodes.handle", path
 
 
 def test_state_and_subscription_belong_together() -> None:

@@ -10,22 +10,20 @@ from typing import Any
 
 import pytest
 
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus
 from spectator.clock import SystemClock
 from spectator.environments.counting.world import CarefulCounter
 from spectator.environments.world import World
-from spectator.episodes.host.recovery import recover
-from spectator.episodes.replay.restore import rebuild
-from spectator.episodes.replay.unended import UnendedRecord
-from spectator.episodes.run.controls import Control, EndRequest
-from spectator.episodes.run.driver import Driver
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
-from spectator.errors import EpisodeUnfinished, InvalidRequest, PolicyError
+from spectator.episodes.controls import Control, EndRequest
+from spectator.episodes.driver import Driver
+from spectator.episodes.plan import EpisodeRequest, plan_episode
+from spectator.episodes.recovery import recover
+from spectator.episodes.restore import UnfinishedRecord, rebuild
+from spectator.errors import EpisodeUnfinished, FailureClass, InvalidRequest, PolicyError
 from spectator.events import EpisodeEnded, OnFailure, core_fact
-from spectator.failures import FailureClass
 from spectator.observations import Observation
-from spectator.policies.base import Decision
-from spectator.steppers.opening import on_a_thread
+from spectator.policies.policy import Decision
+from spectator.steppers.local import on_a_thread
 from tests.episodes.harness import QUICK, drive, end_of, plan_of, stream_of, supervising, types
 from tests.fakes import RecordingJournal, world_with
 
@@ -115,7 +113,7 @@ def test_suspend_leaves_it_without_an_end_and_it_can_be_played_on() -> None:
         }
         assert journal.events[-1].event.patch["warning"]["message"].startswith("counter could not decide")
         Failing.down = False
-        rebuilt = await rebuild(UnendedRecord.of(journal.events), limit_s=20, load=lambda name: world)
+        rebuilt = await rebuild(UnfinishedRecord.of(journal.events), limit_s=20, load=lambda name: world)
         assert rebuilt.plan.on_failure == "suspend" and rebuilt.attempt == 1
         async with supervising(world, journal=journal) as stage:
             episode = await stage.supervisor.play_on(rebuilt)
@@ -130,7 +128,7 @@ def test_however_often_it_is_suspended_it_is_not_taken_for_what_kills_the_server
         world = failing()
         journal, _ = await played(world, "suspend")
         for _ in range(5):
-            rebuilt = await rebuild(UnendedRecord.of(journal.events), limit_s=20, load=lambda name: world)
+            rebuilt = await rebuild(UnfinishedRecord.of(journal.events), limit_s=20, load=lambda name: world)
             assert rebuilt.attempt == 1
             async with supervising(world, journal=journal) as stage:
                 episode = await stage.supervisor.play_on(rebuilt)
@@ -142,7 +140,7 @@ def test_however_often_it_is_suspended_it_is_not_taken_for_what_kills_the_server
 
 
 def test_a_suspended_episode_is_played_on_by_recovery(tmp_path: Path) -> None:
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.sql_journal import SqlJournal
 
     async def scenario() -> None:
         world = failing()
@@ -217,7 +215,7 @@ def test_a_captain_that_cannot_be_built_suspends_an_episode_that_has_hardly_begu
         journal, ended = await played(world, "suspend")
         assert ended is None and types(journal.events) == ["episode.started", "episode.suspended"]
         broken[0] = False
-        rebuilt = await rebuild(UnendedRecord.of(journal.events), limit_s=20, load=lambda name: world)
+        rebuilt = await rebuild(UnfinishedRecord.of(journal.events), limit_s=20, load=lambda name: world)
         async with supervising(world, journal=journal) as stage:
             assert (await (await stage.supervisor.play_on(rebuilt)).wait()).reason == "finished"
 

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectator.bus.base import Overflow
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import load_world, world_names
 from spectator.environments.world import World
-from spectator.episodes.record.view import FEED_LENGTH, replay_state, with_patch, without_nulls
+from spectator.episodes.view import FEED_LENGTH, replay_state, with_patch, without_nulls
 from spectator.errors import EpisodeNotFound, EpisodeOver
 from spectator.events import (
     CORE_EVENTS,
@@ -33,8 +32,8 @@ from spectator.events import (
     decode,
     encode_json,
 )
-from spectator.merge_patch import apply_patch
-from spectator.narration.base import Line
+from spectator.json_values import apply_patch
+from spectator.narration.commentary import Line
 from tests.episodes.harness import drive, plan_of, stream_of, types
 from tests.fakes import RecordingJournal, world_with
 from tests.hash_seeds import printed

@@ -17,16 +17,16 @@ import pytest
 
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
-from spectator.episodes.host import assembly as hosting
-from spectator.episodes.record.kept_view import KeptView
-from spectator.episodes.replay import shared_past as copying
-from spectator.episodes.replay.checkpoints import Checkpointer
-from spectator.episodes.replay.fork import ForkRequest
-from spectator.episodes.run.pacing import Pace
+from spectator.episodes import fork as copying
+from spectator.episodes import supervisor as hosting
+from spectator.episodes.checkpoints import Checkpointer
+from spectator.episodes.controls import Pace
+from spectator.episodes.fork import ForkRequest
+from spectator.episodes.reader import SavedView
 from spectator.errors import InvalidRequest
 from spectator.events import RecordedEvent
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.policies.base import Preset
+from spectator.journal.sql_journal import SqlJournal
+from spectator.policies.policy import Preset
 from tests.episodes.harness import Stage, no_environment_threads, supervising
 from tests.episodes.test_checkpoints import UNFIT, Person, damage, forge, kept
 from tests.episodes.test_forking import discrepancies
@@ -312,7 +312,7 @@ def test_a_checkpoint_that_holds_a_view_alone_is_passed_over_without_a_warning(
         bare = without_checkpoints(tmp_path / "whole")
         seq = step_ends(whole)[-3]
         journal = await SqlJournal.open(url_of(bare))
-        await journal.keep_checkpoint(KeptView("e", seq, seq, {}).checkpoint(PARENT))
+        await journal.keep_checkpoint(SavedView("e", seq, seq, {}).checkpoint(PARENT))
         await journal.aclose()
         with caplog.at_level(logging.WARNING):
             assert await forked(bare, seq) == await forked(tmp_path / "whole", seq)

@@ -16,15 +16,14 @@ from typing import Any
 import pytest
 
 from spectator.clock import SystemClock
-from spectator.episodes.host.recovery import Recovered, recover
-from spectator.episodes.replay import shared_past as copying
-from spectator.episodes.replay.fork import ForkRequest
-from spectator.episodes.run.pacing import Pace
+from spectator.episodes import fork as copying
+from spectator.episodes.controls import Pace
+from spectator.episodes.fork import ForkRequest
+from spectator.episodes.recovery import Recovered, recover
 from spectator.errors import EpisodeBusy, JournalError, JournalUnavailable
 from spectator.events import RecordedEvent
-from spectator.journal.attachments import Attachments
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Attachments, EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import Stage, no_environment_threads, supervising
 from tests.episodes.test_forking import discrepancies
 from tests.episodes.test_playing_on import ROOT, step_ends, url_of
@@ -202,14 +201,14 @@ def test_a_parent_that_is_removed_meanwhile_makes_no_fork(tmp_path: Path) -> Non
 
 DYING = """
     import asyncio, os, signal, sys
-    from spectator.episodes.replay import shared_past
-    from spectator.episodes.replay.fork import ForkRequest
-    from spectator.episodes.run.pacing import Pace
-    from spectator.journal.stores import writer
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.episodes import fork
+    from spectator.episodes.fork import ForkRequest
+    from spectator.episodes.controls import Pace
+    from spectator.journal import writer
+    from spectator.journal.sql_journal import SqlJournal
     from tests.episodes.harness import supervising
 
-    shared_past.BATCH_CHARACTERS = 3000
+    fork.BATCH_CHARACTERS = 3000
     folder, seq, commits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
     async def main():

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from spectator.clock import SystemClock
-from spectator.episodes.host.recovery import Recovered, recover
-from spectator.episodes.replay.fork import ForkRequest
-from spectator.episodes.replay.verify import verify
-from spectator.episodes.run.pacing import Pace
+from spectator.episodes.controls import Pace
+from spectator.episodes.fork import ForkRequest
+from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.replayer import verify
 from spectator.errors import EpisodeBusy, EpisodeNotFound, InvalidRequest
 from spectator.events import RecordedEvent, record
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import Stage, end_of, no_environment_threads, supervising
 from tests.episodes.test_playing_on import step_ends, told, url_of
 

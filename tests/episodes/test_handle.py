@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.host.handle import EpisodeHandle
+from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import JournalError
 from spectator.events import EpisodeEnded
 

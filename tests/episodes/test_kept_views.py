@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.host import assembly as hosting
-from spectator.episodes.record import derived_pages, kept_view, reader
-from spectator.episodes.record.reader import ViewReader
-from spectator.episodes.record.view import State, replay_state
-from spectator.episodes.replay.checkpoints import Checkpointer
-from spectator.journal.packing import compressed, expanded
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.episodes import reader
+from spectator.episodes import supervisor as hosting
+from spectator.episodes.checkpoints import Checkpointer
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.view import State, replay_state
+from spectator.journal.encoding import compressed, expanded
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import supervising
 from tests.fakes import ManualClock
 
@@ -31,9 +31,8 @@ LENGTHS = {"WORTH_KEEPING": 3000, "READ_CHARACTERS": 2000, "KEPT_TEXTS": 6000, "
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is long is short here."""
     for name, value in LENGTHS.items():
-        for module in (derived_pages, kept_view, reader):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, value)
+        if hasattr(reader, name):
+            monkeypatch.setattr(reader, name, value)
 
 
 async def played(folder: Path, **asked: Any) -> SqlJournal:

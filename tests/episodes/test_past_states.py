@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.record import past_states, reader
-from spectator.episodes.record.past_states import PastStates
-from spectator.episodes.record.reader import ViewReader
-from spectator.episodes.record.view import State, replay_state
+from spectator.episodes import past_states, reader
+from spectator.episodes.past_states import PastStates
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.view import State, replay_state
 from spectator.errors import EpisodeDamaged
-from spectator.journal.base import EpisodeSummary
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.long_record import EPISODE, long_journal
 
 

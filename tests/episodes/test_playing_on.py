@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from spectator.clock import SystemClock, timestamp
-from spectator.episodes.host.recovery import Recovered, recover
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodeRequest
+from spectator.episodes.recovery import Recovered, recover
 from spectator.events import RecordedEvent, record
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import end_of, no_environment_threads, supervising
 from tests.fakes import until
 
@@ -209,8 +209,8 @@ def test_as_many_as_there_are_slots_are_played_on_and_the_rest_interrupted(tmp_p
 LIVE = """
     import asyncio, sys
     from spectator.clock import SystemClock, timestamp
-    from spectator.episodes.host.recovery import recover
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.episodes.recovery import recover
+    from spectator.journal.sql_journal import SqlJournal
     from tests.episodes.harness import supervising
     async def main():
         async with supervising(journal=await SqlJournal.open(sys.argv[1])) as stage:

@@ -13,10 +13,10 @@ import pytest
 from spectator.catalog import load_world
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
-from spectator.episodes.replay.recorded_calls import exchanges_of
+from spectator.episodes.recorded_calls import exchanges_of
 from spectator.events import RecordedEvent
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.llm.playback import Playback, RecordedExchange
+from spectator.journal.sql_journal import SqlJournal
+from spectator.llm.exchanges import Playback, RecordedExchange
 from spectator.llm.playback_server import serving_playback
 from tests.episodes.harness import supervising
 from tests.llm.brains import Said, batsman, obedient, read_situation, say

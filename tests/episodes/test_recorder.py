@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.record.recorder import LONGEST_PAUSE_S, Recorder
+from spectator.episodes.stream import LONGEST_PAUSE_S, Recorder
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal.attachments import Attachments
+from spectator.journal.contract import Attachments
 from tests.fakes import ManualClock, until
 
 EVENTS = [record(Event("ep-1", "e", 1, "now", 0, "warning", {"message": "x"}))]

@@ -10,11 +10,11 @@ import textwrap
 import tracemalloc
 from pathlib import Path
 
-from spectator.episodes.host.recovery import Recovered, recover
-from spectator.episodes.record.view import replay_state
+from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.view import replay_state
 from spectator.events import RecordedEvent, decode
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import drive, end_of, supervising, types
 from tests.fakes import ManualClock, until, world_with
 
@@ -74,8 +74,8 @@ def test_a_damaged_episode_does_not_keep_the_server_from_starting(tmp_path: Path
 
 LIVE = """
     import asyncio, sys
-    from spectator.episodes.run.plan import EpisodeRequest
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.episodes.plan import EpisodeRequest
+    from spectator.journal.sql_journal import SqlJournal
     from tests.episodes.harness import supervising
     async def main():
         async with supervising(journal=await SqlJournal.open(sys.argv[1])) as stage:

@@ -16,11 +16,11 @@ from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
-from spectator.episodes.host.recovery import recover
-from spectator.episodes.replay.fork import ForkRequest
-from spectator.episodes.run.pacing import Pace
+from spectator.episodes.controls import Pace
+from spectator.episodes.fork import ForkRequest
+from spectator.episodes.recovery import recover
 from spectator.events import RecordedEvent
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import Stage, supervising
 from tests.episodes.test_playing_on import step_ends, url_of
 from tests.episodes.test_recorded_questions import thoughtful

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.environments.seeds import MAX_SEED
-from spectator.environments.world import Pack, World
-from spectator.episodes.run import plan as requests
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace, beats_in, step_duration
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.environments.world import MAX_SEED, Pack, World
+from spectator.episodes import plan as requests
+from spectator.episodes.controls import EpisodeLimits, Pace, beats_in, step_duration
+from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.errors import InvalidRequest
 from spectator.events import Fact
-from spectator.policies.base import Preset
+from spectator.policies.policy import Preset
 from tests.fakes import FakePolicy, counted, world_with
 from tests.policies.seats import counting_led_by, endpoint_preset
 

@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.counting.environment import CountingEnvironment
-from spectator.environments.counting.world import CarefulCounter
+from spectator.environments.counting.world import CarefulCounter, CountingEnvironment
 from spectator.environments.world import World
+from spectator.episodes import plan as requests
 from spectator.episodes import single_agent
-from spectator.episodes.run import plan as requests
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
 from spectator.errors import DecisionTimeout, EnvironmentFault, InvalidRequest, PolicyError
 from spectator.events import encode_json
 from spectator.observations import Observation
-from spectator.policies.base import Action, Decision, Policy, Preset, ScriptedPolicy
-from spectator.steppers.thread import OwnThread
+from spectator.policies.policy import Action, Decision, Policy, Preset, ScriptedPolicy
+from spectator.steppers.local import OwnThread
 from tests.episodes.harness import drive
 from tests.fakes import FakePolicy, LyingEnvironment, failing, forever, world_with
 

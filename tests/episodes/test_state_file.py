@@ -15,14 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from server.background.joined_journal import JoinedJournal
-from spectator.episodes.record import past_states, reader
-from spectator.episodes.record.past_states import PastStates
-from spectator.episodes.record.reader import ViewReader
-from spectator.episodes.record.state_file import FILE, StateFile
-from spectator.episodes.record.view import State, patch_in, replay_state
+from server.journal import JoinedJournal
+from spectator.episodes import past_states, reader
+from spectator.episodes.past_states import FILE, PastStates, StateFile
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.view import State, patch_in, replay_state
 from spectator.events import RecordedEvent, decode_json
-from spectator.journal.base import EpisodeSummary
+from spectator.journal.contract import EpisodeSummary
 from tests.episodes.long_record import EPISODE, long_journal
 
 LAST = 1_002
@@ -172,7 +171,7 @@ def test_a_file_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
 FULL = """
 import resource, sys
 from pathlib import Path
-from spectator.episodes.record.state_file import StateFile
+from spectator.episodes.past_states import StateFile
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 states = StateFile(Path(sys.argv[1]), 4_000_000)
@@ -192,7 +191,7 @@ def test_on_a_full_disk_what_was_kept_stays(tmp_path: Path) -> None:
 WRITING = """
 import sys
 from pathlib import Path
-from spectator.episodes.record.state_file import StateFile
+from spectator.episodes.past_states import StateFile
 states = StateFile(Path(sys.argv[1]), 4_000_000)
 print("begun", flush=True)
 for round in range(1_000_000):

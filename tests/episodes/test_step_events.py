@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from spectator.episodes.run.step_events import facts_of_step
+from spectator.environments.contract import Stepped
+from spectator.episodes.steps import facts_of_step
 from spectator.events import Fact, StepTaken, core_fact, encode_json
 from spectator.observations import Observation
-from spectator.steppers.base import Stepped
 
 DECIDED = Fact("decision.made", {"action": {}})
 REALS = st.floats(allow_nan=False, allow_infinity=False)

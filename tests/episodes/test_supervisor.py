@@ -14,16 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spectator.bus.base import Overflow
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import load_world
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.record.view import replay_state
-from spectator.episodes.run import plan as requests
-from spectator.episodes.run import seated
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest
+from spectator.episodes import decisions
+from spectator.episodes import plan as requests
+from spectator.episodes.controls import EpisodeLimits, Pace
+from spectator.episodes.plan import EpisodeRequest
+from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.view import replay_state
 from spectator.errors import (
     EnvironmentFault,
     EpisodeBusy,
@@ -35,7 +33,7 @@ from spectator.errors import (
     JournalUnavailable,
 )
 from spectator.events import RecordedEvent
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import (
     end_of,
     environment_threads,
@@ -312,7 +310,7 @@ def test_cancelled_before_its_beginning_was_recorded() -> None:
 
 
 def test_closing_takes_no_longer_than_a_policy_may_dawdle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seated, "LET_GO_S", 0.05)
+    monkeypatch.setattr(decisions, "LET_GO_S", 0.05)
 
     async def scenario() -> None:
         policy = FakePolicy(forever, forever)

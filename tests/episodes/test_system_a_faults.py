@@ -16,17 +16,15 @@ from typing import Any
 
 import pytest
 
-from spectator.bus.base import Overflow
-from spectator.bus.memory import MemoryBus
+from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import load_world
-from spectator.episodes.record.view import replay_state
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
+from spectator.episodes.controls import EpisodeLimits, Pace
+from spectator.episodes.view import replay_state
 from spectator.errors import EpisodeBusy, InvalidRequest
 from spectator.events import RecordedEvent
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.policies.base import Decision
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
+from spectator.policies.policy import Decision
 from tests.episodes.harness import drive, end_of, no_environment_threads, supervising, types
 from tests.episodes.test_driver import BreaksIn
 from tests.fakes import (
@@ -337,12 +335,12 @@ def test_17_who_speaks_too_slowly_could_hold_up_the_match() -> None:
 
 def test_18_importing_it_set_up_logging() -> None:
     script = (
-        "import logging; import spectator.episodes.host.supervisor; "
-        "import spectator.journal.stores.sqlite, spectator.catalog; "
+        "import logging; import spectator.episodes.supervisor; "
+        "import spectator.journal.sql_journal, spectator.catalog; "
         "assert not logging.getLogger().handlers; assert not logging.getLogger('spectator').handlers"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
-    assert logging.getLogger("spectator.episodes.run.driver").propagate
+    assert logging.getLogger("spectator.episodes.driver").propagate
 
 
 def test_a_captain_that_fails_is_told_to_the_viewers() -> None:

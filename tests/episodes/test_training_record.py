@@ -12,24 +12,22 @@ from typing import Any, ClassVar
 import pytest
 
 from spectator.clock import SystemClock
-from spectator.environments.counting.environment import CountingEnvironment
-from spectator.episodes.host.recovery import recover
-from spectator.episodes.record.usage import spent_on
-from spectator.episodes.replay.recorded_calls import calls_of, with_whole_replies
-from spectator.episodes.replay.restore import rebuild
-from spectator.episodes.replay.unended import UnendedRecord
-from spectator.episodes.replay.verify_attachments import verify_attachments
-from spectator.episodes.run.step_events import finished
+from spectator.environments.counting.world import CountingEnvironment
+from spectator.episodes.recorded_calls import calls_of, spent_on, with_whole_replies
+from spectator.episodes.recovery import recover
+from spectator.episodes.replayer import verify_attachments
+from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.episodes.single_agent import SingleAgent
+from spectator.episodes.steps import finished
 from spectator.errors import EpisodeUnfinished, TruthSealed
 from spectator.events import Fact, encode_json
-from spectator.exports.calls import row_of_call
-from spectator.journal.attachments import Attachments, truth_digest
+from spectator.exports.tables import row_of_call
+from spectator.journal.contract import Attachments, truth_digest
 from spectator.journal.outline import outline_of
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.llm.exchange import MAX_REPLY, fingerprint
+from spectator.journal.sql_journal import SqlJournal
+from spectator.llm.exchanges import MAX_REPLY, fingerprint
 from spectator.observations import Observation
-from spectator.policies.base import Decision
+from spectator.policies.policy import Decision
 from spectator.policies.spending import Spent
 from tests.episodes.harness import end_of, plan_of, supervising
 from tests.episodes.test_driver import play
@@ -148,7 +146,7 @@ def test_what_was_asked_for_a_decision_that_failed_is_recorded_with_the_failure(
 
 async def played_on(journal: SqlJournal, world: Any, answers: list[bool]) -> None:
     recorded = await with_whole_replies(journal, await journal.read("ep-0001"))
-    rebuilt = await rebuild(UnendedRecord.of(recorded), limit_s=20, load=lambda name: world)
+    rebuilt = await rebuild(UnfinishedRecord.of(recorded), limit_s=20, load=lambda name: world)
     async with supervising(world, journal=journal) as stage:
         episode = await stage.supervisor.play_on(rebuilt)
         assert (await episode.wait()).reason == "finished"
@@ -213,15 +211,15 @@ def test_what_an_episode_is_played_for_is_told_at_its_beginning() -> None:
 def test_a_single_agents_record_has_the_truth_once_its_world_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_with(environment=HidingEnvironment)
     monkeypatch.setattr("spectator.episodes.single_agent.load_world", lambda name: world)
-    monkeypatch.setattr("spectator.episodes.run.plan.load_world", lambda name: world)
+    monkeypatch.setattr("spectator.episodes.plan.load_world", lambda name: world)
     agent = SingleAgent("counting")
     agent.reset(seed=1, options={"turns": 2}, tell=True)
     agent.step({"text": "ACTION: 1"})
-    before = agent.take_told()
+    before = agent.take_recorded_turns()
     assert (before.ended, before.truth) == (None, None)
     assert [list(calls) for calls in before.calls] == [[], []] and len(before.steps) == 2
     agent.step({"text": "ACTION: 2"})
-    told = agent.take_told()
+    told = agent.take_recorded_turns()
     assert told.truth == encode_json(HidingEnvironment.hidden)
     assert told.ended is not None and told.ended.truth == truth_digest(told.truth)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spectator.episodes.replay.unended import TAIL, UnendedRecord
-from spectator.episodes.run.pacing import Pace
+from spectator.episodes.controls import Pace
+from spectator.episodes.restore import TAIL, UnfinishedRecord
 from spectator.errors import EpisodeDamaged
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import supervising
 from tests.episodes.test_playing_on import played, url_of
 from tests.journal.records import said
@@ -51,7 +51,7 @@ def test_the_ends_of_a_record(tmp_path: Path, kinds: list[str], recoveries: int,
         await journal.append(recorded)
         summary = await journal.episode("ep-0001")
         assert summary is not None
-        for found in (await UnendedRecord.read(journal, summary), UnendedRecord.of(recorded)):
+        for found in (await UnfinishedRecord.read(journal, summary), UnfinishedRecord.of(recorded)):
             assert (found.first, found.last) == (recorded[0].event, recorded[-1].event)
             assert (found.recoveries, found.paused) == (recoveries, paused)
             assert [one async for one in found.events(0)] == recorded
@@ -64,7 +64,7 @@ def test_the_ends_of_a_record(tmp_path: Path, kinds: list[str], recoveries: int,
 def test_what_does_not_begin_with_a_start_is_damaged(tmp_path: Path) -> None:
     for recorded in ([], [said("ep-1", 1)]):
         with pytest.raises(EpisodeDamaged, match="does not begin with its start"):
-            UnendedRecord.of(recorded)
+            UnfinishedRecord.of(recorded)
 
 
 def test_a_pause_of_a_real_episode_is_seen(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_pause_of_a_real_episode_is_seen(tmp_path: Path) -> None:
             await stage.supervisor.suspend()
         summary = await journal.episode("ep-0001")
         assert summary is not None
-        assert (await UnendedRecord.read(journal, summary)).paused
+        assert (await UnfinishedRecord.read(journal, summary)).paused
         await journal.aclose()
 
     asyncio.run(scenario())

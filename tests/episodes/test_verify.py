@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from spectator.cli import main
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.cricket import WORLD as CRICKET
-from spectator.episodes.record.view import State, with_patch
-from spectator.episodes.replay.verify import Discrepancy, verify
+from spectator.episodes.replayer import Discrepancy, verify
+from spectator.episodes.view import State, with_patch
 from spectator.events import RecordedEvent, decode, record
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 from tests.episodes.harness import drive
 
 Forge = Callable[[list[RecordedEvent]], list[RecordedEvent]]

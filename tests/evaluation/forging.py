@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from spectator.journal.chain import GENESIS, extend
+from spectator.journal.contract import GENESIS, extend
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from spectator.environments.world import World
 from spectator.evaluation.estimate import estimate_evaluation
 from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, rehearse, shared
 from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
-from spectator.llm.presets import Price
-from spectator.policies.captain_table import ModelCaptain
+from spectator.llm.endpoints import Price
+from spectator.policies.captains import ModelCaptain
 from spectator.policies.model_presets import ModelSeat, model_presets
-from spectator.policies.model_settings import ModelSettings
+from spectator.policies.prompts import ModelSettings
 from tests.fakes import ManualClock
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.errors import EpisodeError, JournalError
 from spectator.evaluation.figures import EpisodeFigures, figures_of
 from spectator.evaluation.measures import MEASURES, Gauge, measures_of

@@ -19,9 +19,9 @@ from spectator.clock import SystemClock
 from spectator.evaluation.results import results_of
 from spectator.evaluation.running import run_evaluation
 from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.llm.presets import PROVIDERS
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
+from spectator.llm.endpoints import PROVIDERS
 from tests.evaluation.test_running import ROOT, wait_until
 from tests.llm.brains import Brain, Said, read_situation, say
 from tests.llm.endpoints import write_captains

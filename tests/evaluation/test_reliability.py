@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
-from spectator.environments.cricket.show.told_chance import told_chance
+from spectator.environments.cricket.show.summary import reported_win_chance
 from spectator.errors import EnvironmentFault
 from spectator.evaluation.figures import PROMISES, EpisodeFigures, figures_of
 from spectator.evaluation.reliability import EVEN, Reliability, reliability_of
@@ -84,9 +84,9 @@ def test_a_real_match_tells_its_chances_and_its_figures_keep_them() -> None:
 
 def test_what_is_decided_is_no_promise() -> None:
     forecast = Event("ep-1", "e", 1, "", 1, "cricket.forecast", {"home": 0.7, "futures": 20})
-    assert told_chance(forecast) == 0.7
-    assert told_chance(replace(forecast, data={"home": 1.0, "futures": 0})) is None
-    assert told_chance(replace(forecast, type="step.taken")) is None
+    assert reported_win_chance(forecast) == 0.7
+    assert reported_win_chance(replace(forecast, data={"home": 1.0, "futures": 0})) is None
+    assert reported_win_chance(replace(forecast, type="step.taken")) is None
 
 
 def test_a_chance_beyond_its_range_is_the_worlds_fault(monkeypatch: pytest.MonkeyPatch) -> None:

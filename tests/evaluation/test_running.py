@@ -22,8 +22,8 @@ from spectator.evaluation.figures import EpisodeFigures
 from spectator.evaluation.results import results_of
 from spectator.evaluation.running import run_evaluation
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 from tests.evaluation.worlds import GATE
 from tests.fakes import until
 

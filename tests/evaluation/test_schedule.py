@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from spectator.environments.cricket.packs import PACKS
-from spectator.environments.seeds import SEALED_BIT
+from spectator.environments.cricket.world import PACKS
+from spectator.environments.world import SEALED_BIT
 from spectator.errors import InvalidRequest
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, plan_evaluation
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.errors import JournalError
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.standings import Standings
 from spectator.evaluation.store import FigureStore
 from spectator.events import RecordedEvent, decode
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.jobs import Job
 from spectator.runs.workers import Order, play_apart
 from tests.fakes import until

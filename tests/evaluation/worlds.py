@@ -8,7 +8,7 @@ from dataclasses import replace
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.counting.world import CarefulCounter, RandomCounter
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Preset
+from spectator.policies.policy import Decision, Preset
 
 GATE = {"open": True, "asked": 0, "after": 0}
 """While not ``open``, whoever is asked after ``after`` decisions waits for ever."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from spectator.bus.base import Overflow
-from spectator.episodes.record.reader import ViewReader
+from spectator.bus import Overflow
+from spectator.episodes.reader import ViewReader
 from spectator.events import RecordedEvent
-from spectator.following.followed_view import FollowedView
-from spectator.journal.base import EpisodeSummary
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
+from spectator.runs.run_records import FollowedView
 from tests.fakes import ManualClock
 from tests.journal.records import run, said, seqs, started
 

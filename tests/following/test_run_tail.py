@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from spectator.errors import JournalError, RunNotFound
-from spectator.following.groups import group_in_run
-from spectator.following.run_folder import MANIFEST, read_run, run_names
-from spectator.following.run_picture import picture_of
-from spectator.following.run_records import RunRecords
-from spectator.following.run_tail import RunTail
-from spectator.journal.stores.news import LOOKED_THROUGH
+from spectator.journal.queries import LOOKED_THROUGH
 from spectator.rollouts.request import FORMAT
 from spectator.rollouts.status import read_status
 from spectator.runs.advantages import normalised
+from spectator.runs.run_folder import MANIFEST, read_run, run_names
+from spectator.runs.run_records import RunRecords, RunTail
+from spectator.runs.run_summary import group_in_run, summarize_run
 from tests.following.gated_run import gated_run
 from tests.rollouts.exported_run import SIZE, play_run
 
@@ -41,7 +39,7 @@ async def look(root: Path, name: str = "first") -> RunTail:
 
 async def test_a_run_is_read_as_its_own_status_tells_it(root: Path) -> None:
     tail = await look(root)
-    picture = picture_of(tail.folder, list(tail.episodes.values()))
+    picture = summarize_run(tail.folder, list(tail.episodes.values()))
     status = await read_status(root / "first", datetime.now().astimezone())
     assert picture["over"] == status.over == status.request.episodes == picture["episodes"]
     assert picture["verdicts"] == status.verdicts > 0
@@ -59,7 +57,7 @@ async def test_a_run_is_read_as_its_own_status_tells_it(root: Path) -> None:
 
 async def test_advantages_are_those_of_the_exports(root: Path) -> None:
     tail = await look(root)
-    groups = picture_of(tail.folder, list(tail.episodes.values()))["groups"].values()
+    groups = summarize_run(tail.folder, list(tail.episodes.values()))["groups"].values()
     told = [[one for one in group["members"].values() if "reward" in one] for group in groups]
     several = [members for members in told if len({one["reward"] for one in members}) > 1]
     assert several
@@ -73,7 +71,7 @@ async def test_only_what_is_new_is_taken_in_while_a_run_is_played(tmp_path: Path
     with gated_run(tmp_path / "live") as gate:
         tail = await look(tmp_path, "live")
         assert await tail.look() == []
-        before = picture_of(tail.folder, list(tail.episodes.values()))
+        before = summarize_run(tail.folder, list(tail.episodes.values()))
         assert (before["over"], before["playing"] > 0) == (0, True)
         waiting = {one["waits_for"] for one in before["slowest"].values()}
         assert "an answer of the model" in waiting
@@ -82,9 +80,9 @@ async def test_only_what_is_new_is_taken_in_while_a_run_is_played(tmp_path: Path
             await tail.look()
     changed = await tail.look()
     assert set(changed) <= set(tail.episodes)
-    after = picture_of(tail.folder, list(tail.episodes.values()))
+    after = summarize_run(tail.folder, list(tail.episodes.values()))
     again = await look(tmp_path, "live")
-    assert after == picture_of(again.folder, list(again.episodes.values())) | {
+    assert after == summarize_run(again.folder, list(again.episodes.values())) | {
         "curve": after["curve"], "usual_turn_s": after["usual_turn_s"], "a_second": after["a_second"]
     }  # fmt: skip
     assert after["over"] == after["episodes"] == 8
@@ -96,7 +94,7 @@ async def test_more_than_one_look_takes_is_taken_in_pieces(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = await look(root)
-    monkeypatch.setattr("spectator.journal.stores.news.LOOKED_THROUGH", 7)
+    monkeypatch.setattr("spectator.journal.queries.LOOKED_THROUGH", 7)
     assert LOOKED_THROUGH > 7
     tail = await RunTail.open(read_run(root, "first"))
     tail._mark = 0

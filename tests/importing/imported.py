@@ -13,12 +13,11 @@ from click.testing import CliRunner, Result
 
 from spectator.cli import main
 from spectator.events import Event
-from spectator.following.run_folder import read_run
-from spectator.following.run_picture import picture_of
-from spectator.following.run_tail import RunTail
-from spectator.journal.attachments import RecordedCall
-from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary, RecordedCall
+from spectator.journal.sql_journal import SqlJournal
+from spectator.runs.run_folder import read_run
+from spectator.runs.run_records import RunTail
+from spectator.runs.run_summary import summarize_run
 
 DATA = Path(__file__).with_name("samples")
 
@@ -75,7 +74,7 @@ def picture(folder: Path) -> dict[str, Any]:
         tail = await RunTail.open(read_run(folder.parent, folder.name))
         try:
             await tail.look()
-            return picture_of(tail.folder, list(tail.episodes.values()))
+            return summarize_run(tail.folder, list(tail.episodes.values()))
         finally:
             await tail.aclose()
 

@@ -12,7 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from spectator.importing.formats.zipped import member_bytes
+from spectator.importing.inspect_logs import member_bytes
 from tests.importing.imported import DATA, Imported, episodes_in, lines, picture, run_import
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from spectator.importing import reading
-from spectator.importing.formats import zipped
+from spectator.importing import file_rows, inspect_logs
 from tests.importing.imported import DATA, episodes_in, lines, picture, run_import
 from tests.rollouts.exported_run import SIZE, play_run
 
@@ -129,20 +128,20 @@ def test_a_torn_log_keeps_the_samples_before_the_tear(tmp_path: Path) -> None:
 
 
 def test_entries_that_are_too_long_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (reading, zipped):
-        monkeypatch.setattr(module, "MOST_BYTES", 4096)
-    monkeypatch.setattr(reading, "SKIPPED_AT_ONCE", 1000)
+    for module in (file_rows, inspect_logs):
+        monkeypatch.setattr(module, "MAX_BYTES", 4096)
+    monkeypatch.setattr(file_rows, "SKIPPED_AT_ONCE", 1000)
     path = lines(
         tmp_path / "completions.jsonl", ROW, {**ROW, "completion": "x" * 9000}, {**ROW, "completion": "5"}
     )
     done = run_import(path, into=tmp_path / "run")
     assert done.exit_code == 1 and "line 2: it is longer than" in done.output
     assert len(episodes_in(tmp_path / "run")) == 2
-    monkeypatch.setattr(zipped, "MOST_BYTES", 9000)
+    monkeypatch.setattr(inspect_logs, "MAX_BYTES", 9000)
     some = run_import(DATA / "inspect.eval", into=tmp_path / "some")
     assert some.exit_code == 1 and "samples/1_epoch_1.json: it is larger than" in some.output
     assert len(episodes_in(tmp_path / "some")) == 2
-    monkeypatch.setattr(zipped, "MOST_BYTES", 4096)
+    monkeypatch.setattr(inspect_logs, "MAX_BYTES", 4096)
     none = run_import(DATA / "inspect.eval", into=tmp_path / "none")
     assert none.exit_code == 3 and "start.json: it is larger than" in none.output
 

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from spectator.episodes.record import kept_view, reader
-from spectator.importing.importing import ImportReport, import_file
-from spectator.importing.reading import Source
-from spectator.importing.sniffing import format_called
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.episodes import reader
+from spectator.importing.file_rows import Source
+from spectator.importing.importer import ImportReport, format_called, import_file
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.importing.imported import episodes_in, run_import
 
@@ -61,7 +60,7 @@ def test_an_episode_that_is_torn_in_the_middle_is_shown_up_to_there_and_told_onc
 
 
 def test_a_long_record_is_folded_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (kept_view, reader):
+    for module in (reader, reader):
         monkeypatch.setattr(module, "WORTH_KEEPING", 1_000)
     path, run = tmp_path / "events.ndjson", tmp_path / "run"
     path.write_text("\n".join(exported(tmp_path)) + "\n")

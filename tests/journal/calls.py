@@ -15,7 +15,7 @@ from spectator.events import (
     core_fact,
     record,
 )
-from spectator.llm.exchange import fingerprint
+from spectator.llm.exchanges import fingerprint
 from spectator.model_calls import ModelCall
 
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {"minimum": 1}}}]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal import records
 from tests.postgres import Cluster
 

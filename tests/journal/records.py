@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 
 _Result = TypeVar("_Result")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spectator.journal.stores.call_rows import CALL_COLUMNS, REQUIRED, CallRows, Prompt
-from spectator.journal.stores.schema import calls
+from spectator.journal.inserts import CALL_COLUMNS, REQUIRED, CallRows, Prompt
+from spectator.journal.schema import calls
 from spectator.model_calls import ModelCall
 from tests.journal.calls import call_of, decided, user
 

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectator.cli import main
-from spectator.journal.chain import Chain, Link, extend
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Chain, Link, extend
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import ended, run, said, started, url_of
 
 LENGTH = 12

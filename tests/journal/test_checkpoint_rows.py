@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spectator.errors import JournalError
-from spectator.journal.base import Checkpoint
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Checkpoint
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import ended, execute, run, said, started, url_of
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spectator.journal.stores.commands import STOP, Command, Commands
-from spectator.journal.stores.ownership import Ownership
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.commands import STOP, Command, Commands
+from spectator.journal.ownership import Ownership
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import ended, said, started
 from tests.postgres import Cluster
 
@@ -78,11 +78,11 @@ def test_a_stop_is_found_where_nobody_plays_until_the_end_is_recorded(url: str, 
         stop = Command("c-1", "ep-1", STOP, '{"by":"visitor"}')
         await commands.give(stop)
         await commands.give(Command("c-2", "ep-1", "pause", "{}"))
-        assert await commands.stops_left_alone(9) == []
+        assert await commands.unowned_stops(9) == []
         await ownership.release("ep-1")
-        assert await commands.stops_left_alone(9) == [stop]
+        assert await commands.unowned_stops(9) == [stop]
         await commands.tidy()
-        assert await commands.stops_left_alone(9) == [stop], "a stop waits however long"
+        assert await commands.unowned_stops(9) == [stop], "a stop waits however long"
         await ownership.claim("ep-1")
         await journal.append([ended("ep-1", 2)])
         outcome = await commands.outcome("c-1")

@@ -17,10 +17,9 @@ from sqlalchemy import event
 
 from spectator.errors import EpisodeNotFound, JournalError, SequenceConflict, TruthSealed
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal.attachments import Attachments, RecordedCall, truth_digest
-from spectator.journal.base import EpisodeFilter, Journal
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.llm.chat import Conversation, SettledBeginning, SettledMessage
+from spectator.journal.contract import Attachments, EpisodeFilter, Journal, RecordedCall, truth_digest
+from spectator.journal.sql_journal import SqlJournal
+from spectator.llm.chat import Conversation, FrozenMessage, FrozenPrefix
 from tests.journal.calls import TOOLS, call_of, decided, reply, user
 from tests.journal.records import ended, execute, run, said, seqs, started, url_of
 from tests.postgres import Cluster
@@ -155,14 +154,14 @@ def test_any_conversation_is_read_as_it_was_shown(
 def test_a_conversation_that_grows_by_settled_messages_is_read_as_it_was_shown(
     opens: Opens, tmp_path: Path
 ) -> None:
-    grown: list[Any] = [SettledMessage(user("rules"))]
-    beginning, made = SettledBeginning(), []
+    grown: list[Any] = [FrozenMessage(user("rules"))]
+    beginning, made = FrozenPrefix(), []
     for number in range(6):
         asked = user(f"{number // 2}")  # a question may be asked twice
         made.append(call_of(Conversation([*grown, asked], len(grown), beginning)))
-        grown = [*grown, SettledMessage(asked), SettledMessage(user("said"))]
+        grown = [*grown, FrozenMessage(asked), FrozenMessage(user("said"))]
         if number == 3:
-            grown, beginning = grown[:2], SettledBeginning()
+            grown, beginning = grown[:2], FrozenPrefix()
 
     async def scenario() -> None:
         journal = await opens(tmp_path)

@@ -11,8 +11,8 @@ import pytest
 
 from server.security.shared_limits import ReservedCharacters
 from spectator.errors import JournalError
-from spectator.journal.stores.day_part import AGAIN_S, PARTS, DayPart
-from spectator.journal.stores.reservations import Reserved
+from spectator.journal.coordination import Reserved
+from spectator.journal.day_share import AGAIN_S, PARTS, DayShare
 from spectator.policies.spending import Caps, EpisodeBudget, SharedCaps, SpendLedger, Spent
 from tests.fakes import ManualClock
 
@@ -65,7 +65,7 @@ def database(clock: ManualClock) -> OneDatabase:
     return OneDatabase(clock)
 
 
-async def use(part: DayPart, amount: float, most: int) -> int:
+async def use(part: DayShare, amount: float, most: int) -> int:
     """Draw ``amount`` as often as it is had, at most so often; how often that was."""
     for times in range(most):
         if not (part.has() or await part.need()):
@@ -75,7 +75,7 @@ async def use(part: DayPart, amount: float, most: int) -> int:
 
 
 def test_servers_use_a_cap_up_together_and_ask_seldom(clock: ManualClock, database: OneDatabase) -> None:
-    servers = [DayPart("money", CAP, database, clock) for _ in range(3)]
+    servers = [DayShare("money", CAP, database, clock) for _ in range(3)]
 
     async def play() -> list[int]:
         return await asyncio.gather(*(use(one, 0.01, 5000) for one in servers))
@@ -90,7 +90,7 @@ def test_one_that_dies_leaves_its_part_counted_and_one_that_leaves_gives_it_back
     clock: ManualClock, database: OneDatabase
 ) -> None:
     async def play() -> None:
-        dies, leaves, stays = (DayPart("money", CAP, database, clock) for _ in range(3))
+        dies, leaves, stays = (DayShare("money", CAP, database, clock) for _ in range(3))
         assert await use(dies, 0.1, 3) == await use(leaves, 0.1, 3) == 3
         assert await use(stays, 1.0, 1000) == CAP - 2
         await leaves.give_back()
@@ -107,7 +107,7 @@ def test_what_questions_under_way_take_beyond_is_told_to_the_others(
     clock: ManualClock, database: OneDatabase
 ) -> None:
     async def play() -> None:
-        mine, other = DayPart("money", CAP, database, clock), DayPart("money", CAP, database, clock)
+        mine, other = DayShare("money", CAP, database, clock), DayShare("money", CAP, database, clock)
         assert await mine.need()
         mine.draw(40.0)
         assert await mine.need(), "what is owed is reserved with the next part"
@@ -121,7 +121,7 @@ def test_what_questions_under_way_take_beyond_is_told_to_the_others(
 
 def test_one_that_is_refused_asks_again_only_after_a_while(clock: ManualClock, database: OneDatabase) -> None:
     async def play() -> None:
-        part = DayPart("money", CAP, database, clock)
+        part = DayShare("money", CAP, database, clock)
         await use(part, 1.0, 1000)
         before = database.asked
         for _ in range(50):
@@ -138,7 +138,7 @@ def test_a_day_is_over_when_the_database_says_so(clock: ManualClock, database: O
     """What is left of a part is not used in the next day, and a wall clock that is wrong changes nothing."""
 
     async def play() -> None:
-        part = DayPart("money", CAP, database, clock)
+        part = DayShare("money", CAP, database, clock)
         await use(part, 1.0, 1000)
         assert part.used_up and part.until_over_s() == 3600.0
         clock.advance(3600.0)
@@ -167,7 +167,7 @@ def test_a_ledger_names_the_cap_and_says_when_to_come_back(clock: ManualClock, d
         assert (ledger.spent.tokens, database.taken["model tokens"]) == (5, 5)
         other = shared_ledger(Caps(tokens=640, cost=5.0), Caps(), clock, database)
         assert ledger.known_refusal() is None and ledger.refusal() is not None, "nothing is reserved yet"
-        purse = EpisodeBudget(ledger).purse("home", 1)
+        purse = EpisodeBudget(ledger).for_seat("home", 1)
         assert await purse.reserve() is None and purse.refusal() is None
         purse.pay(Spent(tokens=600, cost=0.5))
         assert await purse.reserve() == "the episode's cap of 600 tokens is reached"
@@ -183,7 +183,7 @@ def test_a_ledger_names_the_cap_and_says_when_to_come_back(clock: ManualClock, d
             task.cancel()
         database.away = True
         clock.advance(AGAIN_S)
-        fresh = EpisodeBudget(shared_ledger(Caps(tokens=9), Caps(), clock, database)).purse("home", 1)
+        fresh = EpisodeBudget(shared_ledger(Caps(tokens=9), Caps(), clock, database)).for_seat("home", 1)
         assert "cannot be asked for now: the database is away" in (await fresh.reserve() or "")
         assert "cannot be asked for now: the database is away" in (await other.reserve() or "")
 

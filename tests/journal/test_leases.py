@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from spectator.errors import ConfigurationError, LeaseLost
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import ended, said, started, url_of
 
 DEAD = """
 import asyncio, os, sys
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import said, started
 async def main():
     journal = await SqlJournal.open(sys.argv[1], shared_as="dead")

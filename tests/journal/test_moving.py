@@ -12,11 +12,10 @@ from click.testing import CliRunner, Result
 from spectator.cli import main
 from spectator.errors import JournalError
 from spectator.events import Event, record
-from spectator.journal.attachments import Attachments, truth_digest
-from spectator.journal.base import Checkpoint
-from spectator.journal.stores import moving
-from spectator.journal.stores.schema import metadata
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal import transfer
+from spectator.journal.contract import Attachments, Checkpoint, truth_digest
+from spectator.journal.schema import metadata
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import _execute, ended, said, started
 from tests.postgres import Cluster
@@ -96,7 +95,7 @@ def _plain(value: object) -> object:
 def test_what_interrupts_it_leaves_whole_episodes_and_it_goes_on(
     folder: Path, database: str, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, tables = moving._copy, []
+    whole, tables = transfer._copy, []
 
     def fail(source: Any, target: Any, table: Any, episode_id: str) -> None:
         tables.append(table.name)
@@ -105,7 +104,7 @@ def test_what_interrupts_it_leaves_whole_episodes_and_it_goes_on(
         whole(source, target, table, episode_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(moving, "_copy", fail)
+        patch.setattr(transfer, "_copy", fail)
         broken = copy(folder, postgres.url(database))
     assert broken.exit_code == 1
     assert "the power is gone" in broken.output

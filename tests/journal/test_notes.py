@@ -9,13 +9,13 @@ import pytest
 
 from spectator.errors import InvalidRequest, JournalUnavailable
 from spectator.journal import notes
-from spectator.journal.notes import Note, NoteBook, verdicts
+from spectator.journal.notes import Note, NoteStore, verdicts
 
 NOTE = Note("n-1", "ep-1", 3, "good", "<b>calm</b>", "Ada", "2026-11-23T00:00:00Z")
 
 
 def test_what_one_process_notes_another_reads(tmp_path: Path) -> None:
-    ours, theirs = NoteBook(tmp_path / "n.ndjson"), NoteBook(tmp_path / "n.ndjson")
+    ours, theirs = NoteStore(tmp_path / "n.ndjson"), NoteStore(tmp_path / "n.ndjson")
     assert theirs.all() == []
     ours.add(NOTE)
     ours.add(replace(NOTE, note_id="n-2", episode_id="ep-2"))
@@ -40,7 +40,7 @@ def test_what_one_process_notes_another_reads(tmp_path: Path) -> None:
 def test_a_wrong_note_names_its_field_and_changes_nothing(
     tmp_path: Path, change: dict[str, object], field: str
 ) -> None:
-    book = NoteBook(tmp_path / "n.ndjson")
+    book = NoteStore(tmp_path / "n.ndjson")
     with pytest.raises(InvalidRequest) as raised:
         book.add(replace(NOTE, **change))  # type: ignore[arg-type]
     assert [one.field for one in raised.value.fields] == [field]
@@ -49,25 +49,25 @@ def test_a_wrong_note_names_its_field_and_changes_nothing(
 
 def test_torn_and_foreign_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     path = tmp_path / "n.ndjson"
-    book = NoteBook(path)
+    book = NoteStore(path)
     book.add(NOTE)
     with path.open("ab") as file:
         file.write(b'[]\n{"note": {"note_id": 1}}\n\xff\n' + b"x" * 20_000 + b'\n{"note": {"torn')
-    reader = NoteBook(path)
+    reader = NoteStore(path)
     assert (reader.all(), reader.unread) == ([NOTE], [2, 3, 4, 5])
     reader.add(replace(NOTE, note_id="n-2"))
-    assert [one.note_id for one in NoteBook(path).all()] == ["n-1", "n-2"]
+    assert [one.note_id for one in NoteStore(path).all()] == ["n-1", "n-2"]
     path.write_bytes(b"")
     assert reader.all() == []
 
 
 def test_no_more_is_taken_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = NoteBook(tmp_path / "n.ndjson")
+    book = NoteStore(tmp_path / "n.ndjson")
     monkeypatch.setattr(notes, "MOST_OF_EPISODE", 1)
     book.add(NOTE)
     with pytest.raises(InvalidRequest, match="the most there may be"):
         book.add(replace(NOTE, note_id="n-2"))
-    monkeypatch.setattr(notes, "MOST_BYTES", 200)
+    monkeypatch.setattr(notes, "MAX_BYTES", 200)
     with pytest.raises(JournalUnavailable, match="is full"):
         book.add(replace(NOTE, note_id="n-3", episode_id="ep-2"))
     assert [one.note_id for one in book.all()] == ["n-1"]
@@ -75,7 +75,7 @@ def test_no_more_is_taken_than_there_is_room_for(tmp_path: Path, monkeypatch: py
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(JournalUnavailable, match="cannot be written"):
-        NoteBook(tmp_path / "none" / "n.ndjson").add(NOTE)
+        NoteStore(tmp_path / "none" / "n.ndjson").add(NOTE)
 
 
 def test_labels_of_several_people_are_averaged_and_others_are_none() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from spectator.clock import SystemClock
 from spectator.errors import JournalError
-from spectator.journal.stores import notices
-from spectator.journal.stores.notices import LARGEST, NoticeListener, NoticeSender
+from spectator.journal import postgres as connections
+from spectator.journal.postgres import LARGEST, NoticeListener, NoticeSender
 from tests.conftest import require
 from tests.journal.records import run
 from tests.journal.test_postgres import POOLER_PATH
@@ -38,8 +38,8 @@ def pooler(postgres: Cluster) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices, "FIRST_PAUSE_S", 0.02)
-    monkeypatch.setattr(notices, "LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(connections, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(connections, "LONGEST_PAUSE_S", 0.05)
 
 
 @dataclass
@@ -120,7 +120,7 @@ def test_behind_a_pooler_it_says_so_once_and_a_direct_address_helps(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(notices, "PROOF_S", 0.3)
+    monkeypatch.setattr(connections, "PROOF_S", 0.3)
     pooled, direct = postgres.url(database, port=str(POOL_PORT)), postgres.url(database)
 
     async def scenario() -> None:

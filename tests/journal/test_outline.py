@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spectator.events import Event
-from spectator.journal.base import EpisodeSummary
+from spectator.journal.contract import EpisodeSummary
 from spectator.journal.outline import EpisodeOutline
 
 SUMMARY = EpisodeSummary(

@@ -20,12 +20,11 @@ from ulid import ULID
 
 from spectator.errors import JournalUnavailable, LeaseLost
 from spectator.events import RecordedEvent, record
-from spectator.journal.chain import Chain
-from spectator.journal.stores.fleet_leases import FlightLimit
-from spectator.journal.stores.fleet_runs import FleetRow, FleetRuns
-from spectator.journal.stores.ownership import Ownership
-from spectator.journal.stores.retention import Keep
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Chain
+from spectator.journal.coordination import FleetRow, FleetRuns
+from spectator.journal.ownership import FlightLimit, Ownership
+from spectator.journal.retention import Keep
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import ended, run, said, seqs, started
 from tests.postgres import Cluster
 from tests.rollouts.shared_runs import stop
@@ -66,11 +65,11 @@ def test_an_episode_is_recorded_by_one_process_at_a_time(url: str) -> None:
             await second.append([said("ep-1", 3)])
         assert not await other.claim("ep-1")
         assert await mine.claim("ep-1"), "who has it may claim it again"
-        assert await other.left_alone(9) == []
+        assert await other.unowned_episodes(9) == []
         assert await other.others() == [mine.name]
         await first.append([said("ep-1", 3)])
         await mine.release("ep-1")
-        assert await other.left_alone(9) == ["ep-1"]
+        assert await other.unowned_episodes(9) == ["ep-1"]
         await second.append([said("ep-1", 4)])
         with pytest.raises(LeaseLost):
             await first.append([said("ep-1", 5)])
@@ -91,7 +90,7 @@ def test_what_a_process_claims_while_it_is_deposed_is_held_by_nobody(server_url:
         (first, mine), (second, other) = await opened(server_url), await opened(server_url)
         await mine.beat()
         with first._database.engine.connect() as claiming:
-            assert mine._fences.claim_owed(claiming, ["ep-1"], 1, RUN) == {"ep-1": False}
+            assert mine._fences.claim_remaining(claiming, ["ep-1"], 1, RUN) == {"ep-1": False}
             deposing = asyncio.create_task(other.depose(mine.name))
             waits = text("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
                          "AND wait_event_type = 'Lock'")  # fmt: skip
@@ -117,7 +116,7 @@ def test_a_deposed_process_records_nothing_of_what_it_held_and_may_begin_anew(ur
         await old.append([started("ep-1")])
         await old.append([started("ep-2")])
         assert await other.depose(gone.name) == ["ep-1", "ep-2"]
-        assert await other.left_alone(1) == ["ep-2"]
+        assert await other.unowned_episodes(1) == ["ep-2"]
         assert await other.claim("ep-1")
         outcomes = await asyncio.gather(
             old.append([said("ep-1", 2)]),
@@ -174,18 +173,18 @@ def test_a_commit_and_a_deposition_at_once_come_one_after_the_other(url: str) ->
 PLAYING = """
     import asyncio, os, signal, sys
     from spectator.errors import SpectatorError
-    from spectator.journal.stores import array_insertion
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal import inserts
+    from spectator.journal.sql_journal import SqlJournal
     from tests.journal.records import said, started
     inside = int(sys.argv[2])
-    add = array_insertion.ArrayInsertion.add
+    add = inserts.ArrayInsertion.add
     def stop_inside(insertion, connection, rows):
         add(insertion, connection, rows)
         if rows.events[-1][1] == inside:
             print("stopping", flush=True)
             os.kill(os.getpid(), signal.SIGSTOP)
             sys.stdin.readline()  # the signal may reach another thread first
-    array_insertion.ArrayInsertion.add = stop_inside
+    inserts.ArrayInsertion.add = stop_inside
     async def main():
         journal = await SqlJournal.open(sys.argv[1], shared_as="stalled")
         await journal.append([started("ep-1")])
@@ -361,10 +360,10 @@ def test_a_fleet_s_episodes_are_claimed_once_in_their_order_and_by_no_server(url
         (one, mine), (two, other) = await opened(url), await opened(url)
         await FleetRuns(one).begin(FleetRow("first", "{}", 1))
         owed = [f"ep-{number}" for number in range(6)]
-        assert await mine.claim_owed(owed, 2, RUN) == {"ep-0": False, "ep-1": False}
-        assert await other.claim_owed(owed, 3, RUN) == {"ep-2": False, "ep-3": False, "ep-4": False}
-        assert await mine.claim_owed(owed[2:], 9, RUN) == {"ep-5": False}
-        assert await other.claim_owed(owed, 9, RUN) == dict.fromkeys(["ep-2", "ep-3", "ep-4"], False), (
+        assert await mine.claim_remaining(owed, 2, RUN) == {"ep-0": False, "ep-1": False}
+        assert await other.claim_remaining(owed, 3, RUN) == {"ep-2": False, "ep-3": False, "ep-4": False}
+        assert await mine.claim_remaining(owed[2:], 9, RUN) == {"ep-5": False}
+        assert await other.claim_remaining(owed, 9, RUN) == dict.fromkeys(["ep-2", "ep-3", "ep-4"], False), (
             "it has them"
         )
         await one.append([of_fleet("ep-0"), said("ep-0", 2)])
@@ -372,9 +371,9 @@ def test_a_fleet_s_episodes_are_claimed_once_in_their_order_and_by_no_server(url
         assert await other.depose(mine.name) == ["ep-0", "ep-5"]
         with pytest.raises(LeaseLost):
             await one.append([said("ep-0", 3)])
-        assert await other.left_alone(9) == [], "no server plays on what a fleet owes"
+        assert await other.unowned_episodes(9) == [], "no server plays on what a fleet owes"
         assert not await other.claim("ep-0")
-        assert await other.claim_owed(owed, 9, RUN) == dict.fromkeys(owed[2:], False) | {"ep-0": True}
+        assert await other.claim_remaining(owed, 9, RUN) == dict.fromkeys(owed[2:], False) | {"ep-0": True}
         await two.append([said("ep-0", 3), ended("ep-0", 4)])
         keep, later = Keep(episodes=1), datetime(2027, 1, 1, tzinfo=UTC)
         assert await two.surplus(keep, later) == [], "what is removed would be played again"
@@ -391,19 +390,19 @@ def test_no_more_of_a_run_are_claimed_at_once_than_may_be_by_any_number(url: str
         for name in ("first", "other"):
             await FleetRuns(journals[0][0]).begin(FleetRow(name, "{}", 1))
         owed, within = [f"ep-{number:02}" for number in range(40)], FlightLimit("first", 6)
-        taken = await asyncio.gather(*(claimer.claim_owed(owed, 4, within) for _, claimer in journals))
+        taken = await asyncio.gather(*(claimer.claim_remaining(owed, 4, within) for _, claimer in journals))
         assert sorted(len(part or ()) for part in taken) == [0, 0, 2, 4]
         assert taken.count(None) == 2, "who may have none is told apart from who finds none"
         assert len({one for part in taken for one in part or ()}) == 6
         free = journals[taken.index(None)][1]
-        elsewhere = await free.claim_owed(["ep-x"], 1, FlightLimit("other", 1))
+        elsewhere = await free.claim_remaining(["ep-x"], 1, FlightLimit("other", 1))
         assert elsewhere == {"ep-x": False}, "each run has its own limit"
         four = next(place for place, part in enumerate(taken) if len(part or ()) == 4)
         assert len(await free.depose(journals[four][1].name)) == 4
-        again = await free.claim_owed(owed, 9, within)
+        again = await free.claim_remaining(owed, 9, within)
         assert again is not None and len(again) == 4, "those of the dead are not in flight"
         await free.release(next(iter(again)))
-        assert len(await free.claim_owed(owed, 9, FlightLimit("first", 7)) or ()) == 2
+        assert len(await free.claim_remaining(owed, 9, FlightLimit("first", 7)) or ()) == 2
         for journal, _ in journals:
             await journal.aclose()
 
@@ -414,7 +413,7 @@ def test_who_claims_at_once_gets_what_nobody_else_got(url: str) -> None:
     async def scenario() -> None:
         journals = [await opened(url) for _ in range(4)]
         owed = [f"ep-{number:02}" for number in range(40)]
-        claims = [claimer.claim_owed(owed, 5, RUN) for _, claimer in journals for _ in range(2)]
+        claims = [claimer.claim_remaining(owed, 5, RUN) for _, claimer in journals for _ in range(2)]
         taken = await asyncio.gather(*claims)
         by_owner = [{**(taken[place] or {}), **(taken[place + 1] or {})} for place in range(0, 8, 2)]
         names = [one for part in by_owner for one in part]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectator.events import encode_json
-from spectator.journal.packing import json_bytes, pack_integers, unpack
+from spectator.journal.encoding import json_bytes, pack_integers, unpack
 
 IDS = st.one_of(st.integers(0, 2**31 - 1), st.integers(-(2**63), 2**63 - 1))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

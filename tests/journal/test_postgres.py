@@ -26,11 +26,10 @@ from spectator.errors import (
     SequenceConflict,
 )
 from spectator.events import RecordedEvent
-from spectator.journal.attachments import Attachments
-from spectator.journal.base import Checkpoint, EpisodeFilter
-from spectator.journal.stores import postgres as connections
-from spectator.journal.stores.schema import SCHEMA_VERSION
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal import postgres as connections
+from spectator.journal.contract import Attachments, Checkpoint, EpisodeFilter
+from spectator.journal.schema import SCHEMA_VERSION
+from spectator.journal.sql_journal import SqlJournal
 from tests.conftest import require
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import ended, run, said, seqs, started
@@ -488,9 +487,9 @@ def test_news_pass_nothing_over_that_was_committed_out_of_turn(postgres: Cluster
 def test_news_are_read_a_part_at_a_time(
     postgres: Cluster, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spectator.journal.stores import news
+    from spectator.journal import queries
 
-    monkeypatch.setattr(news, "LOOKED_THROUGH", 5)
+    monkeypatch.setattr(queries, "LOOKED_THROUGH", 5)
 
     async def scenario() -> None:
         journal = await opened(postgres, database)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from spectator.journal.stores.reservations import Begun, Often, Reservations
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.coordination import BeginDecision, BeginLimit, Reservations
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import run
 from tests.postgres import Cluster
 
-ONE, ALL = Often(2, 60.0), Often(3, 3600.0)
+ONE, ALL = BeginLimit(2, 60.0), BeginLimit(3, 3600.0)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_beginnings_are_counted_for_one_and_for_all_by_any_number_at_once(
     async def scenario() -> None:
         journals, counts = await two(postgres.url(database))
 
-        async def begin(at: int, whose: str) -> Begun:
+        async def begin(at: int, whose: str) -> BeginDecision:
             return await counts[at % 2].begin("starts", whose, of_one=ONE, of_all=ALL)
 
         mine = await asyncio.gather(*(begin(at, "me") for at in range(6)))
@@ -117,7 +117,7 @@ def test_no_limit_refuses_nothing(postgres: Cluster, database: str) -> None:
     async def scenario() -> None:
         journals, (mine, _) = await two(postgres.url(database))
         for _ in range(5):
-            begun = await mine.begin("starts", "me", of_one=Often(0, 60.0), of_all=Often(9, 3600.0))
+            begun = await mine.begin("starts", "me", of_one=BeginLimit(0, 60.0), of_all=BeginLimit(9, 3600.0))
             assert begun.number is not None
         await close(journals)
 

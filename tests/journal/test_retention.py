@@ -21,10 +21,9 @@ from click.testing import CliRunner, Result
 from spectator.cli import main
 from spectator.clock import timestamp
 from spectator.events import Event, RecordedEvent, encode_json, record
-from spectator.journal.attachments import Attachments, truth_digest
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.retention import BATCH, Keep, begin_removal, go_on_removing
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Attachments, EpisodeFilter, truth_digest
+from spectator.journal.retention import BATCH, Keep, begin_removal, continue_removal
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import ended, execute, run, said, seqs, started, url_of
 
@@ -159,15 +158,15 @@ def test_appends_go_on_while_a_long_episode_is_removed(tmp_path: Path) -> None:
 
 KILLED = """
     import asyncio, os, signal, sys
-    from spectator.journal.stores import retention
-    from spectator.journal.stores.sqlite import SqlJournal
-    go_on, batches = retention.go_on_removing, []
+    from spectator.journal import retention
+    from spectator.journal.sql_journal import SqlJournal
+    go_on, batches = retention.continue_removal, []
     def die(connection, episode_id):
         batches.append(episode_id)
         if len(batches) == 4:
             os.kill(os.getpid(), signal.SIGKILL)
         return go_on(connection, episode_id)
-    retention.go_on_removing = die
+    retention.continue_removal = die
     async def main():
         journal = await SqlJournal.open(sys.argv[1])
         await journal.remove("ep-01")
@@ -284,7 +283,7 @@ def test_model_calls_and_truth_are_counted_and_go_with_their_episode(tmp_path: P
         assert one.bytes > texts + 400 * len(calls) + 4000
         assert journal._writer is not None
         await journal._writer.run(lambda connection: begin_removal(connection, "ep-1"))
-        await journal._writer.run(lambda connection: go_on_removing(connection, "ep-1"))
+        await journal._writer.run(lambda connection: continue_removal(connection, "ep-1"))
         await journal.tidy()
         left = {table: counted(tmp_path, table) for table in ("events", "calls", "messages", "truths")}
         assert left == {

@@ -19,13 +19,13 @@ from sqlalchemy import create_engine, update
 
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
-from spectator.journal.base import EpisodeFilter, Synchronous
-from spectator.journal.stores import database
-from spectator.journal.stores.database import open_database
-from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
-from spectator.journal.stores.schema import SCHEMA_VERSION, schema
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.journal.stores.writer import MAX_GROUP
+from spectator.journal import database
+from spectator.journal.contract import EpisodeFilter, Synchronous
+from spectator.journal.database import open_database
+from spectator.journal.queries import READ_CHARACTERS, READ_FIRST
+from spectator.journal.schema import SCHEMA_VERSION, schema
+from spectator.journal.sql_journal import SqlJournal
+from spectator.journal.writer import MAX_GROUP
 from tests.journal.records import depose_others, ended, execute, run, said, seqs, started, url_of
 
 both = pytest.mark.usefixtures("each_store")
@@ -383,7 +383,7 @@ def test_a_second_writer_is_refused_while_the_first_lives_and_readers_are_not(tm
 def test_a_second_process_is_refused_and_a_dead_one_leaves_no_lock(tmp_path: Path) -> None:
     script = """
         import asyncio, sys
-        from spectator.journal.stores.sqlite import SqlJournal
+        from spectator.journal.sql_journal import SqlJournal
         async def main():
             journal = await SqlJournal.open(sys.argv[1])
             print("open", flush=True)
@@ -468,7 +468,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 AS_NOBODY = """
     import asyncio, os, sys
     from spectator.errors import SpectatorError
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.sql_journal import SqlJournal
     from spectator.events import Event, record
     async def main():
         try:
@@ -624,7 +624,7 @@ def _limit_pages(journal: SqlJournal, pages: int) -> None:
 WRITER = """
     import asyncio, sys
     from spectator.events import Event, record
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.sql_journal import SqlJournal
     async def author(journal, name):
         seq = 0
         while True:

@@ -9,8 +9,8 @@ import pytest
 
 from spectator.errors import JournalError, SequenceConflict
 from spectator.events import RecordedEvent
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import ended, said, started, url_of
 from tests.postgres import Cluster
 

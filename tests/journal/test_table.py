@@ -13,10 +13,9 @@ from pyarrow import parquet
 
 from spectator.cli import main
 from spectator.events import Event
-from spectator.exports.event_table import COLUMNS, Table, row_of
-from spectator.journal.base import EpisodeSummary
-from spectator.journal.parquet import ROW_GROUP
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.exports.tables import EVENT_COLUMNS, ROW_GROUP, Table, row_of
+from spectator.journal.contract import EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import run, said, started, url_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "journal.md"
@@ -34,8 +33,8 @@ def export(folder: Path, out: Path, *which: str) -> None:
 
 def test_the_page_lists_the_columns_as_they_are() -> None:
     listed = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert dict(listed) == dict(COLUMNS)
-    assert [name for name, _ in listed] == list(COLUMNS)
+    assert dict(listed) == dict(EVENT_COLUMNS)
+    assert [name for name, _ in listed] == list(EVENT_COLUMNS)
 
 
 def test_every_event_is_a_row_and_decisions_know_what_came_of_them(tmp_path: Path) -> None:
@@ -52,7 +51,7 @@ def test_every_event_is_a_row_and_decisions_know_what_came_of_them(tmp_path: Pat
     )
     assert result.exit_code == 0, result.stderr
     table = parquet.read_table(out)
-    assert table.schema.names == list(COLUMNS)
+    assert table.schema.names == list(EVENT_COLUMNS)
     rows = table.to_pylist()
     events = [event for episode in played for event in episode]
     assert [(row["episode_id"], row["seq"], row["type"], row["turn"]) for row in rows] == [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spectator.merge_patch import apply_patch, make_patch
+from spectator.json_values import apply_patch, make_patch
 
 ROOT = Path(__file__).resolve().parents[2]
 VECTORS: list[dict[str, Any]] = json.loads(

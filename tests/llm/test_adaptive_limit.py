@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectator.llm.adaptive_limit import AdaptiveLimit
+from spectator.llm.rate_limits import AdaptiveLimit
 from tests.fakes import ManualClock
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spectator.errors import ConfigurationError
-from spectator.llm.address import SessionAddress, StaticAddress
+from spectator.llm.endpoints import SessionAddress, StaticAddress
 
 
 def test_a_static_address_is_the_same_for_every_session() -> None:

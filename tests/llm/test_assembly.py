@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spectator.errors import EndpointError, EndpointMalformed
-from spectator.llm.assembly import Assembly
+from spectator.llm.answers import Assembly
 from spectator.llm.chat import ChatAnswer
 
 

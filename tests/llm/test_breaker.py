@@ -14,23 +14,23 @@ from spectator.errors import (
     EndpointTimeout,
     EndpointUnavailable,
 )
-from spectator.llm.breaker import Breaker
+from spectator.llm.retry import CircuitBreaker
 from tests.fakes import ManualClock
 
 DOWN = EndpointUnavailable("it is down")
 
 
-def fail(breaker: Breaker, error: BaseException = DOWN) -> None:
+def fail(breaker: CircuitBreaker, error: BaseException = DOWN) -> None:
     with pytest.raises(type(error)), breaker.request():
         raise error
 
 
-def succeed(breaker: Breaker) -> None:
+def succeed(breaker: CircuitBreaker) -> None:
     with breaker.request():
         pass
 
 
-def resting(breaker: Breaker) -> bool:
+def resting(breaker: CircuitBreaker) -> bool:
     """Whether the next request would be turned away; asks as a request does that is then cancelled."""
     try:
         with breaker.request():
@@ -47,11 +47,11 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def breaker(clock: ManualClock) -> Breaker:
-    return Breaker(clock, failures=3, rest_s=30, longest_rest_s=100)
+def breaker(clock: ManualClock) -> CircuitBreaker:
+    return CircuitBreaker(clock, failures=3, rest_s=30, longest_rest_s=100)
 
 
-def test_it_opens_after_failures_in_a_row_only(breaker: Breaker) -> None:
+def test_it_opens_after_failures_in_a_row_only(breaker: CircuitBreaker) -> None:
     fail(breaker)
     fail(breaker, EndpointTimeout("silent"))
     succeed(breaker)
@@ -66,7 +66,7 @@ def test_it_opens_after_failures_in_a_row_only(breaker: Breaker) -> None:
     assert not turned_away.value.retryable
 
 
-def test_one_request_tries_it_after_the_rest(breaker: Breaker, clock: ManualClock) -> None:
+def test_one_request_tries_it_after_the_rest(breaker: CircuitBreaker, clock: ManualClock) -> None:
     for _ in range(3):
         fail(breaker)
     clock.advance(30)
@@ -77,7 +77,9 @@ def test_one_request_tries_it_after_the_rest(breaker: Breaker, clock: ManualCloc
     succeed(breaker)
 
 
-def test_each_failed_try_doubles_the_rest_up_to_the_longest(breaker: Breaker, clock: ManualClock) -> None:
+def test_each_failed_try_doubles_the_rest_up_to_the_longest(
+    breaker: CircuitBreaker, clock: ManualClock
+) -> None:
     for _ in range(3):
         fail(breaker)
     for rest in (30, 60, 100, 100):
@@ -95,19 +97,19 @@ def test_each_failed_try_doubles_the_rest_up_to_the_longest(breaker: Breaker, cl
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
-def test_a_hopeless_refusal_opens_it_at_once(breaker: Breaker, status: int) -> None:
+def test_a_hopeless_refusal_opens_it_at_once(breaker: CircuitBreaker, status: int) -> None:
     fail(breaker, EndpointRefused("no", status=status))
     assert resting(breaker)
 
 
 @pytest.mark.parametrize("error", [EndpointBusy("wait"), EndpointRefused("bad field", status=400)])
-def test_an_endpoint_that_speaks_is_not_down(breaker: Breaker, error: EndpointError) -> None:
+def test_an_endpoint_that_speaks_is_not_down(breaker: CircuitBreaker, error: EndpointError) -> None:
     for _ in range(10):
         fail(breaker, error)
     assert not resting(breaker)
 
 
-def test_a_cancelled_try_leaves_the_place_to_another(breaker: Breaker, clock: ManualClock) -> None:
+def test_a_cancelled_try_leaves_the_place_to_another(breaker: CircuitBreaker, clock: ManualClock) -> None:
     for _ in range(3):
         fail(breaker)
     clock.advance(30)
@@ -119,7 +121,7 @@ def test_a_cancelled_try_leaves_the_place_to_another(breaker: Breaker, clock: Ma
 
 
 def test_a_late_failure_from_before_the_rest_does_not_prolong_it(
-    breaker: Breaker, clock: ManualClock
+    breaker: CircuitBreaker, clock: ManualClock
 ) -> None:
     late = breaker.request()
     late.__enter__()
@@ -136,13 +138,13 @@ def test_a_late_failure_from_before_the_rest_does_not_prolong_it(
 @pytest.mark.parametrize("wrong", [{"failures": 0}, {"rest_s": 0}, {"rest_s": 60, "longest_rest_s": 30}])
 def test_nonsense_is_refused(clock: ManualClock, wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError):
-        Breaker(clock, **wrong)
+        CircuitBreaker(clock, **wrong)
 
 
 def test_who_is_turned_away_learns_whether_waiting_can_help() -> None:
     clock = ManualClock()
     for status, hopeless in ((401, 401), (500, None)):
-        breaker = Breaker(clock, failures=1)
+        breaker = CircuitBreaker(clock, failures=1)
         failure = (
             EndpointRefused("key", status=status) if hopeless else EndpointUnavailable("x", status=status)
         )

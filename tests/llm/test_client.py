@@ -21,11 +21,10 @@ from spectator.errors import (
     EndpointTimeout,
     EndpointUnavailable,
 )
-from spectator.llm.address import SessionAddress, StaticAddress
-from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.client import ChatClient, ClientLimits
-from spectator.llm.retry import RetryPolicy
+from spectator.llm.endpoints import SessionAddress, StaticAddress
+from spectator.llm.retry import CircuitBreaker, RetryPolicy
 from tests.fakes import ManualClock, until
 
 ASK = ChatRequest(model="m", messages=[{"role": "user", "content": "hi"}])
@@ -227,7 +226,7 @@ def test_a_silent_endpoint_counts_against_the_breaker_when_the_deadline_is_what_
             return FakeReply()
 
         clock = ManualClock()
-        breaker = Breaker(clock, failures=2)
+        breaker = CircuitBreaker(clock, failures=2)
         chat = client(FakeTransport(hang), clock, breaker=breaker, retry=RetryPolicy(busy=0, unavailable=0))
         for _ in range(2):
             with pytest.raises(EndpointTimeout):

@@ -21,11 +21,10 @@ from spectator.errors import (
     EndpointTimeout,
     EndpointUnavailable,
 )
-from spectator.llm.address import StaticAddress
 from spectator.llm.chat import ChatRequest
 from spectator.llm.client import ChatClient, ClientLimits
+from spectator.llm.endpoints import ApiKey, StaticAddress
 from spectator.llm.retry import RetryPolicy
-from spectator.llm.secret import ApiKey
 from tests.fakes import until
 from tests.llm.brains import Said
 from tests.llm.fake_server import FakeModelServer, Mode, serving
@@ -258,7 +257,7 @@ def test_a_client_can_be_closed_and_used_again_and_leaves_nothing_open() -> None
 
 def test_importing_policies_costs_no_client(run_python: Callable[[str], str]) -> None:
     loaded = run_python(
-        "import sys, spectator.policies.base, spectator.policies.model_presets;"
+        "import sys, spectator.policies.policy, spectator.policies.model_presets;"
         "print('aiohttp' in sys.modules)"
     )
     assert loaded.strip() == "False"

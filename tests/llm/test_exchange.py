@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 
 from spectator.errors import EndpointBusy
 from spectator.events import ModelExchange, encode_json
-from spectator.json_encoders import json_encoder
+from spectator.json_values import json_encoder
 from spectator.llm.chat import (
     ChatAnswer,
     ChatRequest,
     Conversation,
+    FrozenMessage,
+    FrozenPrefix,
+    FrozenTools,
     Message,
-    SettledBeginning,
-    SettledMessage,
-    SettledTools,
     ToolCall,
     Usage,
 )
-from spectator.llm.exchange import (
+from spectator.llm.exchanges import (
     MAX_REPLY,
     answer_of,
     answered,
@@ -35,7 +35,7 @@ from spectator.llm.exchange import (
     failed,
     fingerprint,
 )
-from spectator.llm.wire import encode_request
+from spectator.llm.wire_forms import encode_request
 from tests.hash_seeds import printed
 
 MESSAGES = [{"role": "system", "content": "Décide."}, {"role": "user", "content": '{"next": 1}'}]
@@ -51,7 +51,7 @@ def recorded(answer: ChatAnswer) -> dict[str, Any]:
 
 def test_a_fingerprint_is_the_same_in_another_process_with_another_hash_seed() -> None:
     script = (
-        "import json, sys; from spectator.llm.exchange import fingerprint; "
+        "import json, sys; from spectator.llm.exchanges import fingerprint; "
         "print(fingerprint(*json.loads(sys.stdin.read())))"
     )
     told = printed(script, 77, given=json.dumps([MESSAGES, TOOLS], sort_keys=True))
@@ -137,9 +137,9 @@ def test_a_failure_is_recorded_without_the_endpoints_own_words() -> None:
 @pytest.mark.parametrize("said", ["plain", "half a pair \ud800"])
 def test_settled_messages_make_the_same_question_time_after_time(said: str, tools: Any) -> None:
     messages = [*MESSAGES, {"role": "user", "content": said}]
-    settled = [SettledMessage(message) for message in messages]
+    settled = [FrozenMessage(message) for message in messages]
     body = encode_request(ChatRequest(model="m", messages=messages, tools=tools))
-    offered = SettledTools(tools)
+    offered = FrozenTools(tools)
     for _ in range(2):
         assert fingerprint(settled, offered) == fingerprint(messages, tools)
         assert encode_request(ChatRequest(model="m", messages=settled, tools=offered)) == body
@@ -147,7 +147,7 @@ def test_settled_messages_make_the_same_question_time_after_time(said: str, tool
 
 @pytest.mark.parametrize("said", ["plain", "half a pair \ud800"])
 def test_a_conversation_that_grows_makes_the_same_questions_as_its_messages(said: str) -> None:
-    beginning = SettledBeginning()
+    beginning = FrozenPrefix()
     settled: list[Message] = []
     for number in range(4):
         asked: list[Message] = [
@@ -169,7 +169,7 @@ def test_a_conversation_that_grows_makes_the_same_questions_as_its_messages(said
 
 
 POOL = [
-    SettledMessage({"role": role, "content": f"{role} {n} ä"}) for n in range(3) for role in ("user", "tool")
+    FrozenMessage({"role": role, "content": f"{role} {n} ä"}) for n in range(3) for role in ("user", "tool")
 ]
 
 

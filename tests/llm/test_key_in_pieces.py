@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.llm.assembly import Assembly
+from spectator.llm.answers import Assembly
 from spectator.llm.chat import DeltaKind
-from spectator.llm.secret import ApiKey
+from spectator.llm.endpoints import ApiKey
 
 KEY = "sk-canary-0123456789abcdef"
 

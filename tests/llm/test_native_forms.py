@@ -13,13 +13,10 @@ from spectator.clock import SystemClock
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.errors import EndpointBusy, EndpointError, EndpointRefused
 from spectator.events import Event
-from spectator.llm.address import StaticAddress
-from spectator.llm.chat import ChatAnswer, ChatRequest, Conversation, SettledBeginning, Usage
-from spectator.llm.client import ChatClient, ClientLimits
-from spectator.llm.forms import form_called
-from spectator.llm.presets import Form
+from spectator.llm.chat import ChatAnswer, ChatRequest, Conversation, FrozenPrefix, Usage
+from spectator.llm.client import ChatClient, ClientLimits, form_called
+from spectator.llm.endpoints import ApiKey, Form, StaticAddress
 from spectator.llm.retry import RetryPolicy
-from spectator.llm.secret import ApiKey
 from tests.episodes.harness import drive
 from tests.llm.brains import Brain, Said, counter
 from tests.llm.stand_in_anthropic import AnthropicStandIn, refused
@@ -198,7 +195,7 @@ def test_only_what_is_settled_is_marked_to_be_cached() -> None:
     system = {"role": "system", "content": "Rules."}
     said = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
     now = {"role": "user", "content": "three"}
-    messages = Conversation([system, *said, now], 3, SettledBeginning())
+    messages = Conversation([system, *said, now], 3, FrozenPrefix())
     body = form_called("anthropic").encode(ChatRequest(model="m", messages=messages))
     assert body.count(b"cache_control") == 2
     assert b'"text":"two","cache_control"' in body and b'"text":"Rules.","cache_control"' in body

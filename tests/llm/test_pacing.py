@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from spectator.errors import EndpointBusy, EndpointUnavailable
 from spectator.llm.chat import ChatAnswer, ChatRequest
-from spectator.llm.pacing import START, Pacing
+from spectator.llm.rate_limits import SPAN_S, START, RateLimiter
 from spectator.llm.retry import FOREVER, RetryPolicy
-from spectator.llm.shared_limits import SPAN_S
 from tests.fakes import ManualClock, until
 from tests.llm.test_client import ASK, GOOD, FakeReply, FakeTransport, client
 
@@ -32,7 +31,7 @@ def test_no_minute_has_more_than_it_may(
     asked: list[tuple[int, int, bool, bool]], requests: int | None, tokens: int | None
 ) -> None:
     clock = ManualClock()
-    pacing = Pacing(clock, requests_per_minute=requests, tokens_per_minute=tokens)
+    pacing = RateLimiter(clock, requests_per_minute=requests, tokens_per_minute=tokens)
     sent: list[tuple[float, int]] = []
     for size, later, patient, gives_up in asked:
         clock.advance(later)
@@ -54,7 +53,7 @@ def test_no_minute_has_more_than_it_may(
 
 def test_what_was_guessed_too_high_is_given_back() -> None:
     clock = ManualClock()
-    pacing = Pacing(clock, tokens_per_minute=100)
+    pacing = RateLimiter(clock, tokens_per_minute=100)
     slot = pacing.reserve(90, FAR)
     pacing.settle(slot, 20)
     assert pacing.reserve(80, FAR).at == 0.0
@@ -63,7 +62,7 @@ def test_what_was_guessed_too_high_is_given_back() -> None:
 
 def test_what_is_settled_after_its_minute_counts_no_more() -> None:
     clock = ManualClock()
-    pacing = Pacing(clock, tokens_per_minute=100)
+    pacing = RateLimiter(clock, tokens_per_minute=100)
     slot = pacing.reserve(90, FAR)
     clock.advance(61)
     assert pacing.reserve(100, FAR).at == 61.0
@@ -72,7 +71,7 @@ def test_what_is_settled_after_its_minute_counts_no_more() -> None:
 
 
 def test_more_tokens_than_a_minute_has_wait_for_an_empty_one_and_are_not_refused() -> None:
-    pacing = Pacing(ManualClock(), tokens_per_minute=100)
+    pacing = RateLimiter(ManualClock(), tokens_per_minute=100)
     assert pacing.reserve(10, FAR).at == 0.0
     assert pacing.reserve(500, FAR).at == SPAN_S
 
@@ -81,12 +80,12 @@ def test_more_tokens_than_a_minute_has_wait_for_an_empty_one_and_are_not_refused
 def test_a_limit_that_lets_nothing_through_is_refused(limit: str) -> None:
     limits: dict[str, Any] = {limit: 0}
     with pytest.raises(ValueError, match="at least 1"):
-        Pacing(ManualClock(), **limits)
+        RateLimiter(ManualClock(), **limits)
 
 
 def test_places_are_found_out_or_given() -> None:
-    assert Pacing(ManualClock()).places.places == START
-    assert Pacing(ManualClock(), concurrency=3).places.places == 3
+    assert RateLimiter(ManualClock()).places.places == START
+    assert RateLimiter(ManualClock(), concurrency=3).places.places == 3
 
 
 async def played(clock: ManualClock, *asking: Awaitable[ChatAnswer], most_s: float = 1_000) -> list[Any]:
@@ -102,7 +101,7 @@ async def played(clock: ManualClock, *asking: Awaitable[ChatAnswer], most_s: flo
 
 def test_two_clients_keep_to_the_limits_together() -> None:
     clock, transport = ManualClock(), FakeTransport(FakeReply())
-    pacing = Pacing(clock, requests_per_minute=4)
+    pacing = RateLimiter(clock, requests_per_minute=4)
     at: list[float] = []
 
     async def noted() -> FakeReply:
@@ -137,7 +136,7 @@ def window(
 def test_a_rate_limit_is_waited_out_until_the_deadline(headers: tuple[tuple[str, str], ...]) -> None:
     clock = ManualClock()
     transport = FakeTransport(window(clock, 40.0, *headers))
-    pacing = Pacing(clock)
+    pacing = RateLimiter(clock)
 
     async def run() -> list[Any]:
         chats = [client(transport, clock, pacing=pacing, retry=PATIENT) for _ in range(8)]
@@ -152,7 +151,7 @@ def test_a_rate_limit_is_waited_out_until_the_deadline(headers: tuple[tuple[str,
 def test_an_endpoint_that_asks_one_of_them_to_wait_is_asked_by_none() -> None:
     clock = ManualClock()
     transport = FakeTransport(FakeReply(429, b"", {"Retry-After": "30"}), FakeReply())
-    pacing = Pacing(clock, concurrency=1)
+    pacing = RateLimiter(clock, concurrency=1)
 
     async def run() -> list[Any]:
         first, second = (client(transport, clock, pacing=pacing, retry=PATIENT) for _ in range(2))
@@ -169,7 +168,7 @@ def test_an_endpoint_that_asks_one_of_them_to_wait_is_asked_by_none() -> None:
 
 def test_a_limit_that_leaves_no_time_is_a_rate_limit_and_no_fault_of_the_endpoint() -> None:
     clock, transport = ManualClock(), FakeTransport(FakeReply())
-    pacing = Pacing(clock, requests_per_minute=1)
+    pacing = RateLimiter(clock, requests_per_minute=1)
 
     async def run() -> list[Any]:
         chat = client(transport, clock, pacing=pacing, retry=PATIENT)
@@ -182,7 +181,7 @@ def test_a_limit_that_leaves_no_time_is_a_rate_limit_and_no_fault_of_the_endpoin
 
 def test_who_goes_away_while_waiting_gives_slot_and_place_back() -> None:
     clock, transport = ManualClock(), FakeTransport(FakeReply())
-    pacing = Pacing(clock, requests_per_minute=1, concurrency=2)
+    pacing = RateLimiter(clock, requests_per_minute=1, concurrency=2)
 
     async def run() -> None:
         chat = client(transport, clock, pacing=pacing)
@@ -202,7 +201,7 @@ def test_the_prompt_and_the_longest_answer_are_reserved_and_what_was_used_is_kep
     usage = {"prompt_tokens": 30, "completion_tokens": 10}
     good = {**json.loads(GOOD), "usage": usage}
     transport = FakeTransport(FakeReply(200, json.dumps(good).encode()))
-    pacing = Pacing(clock, tokens_per_minute=1_000)
+    pacing = RateLimiter(clock, tokens_per_minute=1_000)
 
     async def run() -> None:
         chat = client(transport, clock, pacing=pacing)
@@ -216,7 +215,7 @@ def test_the_prompt_and_the_longest_answer_are_reserved_and_what_was_used_is_kep
 
 def test_a_failure_that_is_no_rate_limit_cuts_nothing() -> None:
     clock, transport = ManualClock(), FakeTransport(EndpointUnavailable("down"))
-    pacing = Pacing(clock)
+    pacing = RateLimiter(clock)
 
     async def run() -> list[Any]:
         chat = client(transport, clock, pacing=pacing, retry=PATIENT)

@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ToolCall
-from spectator.llm.loose_json import MAX_TEXT, find_mended, mend, parse_object
-from spectator.llm.parsing import CallRefused, ParsedCall, WrittenCall, check_call, find_calls, written_form
+from spectator.llm.tool_calls import (
+    MAX_TEXT,
+    CallRejected,
+    ParsedCall,
+    WrittenCall,
+    check_call,
+    find_calls,
+    find_repaired,
+    mend,
+    parse_object,
+    written_form,
+)
 from spectator.observations import LegalAction
 
 LEGAL: tuple[LegalAction, ...] = (
@@ -164,7 +174,7 @@ def test_a_reason_that_is_the_worlds_own_argument_stays() -> None:
     ],
 )
 def test_a_broken_rule_is_quoted(call: WrittenCall, rule: str) -> None:
-    with pytest.raises(CallRefused) as refused:
+    with pytest.raises(CallRejected) as refused:
         check_call(call, LEGAL)
     assert rule in str(refused.value)
 
@@ -183,7 +193,7 @@ def test_whatever_passes_can_be_recorded() -> None:
         [written] = find_calls(
             ChatAnswer(text=f'{{"tool": "note", "arguments": {{"a": {hostile}}}}}'), [anything]
         )
-        with pytest.raises(CallRefused):
+        with pytest.raises(CallRejected):
             check_call(written, [anything])
 
 
@@ -204,7 +214,7 @@ def test_no_text_breaks_the_reading(text: str) -> None:
     for call in find_calls(ChatAnswer(text=text), LEGAL):
         assert isinstance(call.tool, str)
     assert parse_object(text) is None or isinstance(parse_object(text), dict)
-    assert all(isinstance(value, dict) for value in find_mended(text))
+    assert all(isinstance(value, dict) for value in find_repaired(text))
 
 
 HOSTILE = {
@@ -239,5 +249,5 @@ def test_arguments_that_no_episode_would_take_are_refused_by_their_size() -> Non
     numbers = {"type": "object", "properties": {"numbers": {"type": "array", "items": {"type": "number"}}}}
     legal: list[LegalAction] = [{"tool": "sum", "arguments": numbers}]
     assert check_call(WrittenCall("sum", {"numbers": [1e5] * 3000}), legal).tool == "sum"
-    with pytest.raises(CallRefused, match="more than 32768 characters"):
+    with pytest.raises(CallRejected, match="more than 32768 characters"):
         check_call(WrittenCall("sum", {"numbers": [1e5] * 9000}), legal)

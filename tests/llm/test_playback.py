@@ -13,14 +13,19 @@ from hypothesis import strategies as st
 
 from spectator.clock import SystemClock
 from spectator.errors import EndpointError, EndpointRefused
-from spectator.llm.address import StaticAddress
-from spectator.llm.assembly import Assembly
+from spectator.llm.answers import Assembly
 from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
 from spectator.llm.client import ChatClient, ClientLimits
-from spectator.llm.completions import chunks, completion
-from spectator.llm.exchange import answer_of, call_answered, fingerprint
-from spectator.llm.playback import NotRecorded, Playback, RecordedExchange
-from spectator.llm.playback_server import serving_playback
+from spectator.llm.endpoints import StaticAddress
+from spectator.llm.exchanges import (
+    NotRecorded,
+    Playback,
+    RecordedExchange,
+    answer_of,
+    call_answered,
+    fingerprint,
+)
+from spectator.llm.playback_server import chunks, completion, serving_playback
 from spectator.llm.retry import RetryPolicy
 
 SYSTEM = {"role": "system", "content": "You count."}

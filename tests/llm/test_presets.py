@@ -6,9 +6,8 @@ from datetime import date
 
 import pytest
 
-from spectator.llm.address import check_base_url
 from spectator.llm.chat import Usage
-from spectator.llm.presets import PROVIDERS, Price
+from spectator.llm.endpoints import PROVIDERS, Price, check_base_url
 from spectator.policies.captains import parse_captains
 
 TABLE = '[captains.x]\nlabel = "x"\nprovider = "{}"\nmodel = "{}"\n'

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.llm.presets import PROVIDERS
+from spectator.llm.endpoints import PROVIDERS
 from tests.episodes.harness import drive
 from tests.llm.brains import counter
 from tests.llm.stand_in_chat import RULES, ChatStandIn

@@ -12,11 +12,11 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from spectator.clock import SystemClock
 from spectator.errors import EndpointPrivate, EndpointRefused
-from spectator.llm.address import is_public_address
 from spectator.llm.chat import ChatRequest
+from spectator.llm.endpoints import is_public_address
 from spectator.llm.transport import HttpTransport
-from spectator.policies.captain_client import captain_client
-from spectator.policies.captain_table import ModelCaptain
+from spectator.policies.captains import ModelCaptain
+from spectator.policies.model_presets import captain_client
 
 PRIVATE = (
     "0.0.0.0",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spectator.errors import EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
-from spectator.llm.refusals import error_of
+from spectator.llm.retry import error_of
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 

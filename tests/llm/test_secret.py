@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from spectator.errors import ConfigurationError
-from spectator.llm.secret import ApiKey, mask
+from spectator.llm.endpoints import ApiKey, mask
 
 CANARY = "sk-canary-4711-do-not-print"
 

@@ -16,8 +16,7 @@ import pytest
 from spectator.cast import Cast
 from spectator.clock import SystemClock
 from spectator.errors import EndpointBusy
-from spectator.llm.pacing import Pacing
-from spectator.llm.shared_limits import SPAN_S, SharedLimits
+from spectator.llm.rate_limits import SPAN_S, RateLimiter, SharedLimits
 from spectator.policies.model_presets import ModelBuild
 from tests.fakes import ManualClock
 from tests.llm.endpoints import write_captains
@@ -31,7 +30,7 @@ import sys
 from pathlib import Path
 from spectator.clock import SystemClock
 from spectator.errors import EndpointBusy
-from spectator.llm.shared_limits import SharedLimits
+from spectator.llm.rate_limits import SharedLimits
 
 limits = SharedLimits(Path(sys.argv[1]), "somewhere", SystemClock())
 until, wanted, most = SystemClock.monotonic() + 30.0, int(sys.argv[2]), int(sys.argv[3])
@@ -42,15 +41,15 @@ for _ in range(wanted):
         got += 1
     except EndpointBusy:
         break
-place = limits.take_place(1)
+place = limits.take_slot(1)
 print(got, place is not None, flush=True)
 sys.stdin.read()
 """
 
 
-def paced(folder: Path, clock: ManualClock, endpoint: str = "here", **limits: int) -> Pacing:
+def paced(folder: Path, clock: ManualClock, endpoint: str = "here", **limits: int) -> RateLimiter:
     """What one process keeps the limits with."""
-    return Pacing(clock, shared=SharedLimits(folder, endpoint, clock), **limits)
+    return RateLimiter(clock, shared=SharedLimits(folder, endpoint, clock), **limits)
 
 
 def test_two_processes_share_the_requests_of_a_minute(tmp_path: Path) -> None:
@@ -117,7 +116,7 @@ def test_places_are_shared_and_waited_for(tmp_path: Path) -> None:
 def test_who_gets_no_place_in_time_is_limited_and_no_fault_of_the_endpoint(tmp_path: Path) -> None:
     clock = ManualClock()
     holder = SharedLimits(tmp_path, "here", clock)
-    place = holder.take_place(1)
+    place = holder.take_slot(1)
     assert place is not None
 
     async def run() -> list[Any]:
@@ -149,11 +148,11 @@ def test_real_processes_together_send_no_more_than_one_may(tmp_path: Path) -> No
         assert sorted(placed for _, placed in told) == ["False", "True"]
         clock = SystemClock()
         here = SharedLimits(tmp_path, "somewhere", clock)
-        assert here.take_place(1) is None
+        assert here.take_slot(1) is None
         for process in processes:
             process.send_signal(signal.SIGKILL)
             process.wait()
-        assert here.take_place(1) is not None
+        assert here.take_slot(1) is not None
         with pytest.raises(EndpointBusy):
             here.reserve(0.0, clock.monotonic() + 1.0, 1, requests=8, tokens_limit=None)
         assert here.reserve(0.0, clock.monotonic() + 1.0, 1, requests=9, tokens_limit=None)
@@ -179,7 +178,7 @@ def test_where_files_cannot_be_written_a_process_keeps_its_own_limits_and_says_s
     with caplog.at_level(logging.WARNING):
         assert [pacing.reserve(1, FAR).at for _ in range(3)] == [0.0, 0.0, SPAN_S]
         pacing.rest(90)
-        assert asyncio.run(pacing.shared_place(FAR)) is None
+        assert asyncio.run(pacing.shared_slot(FAR)) is None
         assert pacing.reserve(1, FAR).at == 90.0
     assert len(caplog.records) == 1 and "this process alone" in caplog.text
 
@@ -189,7 +188,7 @@ def test_captains_with_limits_share_them_beside_their_file_and_others_leave_noth
     table = {"base_url": "http://127.0.0.1:9/v1"}
     file = write_captains(tmp_path / "captains.toml", limited={**table, "requests_per_minute": 1}, free=table)
 
-    def pacing(captain: str) -> Pacing:
+    def pacing(captain: str) -> RateLimiter:
         cast = Cast.from_file(file, live="llm:hf", variables={}, clock=clock)
         build = cast.load("counting").captains[captain].build
         assert isinstance(build, ModelBuild)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.llm.thought_splitter import ThoughtSplitter, split_thought
+from spectator.llm.answers import ThoughtSplitter, split_thought
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from spectator.llm.assembly import Assembly
+from spectator.llm.answers import Assembly
 from spectator.llm.chat import ChatAnswer, ToolCall
-from spectator.llm.completions import chunks, completion
-from spectator.llm.exchange import MAX_REPLY, answer_of, answered, call_answered
-from spectator.llm.secret import MASK, ApiKey
+from spectator.llm.endpoints import MASK, ApiKey
+from spectator.llm.exchanges import MAX_REPLY, answer_of, answered, call_answered
+from spectator.llm.playback_server import chunks, completion
 from tests.llm.test_playback import asking
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
 from tests.policies.test_model import LEGAL, Steady, decide

@@ -16,11 +16,11 @@ from spectator.errors import (
     EndpointRefused,
     EndpointUnavailable,
 )
-from spectator.llm.assembly import MAX_DELTA, MAX_TOOL_CALLS, Assembly
+from spectator.llm.answers import MAX_DELTA, MAX_TOOL_CALLS, Assembly
 from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
-from spectator.llm.refusals import error_of
-from spectator.llm.secret import ApiKey
-from spectator.llm.wire import decode_json, encode_request
+from spectator.llm.endpoints import ApiKey
+from spectator.llm.retry import error_of
+from spectator.llm.wire_forms import decode_json, encode_request
 
 CANARY = "sk-canary-4711-do-not-print"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spectator.narration.speech import Speech, Unspoken
-from spectator.narration.voices.cartesia import API_VERSION, FAILURES, REST_S, CartesiaVoice
+from spectator.narration.cartesia import API_VERSION, FAILURES, REST_S, CartesiaVoice
+from spectator.narration.commentary import Speech, SpeechFailure
 from tests.fakes import ManualClock, until
 from tests.narration.fake_cartesia import CLIP, FakeCartesia, serving
 
@@ -90,7 +90,7 @@ def test_whatever_goes_wrong_is_an_answer_without_the_key(
     async def scenario() -> None:
         async with speaking(*modes) as (voice, fake, _):
             unspoken = await voice.speak(LINE)
-            assert isinstance(unspoken, Unspoken)
+            assert isinstance(unspoken, SpeechFailure)
             assert unspoken.reason == reason
             assert unspoken.detail
             assert KEY not in unspoken.detail
@@ -114,7 +114,7 @@ def test_a_service_that_takes_too_long_is_given_up() -> None:
     async def scenario() -> None:
         async with speaking("slow", deadline_s=1.0) as (voice, fake, _):
             unspoken = await voice.speak(LINE)
-            assert isinstance(unspoken, Unspoken)
+            assert isinstance(unspoken, SpeechFailure)
             assert unspoken.reason == "slow"
             assert len(fake.requests) == 1
 
@@ -128,7 +128,7 @@ def test_a_failing_service_is_left_alone_for_a_while() -> None:
                 await voice.speak(LINE)
             sent = len(fake.requests)
             resting = await voice.speak(LINE)
-            assert isinstance(resting, Unspoken)
+            assert isinstance(resting, SpeechFailure)
             assert len(fake.requests) == sent
             clock.advance(REST_S)
             assert isinstance(await voice.speak(LINE), Speech)

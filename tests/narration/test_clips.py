@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spectator.narration.clips import CLIP_NAME, ClipStore, StoredClip, clip_key
-from spectator.narration.speech import Speech, Unspoken
+from spectator.narration.clip_store import CLIP_NAME, ClipStore, StoredClip, clip_key
+from spectator.narration.commentary import Speech, SpeechFailure
 from tests.fakes import until
 from tests.narration.voices import FakeVoice
 
@@ -90,7 +90,9 @@ def test_the_least_used_make_room(tmp_path: Path) -> None:
 def test_a_clip_larger_than_all_may_be_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = ClipStore(tmp_path, limit_bytes=2)
-        assert await store.clip(FakeVoice(), "long") == Unspoken("no_space", "larger than all clips may be")
+        assert await store.clip(FakeVoice(), "long") == SpeechFailure(
+            "no_space", "larger than all clips may be"
+        )
         assert names(tmp_path) == []
 
     asyncio.run(scenario())
@@ -100,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_said_to_be_so(tmp_path: Path) -> Non
     async def scenario() -> None:
         (tmp_path / "clips").write_text("a file where a folder should be")
         answer = await ClipStore(tmp_path / "clips").clip(FakeVoice(), "out")
-        assert isinstance(answer, Unspoken)
+        assert isinstance(answer, SpeechFailure)
         assert answer.reason == "no_space"
 
     asyncio.run(scenario())

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from spectator.narration.speech import ANALYST, LEAD, Speech, Unspoken
-from spectator.narration.voices.espeak import EspeakVoice, espeak_voice
-from spectator.narration.voices.sound import as_mp3, as_wav, mend_wav
+from spectator.narration.commentary import ANALYST, LEAD, Speech, SpeechFailure, as_mp3, as_wav, repair_wav
+from spectator.narration.voices import EspeakVoice, espeak_voice
 
 LINE = "Thornbury to Okafor, driven through the covers for four. Forty-five for three."
 
 
-def speak(program: str, text: str = LINE, **settings: float) -> Speech | Unspoken:
+def speak(program: str, text: str = LINE, **settings: float) -> Speech | SpeechFailure:
     return asyncio.run(EspeakVoice(program, **settings).speak(text))  # type: ignore[arg-type]
 
 
@@ -45,7 +44,7 @@ def test_text_is_never_an_argument(espeak: str, text: str) -> None:
 
 def test_what_cannot_be_heard_is_said_to_be_so(espeak: str) -> None:
     unspoken = speak(espeak, " ")
-    assert isinstance(unspoken, Unspoken)
+    assert isinstance(unspoken, SpeechFailure)
     assert unspoken.reason == "garbage"
 
 
@@ -60,13 +59,13 @@ def test_what_cannot_be_heard_is_said_to_be_so(espeak: str) -> None:
 )
 def test_a_program_that_misbehaves(tmp_path: Path, script: str, reason: str) -> None:
     unspoken = speak(program(tmp_path, script), longest_s=0.3 if reason == "slow" else 20)
-    assert isinstance(unspoken, Unspoken)
+    assert isinstance(unspoken, SpeechFailure)
     assert unspoken.reason == reason
 
 
 def test_a_program_that_is_gone() -> None:
     unspoken = speak("/nowhere/espeak-ng")
-    assert isinstance(unspoken, Unspoken)
+    assert isinstance(unspoken, SpeechFailure)
     assert unspoken.reason == "unavailable"
 
 
@@ -81,7 +80,7 @@ def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
 )
 def test_what_is_no_wav_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"WAV|PCM"):
-        mend_wav(raw)
+        repair_wav(raw)
 
 
 def test_the_second_commentator_sounds_unlike_the_first(espeak: str) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from spectator.errors import EpisodeOver
 from spectator.events import Event, NarrationClip, RecordedEvent, record
-from spectator.narration.clips import ClipStore
-from spectator.narration.narrator import LONGEST_BREATH_S, NarrationCounts, Narrator, NarratorPorts
-from spectator.narration.speech import Speech, Unspoken
+from spectator.narration.clip_store import ClipStore
+from spectator.narration.commentary import Speech, SpeechFailure
+from spectator.narration.narrator import MAX_BREATH_S, NarrationCounts, Narrator, NarratorPorts
 from tests.fakes import ManualClock, until
 from tests.narration.voices import FakeVoice
 
@@ -182,7 +182,7 @@ def test_play_breathes_for_big_moments_only(tmp_path: Path) -> None:
             scene.clock.advance(10)
             scene.told.line("OUT! " * 20, 0)
             await until(lambda: len(scene.clips) == 2)
-        assert scene.breaths == [LONGEST_BREATH_S]
+        assert scene.breaths == [MAX_BREATH_S]
 
     asyncio.run(scenario())
 
@@ -191,7 +191,7 @@ def test_where_the_best_voice_fails_the_next_one_speaks_and_a_hopeless_one_is_no
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
-        paid = FakeVoice(lambda _: Unspoken("no_credit", "the service answered 402"), name="paid")
+        paid = FakeVoice(lambda _: SpeechFailure("no_credit", "the service answered 402"), name="paid")
         local = FakeVoice(name="local")
         scene = Scene(tmp_path, paid, local)
         async with scene.on_air():
@@ -320,7 +320,7 @@ def test_nobody_answers_without_a_second_voice_and_a_failing_one_costs_only_the_
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
-        mute = FakeVoice(lambda _: Unspoken("unavailable", "it is gone"), name="mute")
+        mute = FakeVoice(lambda _: SpeechFailure("unavailable", "it is gone"), name="mute")
         for number, answering in enumerate(([], [mute])):
             scene = Scene(tmp_path / str(number), answering=answering)
             async with scene.on_air():

@@ -16,10 +16,8 @@ import pytest
 import soundfile
 
 from spectator.clock import Clock, SystemClock
-from spectator.narration.speech import ANALYST, LEAD, Speech, Unspoken
-from spectator.narration.voices.neural import REST_S, NeuralProcess, NeuralVoice
-from spectator.narration.voices.neural_model import DIGESTS, WrongModel, checked_model
-from spectator.narration.voices.sound import as_wav
+from spectator.narration.commentary import ANALYST, LEAD, Speech, SpeechFailure, as_wav
+from spectator.narration.neural import DIGESTS, REST_S, NeuralProcess, NeuralVoice, WrongModel, checked_model
 from tests.fakes import ManualClock
 
 LINE = "After twelve overs, ninety-four for three. Eight off it."
@@ -56,11 +54,13 @@ def test_two_speakers_share_a_process_that_is_replaced_when_it_dies() -> None:
             dead = shared.process_id
             os.kill(dead, 9)
             lost = await lead.speak(LINE)
-            assert isinstance(lost, Unspoken)
+            assert isinstance(lost, SpeechFailure)
             assert lost.reason == "unavailable"
             assert await lead.speak(LINE) == first
             assert shared.process_id not in (None, dead)
-            assert await lead.speak(" ") == Unspoken("garbage", "the neural voice wrote nothing to be heard")
+            assert await lead.speak(" ") == SpeechFailure(
+                "garbage", "the neural voice wrote nothing to be heard"
+            )
             assert isinstance(await lead.speak("ਪੰਜਾਬ 12 🏏 [x](/y/) $(reboot) %s \\"), Speech)
         finally:
             await lead.aclose()
@@ -106,7 +106,7 @@ def test_the_process_of_the_voice_opens_no_connection() -> None:
         )
         voice = NeuralVoice(process(script))
         unspoken = await voice.speak(LINE)
-        assert isinstance(unspoken, Unspoken)
+        assert isinstance(unspoken, SpeechFailure)
         assert "opens no connection" in unspoken.detail
 
     run(scenario())
@@ -142,7 +142,7 @@ def test_a_process_that_misbehaves_costs_a_line(script: str, reason: str, says: 
         shared = process(script)
         unspoken = await NeuralVoice(shared).speak(LINE)
         await shared.aclose()
-        assert isinstance(unspoken, Unspoken)
+        assert isinstance(unspoken, SpeechFailure)
         assert unspoken.reason == reason
         assert says in unspoken.detail
 
@@ -157,7 +157,7 @@ def test_a_process_that_hangs_is_killed(tmp_path: Path) -> None:
         script = f"{tells}{READY}sys.stdin.read()"
         shared = process(script, longest_s=0.2)
         unspoken = await NeuralVoice(shared).speak(LINE)
-        assert isinstance(unspoken, Unspoken)
+        assert isinstance(unspoken, SpeechFailure)
         assert unspoken.reason == "slow"
 
     run(scenario())
@@ -169,7 +169,7 @@ def test_after_three_failures_it_is_left_alone_for_a_minute(tmp_path: Path) -> N
         clock, starts = ManualClock(), tmp_path / "starts"
         voice = NeuralVoice(process(f"open({str(starts)!r}, 'a').write('x')", clock=clock))
         for _ in range(5):
-            assert isinstance(await voice.speak(LINE), Unspoken)
+            assert isinstance(await voice.speak(LINE), SpeechFailure)
         assert starts.read_text() == "xxx"
         clock.advance(REST_S)
         await voice.speak(LINE)
@@ -188,8 +188,8 @@ def test_who_no_longer_waits_does_not_confuse_the_next_line() -> None:
         given_up.cancel()
         unspoken = await voice.speak("the second")
         await shared.aclose()
-        assert isinstance(unspoken, Unspoken)
+        assert isinstance(unspoken, SpeechFailure)
         assert "the second" in unspoken.detail
-        assert isinstance(await voice.speak("the third"), Unspoken), "it goes away with the server"
+        assert isinstance(await voice.speak("the third"), SpeechFailure), "it goes away with the server"
 
     run(scenario())

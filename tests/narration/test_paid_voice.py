@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from spectator.narration.paid_voice import CharacterBudget, PaidVoice
-from spectator.narration.speech import Speech, Unspoken
+from spectator.narration.commentary import Speech, SpeechFailure
+from spectator.narration.voices import CharacterBudget, PaidVoice
 from tests.fakes import ManualClock
 from tests.narration.voices import FakeVoice
 
 
 def speak(voice: PaidVoice, text: str) -> str:
     """The reason why nothing was said, or ``spoken``."""
-    said: Speech | Unspoken = asyncio.run(voice.speak(text))
-    return said.detail if isinstance(said, Unspoken) else "spoken"
+    said: Speech | SpeechFailure = asyncio.run(voice.speak(text))
+    return said.detail if isinstance(said, SpeechFailure) else "spoken"
 
 
 def test_an_episode_has_its_characters_and_no_more() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.narration.queue import CAPACITY, LIFE_S, LineQueue
+from spectator.narration.narrator import CAPACITY, LIFE_S, LineQueue
 from tests.fakes import ManualClock
 
 

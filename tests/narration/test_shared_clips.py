@@ -17,9 +17,8 @@ import pytest
 
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError
-from spectator.narration import shared_clips
-from spectator.narration.clips import ClipStore, StoredClip
-from spectator.narration.shared_clips import REST_S, SharedClips
+from spectator.narration import clip_store
+from spectator.narration.clip_store import REST_S, ClipStore, SharedClips, StoredClip
 from tests.fakes import ManualClock
 from tests.narration.voices import FakeVoice
 from tests.serving import PATIENCE_S, serve, test_settings
@@ -55,7 +54,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "tester")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "tester")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setattr(shared_clips, "ANSWER_S", PATIENCE_S)  # the first question loads all of S3's models
+    monkeypatch.setattr(clip_store, "ANSWER_S", PATIENCE_S)  # the first question loads all of S3's models
     fsspec.filesystem("s3").clear_instance_cache()
     return f"s3://{BUCKET}/{request.node.name.replace('[', '-').replace(']', '')}"
 
@@ -129,7 +128,7 @@ class Failing:
 def test_a_store_that_fails_or_stalls_is_left_alone_for_a_while_and_the_line_is_heard(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, stalls: bool
 ) -> None:
-    monkeypatch.setattr(shared_clips, "ANSWER_S", 0.05)
+    monkeypatch.setattr(clip_store, "ANSWER_S", 0.05)
     waits_for = threading.Event()
     files: Any = Failing(waits_for if stalls else None)
     clock = ManualClock()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.narration.speech import MAX_SPOKEN, plain_speech
+from spectator.narration.commentary import MAX_SPOKEN, plain_speech
 
 
 @pytest.mark.parametrize(

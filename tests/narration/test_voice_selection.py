@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.narration.voices import selection
-from spectator.narration.voices.neural_model import NO_MODEL
-from spectator.narration.voices.selection import choose_voices
+from spectator.narration import voices
+from spectator.narration.neural import NO_MODEL
+from spectator.narration.voices import choose_voices
 from tests.narration.voices import FakeVoice
 
 
@@ -21,17 +21,17 @@ from tests.narration.voices import FakeVoice
         ("auto", False, False, True, ["espeak"], ["espeak"], None),
         ("auto", False, False, False, ["browser"], [], None),
         ("cartesia", True, True, True, ["cartesia"], ["neural", "espeak"], None),
-        ("cartesia", False, True, True, ["browser"], [], selection.NO_KEY),
+        ("cartesia", False, True, True, ["browser"], [], voices.NO_KEY),
         ("neural", True, True, True, ["neural", "espeak"], ["neural", "espeak"], None),
         ("neural", True, False, True, ["browser"], [], NO_MODEL),
         ("espeak", True, True, True, ["espeak"], ["espeak"], None),
-        ("espeak", True, True, False, ["browser"], [], selection.NO_PROGRAM),
+        ("espeak", True, True, False, ["browser"], [], voices.NO_PROGRAM),
         ("browser", True, True, True, ["browser"], [], None),
         ("silent", True, True, True, ["silent"], [], None),
     ],
 )
 def test_the_voices_of_a_setting(
-    name: selection.VoiceName,
+    name: voices.VoiceName,
     key: bool,
     model: bool,
     program: bool,
@@ -40,7 +40,7 @@ def test_the_voices_of_a_setting(
     missing: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(selection, "espeak_program", lambda: "/usr/bin/espeak-ng" if program else None)
+    monkeypatch.setattr(voices, "espeak_program", lambda: "/usr/bin/espeak-ng" if program else None)
     speakers: list[str] = []
 
     def made(kind: str, speaker: str) -> FakeVoice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from spectator.narration.speech import Speech, Unspoken
+from spectator.narration.commentary import Speech, SpeechFailure
 
 
 class FakeVoice:
@@ -20,7 +20,7 @@ class FakeVoice:
 
     def __init__(
         self,
-        answer: Callable[[str], Speech | Unspoken] | None = None,
+        answer: Callable[[str], Speech | SpeechFailure] | None = None,
         *,
         name: str = "fake",
         costs_money: bool = False,
@@ -35,7 +35,7 @@ class FakeVoice:
         self._answer = answer or (lambda text: Speech(text.encode(), "audio/wav", len(text) / 10))
         self._hold = hold
 
-    async def speak(self, text: str) -> Speech | Unspoken:
+    async def speak(self, text: str) -> Speech | SpeechFailure:
         self.asked.append(text)
         try:
             if self._hold is not None:

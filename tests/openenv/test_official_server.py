@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from spectator.environments.world import World
-from spectator.episodes.replay.verify import verify
+from spectator.episodes.replayer import verify
 from spectator.errors import EnvironmentFault
-from spectator.policies.base import Preset
+from spectator.policies.policy import Preset
 from spectator.rollouts.deadlines import Deadlines
+from spectator.steppers.local import on_a_thread
 from spectator.steppers.openenv import OpenEnvStepper
-from spectator.steppers.opening import on_a_thread
 from spectator.steppers.remote_world import remote_world
 from tests.episodes.harness import Played, drive
 from tests.llm.brains import Said

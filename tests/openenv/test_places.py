@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from server.openenv.compute_slots import ComputeSlots
+from server.openenv.session import ComputeSlots
 from tests.fakes import until
 
 

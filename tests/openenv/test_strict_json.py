@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.openenv.strict_json import strict_json
+from server.openenv.worlds import strict_json
 from spectator.events import encode_json
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(

@@ -10,13 +10,12 @@ import pytest
 
 from server.openenv.worlds import OTHER_VIEWS
 from spectator.catalog import load_world
-from spectator.episodes.agent_view import AgentView, Observe
-from spectator.episodes.single_agent import SingleAgent
+from spectator.episodes.single_agent import AgentView, Observe, SingleAgent
 from spectator.errors import InvalidRequest
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import ScriptedPolicy
-from spectator.policies.history import TokenEstimate
+from spectator.policies.policy import ScriptedPolicy
+from spectator.policies.turns import TokenEstimate
 from tests.openenv.conftest import Client, open_client
 from tests.serving import Serving
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from spectator.llm.exchange import fingerprint
+from spectator.llm.exchanges import fingerprint
 from spectator.observations import LegalAction
-from spectator.policies.action_catalogue import ActionCatalogue
+from spectator.policies.prompts import ActionCatalogue
 
 
 class OwnDict(dict[str, Any]):

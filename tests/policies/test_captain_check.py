@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from spectator.clock import SystemClock
-from spectator.llm.secret import ApiKey
+from spectator.llm.endpoints import ApiKey
 from spectator.llm.transport import HttpTransport
-from spectator.policies.captain_check import WORD, CaptainCheck, CheckedPoint, NotingTransport
-from spectator.policies.captain_client import captain_client
-from spectator.policies.captain_table import ModelCaptain
+from spectator.policies.captain_check import WORD, CaptainCheck, CheckFinding, RecordingTransport
+from spectator.policies.captains import ModelCaptain
+from spectator.policies.model_presets import captain_client
 from tests.llm.brains import Said
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.stand_in_anthropic import AnthropicStandIn
@@ -44,12 +44,12 @@ def checked(
     key: str = KEY,
     script: Mapping[int, Refused] | None = None,
     **table: Any,
-) -> dict[str, CheckedPoint]:
-    async def run() -> dict[str, CheckedPoint]:
+) -> dict[str, CheckFinding]:
+    async def run() -> dict[str, CheckFinding]:
         async with standing_in(stand_in, script) as served:
             told = {"label": "x", "model": "m-1", "retries": 0, "context_tokens": 4_096, **table}
             captain = ModelCaptain(**{"base_url": served.url + path, "api_key_env": "MY_KEY", **told})
-            transport = NotingTransport(HttpTransport())
+            transport = RecordingTransport(HttpTransport())
             client = captain_client(
                 captain, ApiKey(key), clock=SystemClock(), rng=random.Random(1), transport=transport
             )
@@ -60,7 +60,7 @@ def checked(
     return asyncio.run(run())
 
 
-def broken(found: Mapping[str, CheckedPoint]) -> list[str]:
+def broken(found: Mapping[str, CheckFinding]) -> list[str]:
     return [about for about, one in found.items() if one.works is False]
 
 
@@ -148,7 +148,7 @@ def test_a_context_that_is_too_small_is_told() -> None:
 
 
 def test_nobody_there_is_told() -> None:
-    async def run() -> list[CheckedPoint]:
+    async def run() -> list[CheckFinding]:
         captain = ModelCaptain(label="x", model="m", base_url="http://127.0.0.1:9/v1", retries=0)
         client = captain_client(captain, None, clock=SystemClock(), rng=random.Random(1))
         found = [one async for one in CaptainCheck(captain, client, {}).findings()]

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from spectator.errors import ConfigurationError
-from spectator.policies.base import Preset, RandomPolicy
-from spectator.policies.captain_table import ModelCaptain
-from spectator.policies.captains import load_captains, parse_captains
+from spectator.policies.captains import ModelCaptain, load_captains, parse_captains
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelSeat, model_presets
-from spectator.policies.prompting import Briefing
+from spectator.policies.policy import Preset, RandomPolicy
+from spectator.policies.prompts import Briefing
 from tests.fakes import FakePolicy, ManualClock, counted
 
 CANARY = "sk-canary-4711-do-not-print"

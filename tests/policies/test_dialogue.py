@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from spectator.llm.chat import Message
-from spectator.llm.parsing import ParsedCall
+from spectator.llm.tool_calls import ParsedCall
 from spectator.policies.dialogue import ANSWER_KEPT, Dialogue
-from spectator.policies.history import TokenEstimate, Turn
+from spectator.policies.turns import TokenEstimate, Turn
 
 SYSTEM = "You decide."
 OPENING = "Two squads."

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.errors import FailureClass
 from spectator.events import Event
-from spectator.failures import FailureClass
 from tests.episodes.harness import Played, drive
 from tests.llm.brains import counter
 from tests.llm.fake_server import FakeModelServer, Mode, serving

@@ -10,11 +10,11 @@ import pytest
 
 from spectator.environments.world import World
 from spectator.llm.chat import ChatAnswer
-from spectator.llm.loose_json import MAX_TEXT
+from spectator.llm.tool_calls import MAX_TEXT
 from spectator.observations import Observation
-from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
-from spectator.policies.model_settings import ModelSettings
+from spectator.policies.policy import Decision, ScriptedPolicy
+from spectator.policies.prompts import ModelSettings
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, said
 from tests.profiled_worlds import ESSAY, ORDERING

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectator.llm.chat import ChatRequest, Message
-from spectator.llm.exchange import fingerprint
-from spectator.llm.parsing import ParsedCall
-from spectator.llm.wire import encode_request
-from spectator.policies.history import ANSWER_LIMIT, History, TokenEstimate, Turn
-from spectator.policies.prompting import as_json
+from spectator.llm.exchanges import fingerprint
+from spectator.llm.tool_calls import ParsedCall
+from spectator.llm.wire_forms import encode_request
+from spectator.policies.prompts import as_json
+from spectator.policies.turns import ANSWER_LIMIT, History, TokenEstimate, Turn
 
 SYSTEM = "You decide."
 NOW = "Situation now: 9"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.errors import NotAsked
-from spectator.llm.parsing import CallRefused, WrittenCall
+from spectator.errors import NoDecisionPending
+from spectator.llm.tool_calls import CallRejected, WrittenCall
 from spectator.observations import Observation
-from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.human import EMPTY_SEAT_S, MISSES, HumanPolicy, human_preset
-from spectator.policies.prompting import Briefing, tool_and_arguments
+from spectator.policies.policy import Decision, ScriptedPolicy
+from spectator.policies.prompts import Briefing, tool_and_arguments
 from tests.episodes.harness import supervising
 from tests.fakes import ManualClock, until
 from tests.policies.seats import counting_led_by, observed, seat_of
@@ -68,7 +68,7 @@ def test_what_is_not_legal_is_refused_with_the_rule_and_the_question_stands(
     tool: str, arguments: dict[str, Any], rule: str
 ) -> None:
     async def answer(policy: HumanPolicy, clock: ManualClock, seen: Observation) -> None:
-        with pytest.raises(CallRefused, match=rule):
+        with pytest.raises(CallRejected, match=rule):
             policy.act(WrittenCall(tool, arguments))
         assert policy.asked is not None
         policy.act(WrittenCall("play", {}))
@@ -79,11 +79,11 @@ def test_what_is_not_legal_is_refused_with_the_rule_and_the_question_stands(
 def test_a_turn_is_decided_once_whoever_comes_first() -> None:
     async def answer(policy: HumanPolicy, clock: ManualClock, seen: Observation) -> None:
         policy.act(WrittenCall("play", {}))
-        with pytest.raises(NotAsked):
+        with pytest.raises(NoDecisionPending):
             policy.act(WrittenCall("plan", {"level": 0.1}))
 
     assert decide(answer)[0].action["tool"] == "play"
-    with pytest.raises(NotAsked):
+    with pytest.raises(NoDecisionPending):
         human(ManualClock()).act(WrittenCall("play", {}))
 
 

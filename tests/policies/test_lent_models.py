@@ -12,11 +12,11 @@ import pytest
 from spectator.clock import SystemClock
 from spectator.errors import EndpointRefused
 from spectator.llm.chat import ChatAnswer, ChatRequest
-from spectator.llm.secret import ApiKey
-from spectator.policies.captain_table import ModelCaptain
-from spectator.policies.lent_models import HUB_WORDS, OWN_WORDS, LentEndpoint, LentKey, LentModel
+from spectator.llm.endpoints import ApiKey
+from spectator.policies.captains import ModelCaptain
 from spectator.policies.model_presets import ModelSeat
-from spectator.policies.prompting import Briefing
+from spectator.policies.prompts import Briefing
+from spectator.policies.visitor_models import HUB_WORDS, OWN_WORDS, VisitorEndpoint, VisitorKey, VisitorModel
 from tests.fakes import ManualClock
 from tests.llm.brains import obedient
 from tests.llm.fake_server import serving
@@ -49,12 +49,12 @@ class NoTransport:
         """Nothing is open."""
 
 
-def endpoint(lent: LentKey, client: Client, keys: list[ApiKey | None]) -> LentEndpoint:
+def endpoint(lent: VisitorKey, client: Client, keys: list[ApiKey | None]) -> VisitorEndpoint:
     def made(key: ApiKey | None) -> Any:
         keys.append(key)
         return client
 
-    return LentEndpoint(lent, cast(Any, NoTransport()), made)
+    return VisitorEndpoint(lent, cast(Any, NoTransport()), made)
 
 
 REQUEST = ChatRequest(model="m", messages=[])
@@ -63,7 +63,7 @@ REQUEST = ChatRequest(model="m", messages=[])
 def test_a_key_is_used_until_it_expires() -> None:
     async def run() -> None:
         clock, keys = ManualClock(), list[ApiKey | None]()
-        lent = LentKey(ApiKey(CANARY), HUB_WORDS, clock=clock, left_s=60)
+        lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=clock, left_s=60)
         asked = endpoint(lent, Client(answers=True), keys)
         assert await asked.complete(REQUEST, deadline=1) is ANSWER
         clock.advance(59.9)
@@ -79,7 +79,7 @@ def test_a_key_is_used_until_it_expires() -> None:
 def test_taking_a_key_back_gives_up_what_is_under_way() -> None:
     async def run() -> None:
         client = Client(answers=False)
-        lent = LentKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
+        lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
         asking = asyncio.create_task(endpoint(lent, client, []).complete(REQUEST, deadline=1))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -95,7 +95,7 @@ def test_taking_a_key_back_gives_up_what_is_under_way() -> None:
 def test_giving_up_waiting_gives_up_the_request() -> None:
     async def run() -> None:
         client = Client(answers=False)
-        lent = LentKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
+        lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
         asking = asyncio.create_task(endpoint(lent, client, []).complete(REQUEST, deadline=1))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -113,9 +113,9 @@ def test_a_private_address_is_not_asked_where_only_public_ones_may_be(host: str)
         async with serving(obedient) as fake:
             port = fake.base_url.rpartition(":")[2]  # with its path
             captain = ModelCaptain(label="m", base_url=f"http://{host}:{port}", model="m", retries=0)
-            lent = LentKey(ApiKey(CANARY), OWN_WORDS, clock=SystemClock())
+            lent = VisitorKey(ApiKey(CANARY), OWN_WORDS, clock=SystemClock())
             seat = ModelSeat(Briefing("A game."), lambda seed: Steady())
-            preset = LentModel("own:m", captain, lent, public_only=True).preset(
+            preset = VisitorModel("own:m", captain, lent, public_only=True).preset(
                 seat, SystemClock(), random.Random(1)
             )
             policy = preset.build(1)
@@ -129,7 +129,7 @@ def test_a_private_address_is_not_asked_where_only_public_ones_may_be(host: str)
 
 
 def test_a_key_shows_itself_nowhere() -> None:
-    lent = LentKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
+    lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
     assert CANARY not in repr(lent) + str(vars(lent))
     with pytest.raises(TypeError):
         pickle.dumps(lent)

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from spectator.observations import LegalAction, Observation, Refusal
-from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
-from spectator.policies.prompting import EDITION
+from spectator.policies.policy import Decision, ScriptedPolicy
+from spectator.policies.prompts import EDITION
 from tests.policies.seats import ScriptedClient, model_policy, said
 
 GO = LegalAction(tool="go", arguments={"type": "object", "properties": {"to": {"type": "string"}}})

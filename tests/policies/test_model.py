@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectator.episodes.run.contract_checks import checked_decision
+from spectator.episodes.steps import checked_decision
 from spectator.errors import EndpointBusy, EndpointRefused, EndpointResting
 from spectator.llm.chat import ChatAnswer, ChatRequest
-from spectator.llm.wire import encode_request
+from spectator.llm.wire_forms import encode_request
 from spectator.observations import LegalAction, Observation, Refusal
-from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import MAX_REFUSALS, ModelPolicy
-from spectator.policies.thoughts import Thought
+from spectator.policies.policy import Decision, ScriptedPolicy, Thought
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
 from tests.policies.test_history import check_form
@@ -283,7 +282,7 @@ def test_thoughts_are_heard_while_they_form_and_voided_by_a_second_asking() -> N
     heard: list[Thought] = []
     client = ScriptedClient(said("no", thought="hm \u202e\x1b[31m"), said(PLAN, thought="so"))
     policy = model_policy(client, Steady(), style="json")
-    policy.think_aloud(heard.append)
+    policy.stream_thoughts(heard.append)
     decide(policy, observed(LEGAL, ball=1))
     assert [(thought.kind, thought.text) for thought in heard] == [
         ("thought", "hm [31m"),
@@ -293,7 +292,7 @@ def test_thoughts_are_heard_while_they_form_and_voided_by_a_second_asking() -> N
         ("text", PLAN),
     ]
     assert {(thought.actor, thought.decision) for thought in heard} == {("home", 1)}
-    policy.think_aloud(None)
+    policy.stream_thoughts(None)
     decide(policy, observed(LEGAL, ball=2))
     assert len(heard) == 5
 

@@ -9,10 +9,10 @@ import pytest
 
 from spectator.errors import PolicyError
 from spectator.events import decode_json, encode_json
-from spectator.llm.wire import encode_request
+from spectator.llm.wire_forms import encode_request
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Restorable
 from spectator.policies.model import ModelPolicy
+from spectator.policies.policy import Restorable
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
 from tests.policies.test_model import LEGAL, PLAN

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.run.contract_checks import checked_decision
+from spectator.episodes.steps import checked_decision
 from spectator.errors import EndpointBusy, EndpointResting, EndpointTimeout
 from spectator.llm.chat import ChatAnswer, ChatRequest
-from spectator.llm.wire import encode_request
+from spectator.llm.wire_forms import encode_request
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
+from spectator.policies.policy import Decision, ScriptedPolicy
 from spectator.policies.recorded_endpoint import RecordedEndpoint, at_once
 from spectator.policies.spending import Caps, EpisodeBudget, SpendLedger, Spent
 from tests.fakes import ManualClock
@@ -70,7 +70,7 @@ def test_the_next_question_is_the_same(happened: str, style: str) -> None:
     other = model_policy(after, again, style=style, clock=ManualClock())
     for ball, decision in zip((1, 2), decided, strict=True):
         recollection = other.remember(seen(ball), fact(decision))
-        assert recollection.asked_alike and recollection.decided_alike
+        assert recollection.same_requests and recollection.same_decisions
     assert after.requests == [], "nobody is asked"
     assert again.times == fallback.times
     made(policy, seen(3))
@@ -98,18 +98,18 @@ def test_a_cap_a_refusal_by_the_world_and_an_answer_too_late_are_remembered() ->
     assert [(one.fallback_reason or "-").partition(":")[0] for one in decided] == [
         "-", "unusable", "-", "refused",
     ]  # fmt: skip
-    policy.spend_from(EpisodeBudget(ledger, {"home": Spent(tokens=220)}).purse("home", 1))
+    policy.spend_from(EpisodeBudget(ledger, {"home": Spent(tokens=220)}).for_seat("home", 1))
     sequence.append(seen(3))
     decided.append(made(policy, seen(3)))
     assert (decided[-1].fallback_reason or "").startswith("spent: ")
-    policy.spend_from(EpisodeBudget(ledger).purse("home", 1))
+    policy.spend_from(EpisodeBudget(ledger).for_seat("home", 1))
     made(policy, seen(4))
     after = ScriptedClient(said(PLAN))
     other = model_policy(after, Numbered(), style="json", clock=ManualClock())
-    budget = EpisodeBudget(ledger).purse("home", 1)
+    budget = EpisodeBudget(ledger).for_seat("home", 1)
     other.spend_from(budget)
     for observation, decision in zip(sequence, decided, strict=True):
-        assert other.remember(observation, fact(decision)).decided_alike
+        assert other.remember(observation, fact(decision)).same_decisions
     assert budget.spent == Spent(), "what was paid then is not paid again"
     made(other, seen(4))
     assert encode_request(after.requests[0]) == encode_request(client.requests[-1])
@@ -120,7 +120,7 @@ def test_a_record_without_exchanges_is_remembered_by_its_texts() -> None:
     del data["exchanges"]
     client = ScriptedClient(said(PLAN))
     policy = model_policy(client, Numbered(), style="json")
-    assert not policy.remember(seen(1), data).asked_alike
+    assert not policy.remember(seen(1), data).same_requests
     made(policy, seen(2))
     told = [message["content"] for message in client.requests[0].messages if message["role"] == "assistant"]
     assert told == [PLAN]
@@ -131,7 +131,7 @@ def test_captains_who_change_are_asked_in_todays_words_and_keep_what_they_said()
     client = ScriptedClient(said(PLAN))
     policy = model_policy(client, Numbered(), style="xml")
     recollection = policy.remember(seen(1), data)
-    assert not recollection.asked_alike
+    assert not recollection.same_requests
     made(policy, seen(2))
     assert [message["role"] for message in client.requests[0].messages] == [
         "system", "user", "assistant", "user",
@@ -142,4 +142,4 @@ def test_what_waits_for_something_is_not_remembered_by_accident() -> None:
     with pytest.raises(RuntimeError, match="waits for something"):
         at_once(asyncio.sleep(0))
     nothing: dict[str, Any] = {"fallback_reason": None, "action": {}, "source": "model"}
-    assert not RecordedEndpoint(nothing, Numbered()).decided_alike
+    assert not RecordedEndpoint(nothing, Numbered()).same_decisions

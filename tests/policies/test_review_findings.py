@@ -11,8 +11,8 @@ import pytest
 
 from spectator.errors import EndpointBusy
 from spectator.llm.chat import ChatAnswer, ToolCall
-from spectator.llm.parsing import CallRefused
-from spectator.policies.decision_in_progress import read_calls
+from spectator.llm.tool_calls import CallRejected
+from spectator.policies.turns import read_calls
 from tests.fakes import ManualClock
 from tests.llm.test_client import FakeReply, FakeTransport, ask, client
 from tests.policies.test_model import LEGAL
@@ -148,12 +148,12 @@ def test_a_finding_has_tests_that_exist(finding: str) -> None:
         assert f"def {test}(" in source(path), named
 
 
-def called(arguments: str, finish: str = "tool_calls") -> CallRefused:
+def called(arguments: str, finish: str = "tool_calls") -> CallRejected:
     """Why an answer that calls the tool with these arguments is refused."""
     answer = ChatAnswer(
         text="", thought="", tool_calls=[ToolCall("c1", "plan", arguments)], finish_reason=finish
     )
-    with pytest.raises(CallRefused) as refused:
+    with pytest.raises(CallRejected) as refused:
         read_calls(answer, LEGAL, None, 1)
     return refused.value
 

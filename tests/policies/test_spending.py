@@ -10,10 +10,10 @@ import pytest
 
 from spectator.errors import EndpointTimeout
 from spectator.llm.chat import ChatRequest, Usage
-from spectator.llm.presets import Price
+from spectator.llm.endpoints import Price
 from spectator.observations import Observation
-from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
+from spectator.policies.policy import Decision, ScriptedPolicy
 from spectator.policies.spending import Caps, EpisodeBudget, SpendLedger, Spends, Spent
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
@@ -39,7 +39,7 @@ def test_a_cap_is_reached_by_any_of_the_three_and_none_is_none() -> None:
 def test_episodes_share_the_day_and_a_new_day_begins_at_nothing() -> None:
     clock = ManualClock()
     ledger = SpendLedger(Caps(tokens=100), Caps(tokens=80), clock)
-    first, second = (EpisodeBudget(ledger).purse("home", 1) for _ in range(2))
+    first, second = (EpisodeBudget(ledger).for_seat("home", 1) for _ in range(2))
     first.pay(Spent(tokens=80))
     assert first.refusal() == "the episode's cap of 80 tokens is reached"
     assert second.refusal() is None and ledger.refusal() is None
@@ -66,7 +66,7 @@ def test_a_policy_pays_and_stops_asking_at_the_cap_with_the_reason_named() -> No
     client = ScriptedClient(said(GO))
     policy = model_policy(client, Steady(), style="json", clock=clock, price_in=1.0, price_out=10.0)
     assert isinstance(policy, Spends)
-    budget = EpisodeBudget(ledger).purse("home", 1)
+    budget = EpisodeBudget(ledger).for_seat("home", 1)
     policy.spend_from(budget)
     assert decide(policy, 2).source == "model"
     assert budget.spent.tokens == 220 and budget.spent.cost == pytest.approx(2 * 200e-6)
@@ -93,7 +93,7 @@ def test_an_answer_that_breaks_off_is_paid_as_far_as_it_was_heard() -> None:
 
     ledger = SpendLedger(Caps(), Caps(), ManualClock())
     policy = model_policy(Breaking(said(GO)), Steady(), style="json")
-    policy.spend_from(EpisodeBudget(ledger).purse("home", 1))
+    policy.spend_from(EpisodeBudget(ledger).for_seat("home", 1))
     decision = decide(policy)
     assert decision.source == "fallback" and decision.tokens_estimated
     assert decision.tokens_out is not None and decision.tokens_out > 300
@@ -110,7 +110,7 @@ def test_each_seat_has_a_purse_of_its_own() -> None:
     """A model that spends much cannot take the other's last decisions from it."""
     ledger = SpendLedger(Caps(), Caps(tokens=1_000, cost=4.0), ManualClock())
     budget = EpisodeBudget(ledger, {"away": Spent(tokens=100)})
-    home, away = budget.purse("home", 2), budget.purse("away", 2)
+    home, away = budget.for_seat("home", 2), budget.for_seat("away", 2)
     home.pay(Spent(tokens=500))
     assert home.refusal() == "this seat's share of the episode's cap, 500 tokens, is reached"
     assert away.refusal() is None

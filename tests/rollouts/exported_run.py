@@ -11,12 +11,12 @@ from typing import Any
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
-from spectator.episodes.replay.fork import ForkRequest
-from spectator.episodes.run.pacing import Pace
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.episodes.controls import Pace
+from spectator.episodes.fork import ForkRequest
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.request import RolloutRequest
 from tests.episodes.harness import supervising

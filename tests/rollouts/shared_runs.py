@@ -19,11 +19,10 @@ from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.stores.commit_notices import telling
-from spectator.journal.stores.fleet_runs import FleetRow
-from spectator.journal.stores.postgres import is_server
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary
+from spectator.journal.coordination import FleetRow
+from spectator.journal.postgres import is_server, telling
+from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, Worker, begin_run, play_run
 from spectator.rollouts.fleet_plan import FleetPlan, find_rows

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from spectator.catalog import load_world
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.observations import Observation
 from spectator.rollouts.deadlines import Deadlines
@@ -24,7 +24,7 @@ from spectator.rollouts.fleet import FleetReport
 from spectator.rollouts.handlers import EpisodeContext, EpisodeOutcome
 from spectator.rollouts.interactor import EpisodeResult
 from spectator.runs.owed import Attempt
-from spectator.steppers.opening import on_a_thread
+from spectator.steppers.local import on_a_thread
 from tests.llm.brains import Said, counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode

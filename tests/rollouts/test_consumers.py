@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
-from spectator.journal.json_lines import read_jsonl
-from spectator.journal.notes import Note, NoteBook
+from spectator.journal.encoding import read_jsonl
+from spectator.journal.notes import Note, NoteStore
 from tests.rollouts.exported_run import SIZE, TURNS, fork_a_miscount, play_run
 
 pytestmark = pytest.mark.openenv
@@ -44,7 +44,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run, out = tmp_path_factory.mktemp("judged"), tmp_path_factory.mktemp("judged-exports")
     play_run(run)
     parent, fork = asyncio.run(fork_a_miscount(run))
-    book = NoteBook(run / "notes.ndjson")
+    book = NoteStore(run / "notes.ndjson")
     for number, (episode_id, label) in enumerate(((parent, "good"), (fork, "bad"))):
         book.add(Note(f"n-{number}", episode_id, None, label, "", "Ada", "2026-11-23T00:00:00Z"))
     for name in (*FILES, "traces"):

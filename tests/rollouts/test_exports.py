@@ -16,10 +16,10 @@ from pyarrow import parquet
 
 from spectator.catalog import load_world
 from spectator.cli import main
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.exports.formats import FORMATS
-from spectator.journal.json_lines import BadLine, json_line, read_jsonl, write_jsonl
+from spectator.journal.encoding import BadLine, json_line, read_jsonl, write_jsonl
 from tests.llm.brains import Said, batsman, counter, read_situation
 from tests.rollouts.exported_run import GROUPS, SIZE, TURNS, fork_a_miscount, play_run
 

@@ -20,11 +20,11 @@ import pytest
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
-from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, run_rollouts
 from spectator.rollouts.handlers import EpisodeContext, EpisodeOutcome

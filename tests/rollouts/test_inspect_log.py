@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
-from spectator.journal.json_lines import read_jsonl
+from spectator.journal.encoding import read_jsonl
 from tests.rollouts.exported_run import SIZE, play_run
 
 PEER = Path(__file__).with_name("peer_inspect.py")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from spectator.environments.contract import Stepped, Stepper
 from spectator.errors import EnvironmentFault, EnvironmentUnavailable, StepTimeout
 from spectator.observations import Observation
 from spectator.rollouts.actors import ActorHandle, RecyclingPool
 from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.interactor import EpisodeResult, Interactor
 from spectator.rollouts.readied import ReadiedStepper
-from spectator.steppers.base import Stepped, Stepper
 from tests.fakes import ManualClock
 
 PLACES, WORKERS, JOBS = 20, 24, 3_000

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from spectator.environments.contract import Stepped
 from spectator.errors import EnvironmentFault, EnvironmentUnavailable
 from spectator.observations import Observation
 from spectator.rollouts.readied import FRESH_S, ReadiedStepper
-from spectator.steppers.base import Stepped
 from tests.fakes import ManualClock
 
 ASKED: dict[str, Any] = {"seed": 7, "episode_id": "ep-1", "options": {"level": 2}, "limit_s": 5.0}

@@ -23,7 +23,7 @@ from rich.console import Console
 from spectator.cli import main
 from spectator.cli.rollouts_view import FleetView
 from spectator.clock import SystemClock
-from spectator.llm.adaptive_limit import AdaptiveLimit
+from spectator.llm.rate_limits import AdaptiveLimit
 from spectator.rollouts.actors import Shortage
 from spectator.rollouts.fleet import RunningFleet
 from spectator.rollouts.in_flight import InFlight

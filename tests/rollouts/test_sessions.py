@@ -20,7 +20,7 @@ from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.interactor import EpisodeResult, Interactor, Play, RunReport
 from spectator.rollouts.request import RolloutRequest
 from spectator.rollouts.sessions import DataManager, SessionStep
-from spectator.steppers.thread import ThreadStepper
+from spectator.steppers.local import ThreadStepper
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.endpoints import endpoint
 from tests.rollouts.test_fleet import request, run

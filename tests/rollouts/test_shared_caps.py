@@ -14,7 +14,7 @@ from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from spectator.rollouts.fleet import CAP_PARTS, Worker, run_ledger
 from spectator.rollouts.fleet_plan import FleetPlan

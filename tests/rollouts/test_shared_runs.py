@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from spectator.errors import InvalidRequest, JournalError
-from spectator.journal.stores.fleet_runs import FleetRow
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.coordination import FleetRow
+from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import Caps
 from spectator.rollouts.fleet_plan import find_rows, read_plan
 from tests.llm.brains import counter
@@ -279,7 +279,7 @@ def change(url: str, plan: str) -> None:
     async def work() -> None:
         journal = await SqlJournal.open(url)
         try:
-            from spectator.journal.stores.fleet_runs import FleetRuns
+            from spectator.journal.coordination import FleetRuns
 
             await FleetRuns(journal).change("first", plan)
         finally:

@@ -18,12 +18,12 @@ from click.testing import CliRunner
 from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.collector.collecting import collect_episode
-from spectator.episodes.replay.verify import verify
+from spectator.episodes.replayer import verify
 from spectator.errors import ConfigurationError
 from spectator.events import RecordedEvent, record
 from spectator.exports.groups import GroupRule, row_of_group
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.interactor import Interactor
 from spectator.rollouts.request import RolloutRequest

@@ -41,8 +41,8 @@ INTERVAL_S = 0.3
 
 QUICK_WORKER = f"""
 import sys
-from spectator.journal.stores import signs
-signs.INTERVAL_S = {INTERVAL_S}
+from spectator.journal import ownership
+ownership.INTERVAL_S = {INTERVAL_S}
 from spectator.cli import main
 main(["rollouts", "worker", *sys.argv[1:]])
 """
@@ -194,15 +194,15 @@ def test_status_says_which_worker_plays_what_and_a_stopped_one_is_replaced(tmp_p
 
 STOPS_WITHIN_A_COMMIT = """
 import os, pathlib, signal, sys
-from spectator.journal.stores import insertion
-add = insertion.Insertion.add
+from spectator.journal import inserts
+add = inserts.Insertion.add
 def stop_inside(self, connection, rows):
     add(self, connection, rows)
     stopped = pathlib.Path(sys.argv[1], "stopped")
     if any(row[1] > 6 for row in rows.events) and not stopped.exists():
         stopped.touch()
         os.kill(os.getpid(), signal.SIGSTOP)
-insertion.Insertion.add = stop_inside
+inserts.Insertion.add = stop_inside
 from spectator.cli import main
 main(["rollouts", "worker", *sys.argv[1:]])
 """

@@ -15,17 +15,16 @@ import pytest
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import SystemClock
-from spectator.environments.counting.environment import CountingEnvironment
-from spectator.environments.counting.world import CarefulCounter
+from spectator.environments.counting.world import CarefulCounter, CountingEnvironment
 from spectator.environments.world import World
-from spectator.episodes.run.failing import FailureRule
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.controls import Pace
+from spectator.episodes.decisions import FailureRule
+from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.events import OnFailure, RecordedEvent
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 from spectator.observations import Observation
-from spectator.policies.base import Action, Decision, Preset
+from spectator.policies.policy import Action, Decision, Preset
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.halting import UNANSWERED, Halt, HaltingRule

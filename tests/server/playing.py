@@ -10,21 +10,18 @@ from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from server.close_codes import Close
+from server.security.faults import Close
 from server.security.masking import NameMask
 from server.viewers import wire
-from server.viewers.audience import Audience, AudienceLimits
-from server.viewers.broadcaster import Broadcaster
-from server.viewers.episode_signals import EpisodeSignals
-from server.viewers.feed import EpisodeFeed
-from server.viewers.next_episode import Waiters
+from server.viewers.audience import Audience, AudienceLimits, EpisodeSignals
+from server.viewers.broadcast import Broadcaster
+from server.viewers.feed import EpisodeFeed, NextEpisodeWaiters
 from server.viewers.viewer import Viewer
 from server.viewers.wire import Frame, Position
-from spectator.bus.base import Overflow, Subscription
-from spectator.bus.memory import MemoryBus
-from spectator.episodes.run.partial_decision import Thinking
+from spectator.bus import MemoryBus, Overflow, Subscription
+from spectator.episodes.decisions import Thinking
 from spectator.events import Event, RecordedEvent, record
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 from tests.fakes import ManualClock
 
 EPISODE = "ep-01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -96,7 +93,7 @@ class Play:
             names=self.names,
         )
         self._sockets: list[Peer] = []
-        self.waiters = Waiters(self.signals.next_start, tasks)
+        self.waiters = NextEpisodeWaiters(self.signals.next_start, tasks)
         self.episodes = self.records = self.left = self
         self.reads = 0
         self.thinking = Thinking(ManualClock())

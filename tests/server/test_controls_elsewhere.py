@@ -14,8 +14,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from server.background import takeover
-from server.http import elsewhere
+from server.background import recovery
+from server.http import commands
 from tests.postgres import Cluster
 from tests.server.test_two_servers import check_record, missing_others_soon, running, start, until
 from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
@@ -131,8 +131,8 @@ def test_a_pause_outlives_the_server_that_was_to_carry_it_out(
 def test_whoever_waits_in_vain_is_told_what_becomes_of_it(
     player: ServerProcess, asked: Serving, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elsewhere, "WAIT_S", 0.3)
-    monkeypatch.setattr(takeover, "SILENT_LOOKS", 10_000)
+    monkeypatch.setattr(commands, "WAIT_S", 0.3)
+    monkeypatch.setattr(recovery, "SILENT_CHECKS", 10_000)
     episode_id = start(player, options=LONG)
     with standing_still(player):
         told = order(asked.base_url, "pause", episode_id)
@@ -150,7 +150,7 @@ def test_whoever_waits_in_vain_is_told_what_becomes_of_it(
 def test_a_stop_outlives_the_server_that_was_asked(
     player: ServerProcess, asked: Serving, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(takeover, "SILENT_LOOKS", 10_000)
+    monkeypatch.setattr(recovery, "SILENT_CHECKS", 10_000)
     episode_id = start(player, options=LONG)
     variables = {"SPECTATOR_JOURNAL_URL": url}
     with serve_process(tmp_path / "c", variables=variables) as dying, ThreadPoolExecutor(1) as thread:

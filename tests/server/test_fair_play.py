@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from spectator.episodes.record.embargo import embargo_on
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.episodes.embargo import embargo_on
+from spectator.episodes.plan import EpisodeRequest, plan_episode
 from tests.server.watching import watch
 from tests.serving import PATIENCE_S, Serving, serve, test_settings
 

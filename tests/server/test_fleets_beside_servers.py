@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 from websockets.sync.client import connect
 
-from server.viewers import followed_episodes
+from server.viewers import other_servers
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode
@@ -123,7 +123,7 @@ def test_a_viewer_of_a_fleet_s_episode_is_shown_it_by_notices(
 ) -> None:
     """The journal is not asked how far it is, so that nothing but notices can bring the next event."""
     settings = test_settings(tmp_path / "a", journal_url=SecretStr(url), runs_dir=tmp_path / "runs")
-    monkeypatch.setattr(followed_episodes, "SLOW_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(other_servers, "SLOW_INTERVAL_S", 3600.0)
     with endpoint(counter, [Mode.SLOW], pause_s=0.4) as fake, serve(settings) as serving:
         begin(url, request(fake, episodes=1, group_size=1, options={"turns": 12}))
         if run_is_watched:

@@ -12,8 +12,8 @@ import pytest
 from pydantic import SecretStr
 from websockets.sync.client import ClientConnection, connect
 
-from server.viewers import episodes_elsewhere
-from spectator.merge_patch import apply_patch
+from server.viewers import other_servers
+from spectator.json_values import apply_patch
 from tests.postgres import Cluster
 from tests.server.test_two_servers import LISTENING, questions_of, start, until
 from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
@@ -103,7 +103,7 @@ def test_who_waits_at_one_server_is_shown_what_begins_at_another(
     player: ServerProcess, postgres: Cluster, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is asked on time here, so that it is the notice of the beginning that wakes."""
-    monkeypatch.setattr(episodes_elsewhere, "INTERVAL_S", 3600)
+    monkeypatch.setattr(other_servers, "LIST_INTERVAL_S", 3600)
     database = url.partition("@/")[2].partition("?")[0]
     with serve(test_settings(tmp_path, journal_url=SecretStr(url))) as serving:
         until("listening", lambda: len(postgres.execute(database, LISTENING)) >= 2)

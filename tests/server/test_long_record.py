@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from benchmarks.recovery import ENDLESS, forget_checkpoints
-from spectator.episodes.record.past_states import SPACING
-from spectator.episodes.record.state_file import FILE
+from spectator.episodes.past_states import FILE, SPACING
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.fakes import until
 from tests.server.test_two_servers import until as until_true

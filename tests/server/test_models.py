@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from server.app import main
-from server.playing import read_cast
 from server.settings import Settings
+from server.wiring import read_cast
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError
 from tests.llm.brains import batsman, counter, obedient

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from server.recently_used import RecentlyUsed
+from server.lru_cache import LruCache
 
 
 def test_the_one_that_was_not_used_for_longest_gives_way() -> None:
-    kept: RecentlyUsed[str, int] = RecentlyUsed(2)
+    kept: LruCache[str, int] = LruCache(2)
     kept.keep("a", 1)
     kept.keep("b", 2)
     assert kept.get("a") == 1  # and so "b" is the older one
@@ -15,7 +15,7 @@ def test_the_one_that_was_not_used_for_longest_gives_way() -> None:
 
 
 def test_a_value_that_is_kept_anew_takes_no_second_place() -> None:
-    kept: RecentlyUsed[str, int] = RecentlyUsed(2)
+    kept: LruCache[str, int] = LruCache(2)
     kept.keep("a", 1)
     kept.keep("b", 2)
     kept.keep("a", 4)

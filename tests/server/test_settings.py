@@ -8,8 +8,8 @@ import pytest
 
 from server.setting_types import PREFIX
 from server.settings import Settings, is_loopback
-from server.settings_page import settings_page
 from spectator.errors import ConfigurationError
+from tools.settings_page import settings_page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -114,6 +114,6 @@ def test_what_others_can_reach_is_not_loopback(host: str) -> None:
 
 def test_the_page_about_settings_is_what_the_code_says() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert page == settings_page(), "run: python -m server.settings_page > docs/settings.md"
+    assert page == settings_page(), "run: python -m tools.settings_page > docs/settings.md"
     assert all(f"`{PREFIX}{name.upper()}`" in page for name in Settings.model_fields)
     assert all(field.description for field in Settings.model_fields.values())

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.kills import kill
 from benchmarks.soak import soak
 from benchmarks.witness import PREFIX, Witness, _compared
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 
 
 def test_after_five_kills_every_viewer_was_shown_every_event_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from server.metrics.timed_journal import TimedJournal
+from server.journal import TimedJournal
 from tests.journal.records import run, said, started, url_of
 
 

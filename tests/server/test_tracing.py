@@ -20,12 +20,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from server.metrics.exporting import open_tracing, wants_tracing
-from server.metrics.tracing import EpisodeTracer
 from server.settings import Settings
+from server.telemetry import open_tracing, wants_tracing
+from server.tracing import EpisodeTracer
 from spectator.errors import ConfigurationError
 from spectator.events import Event, RecordedEvent
-from spectator.journal.attachments import Attachments
+from spectator.journal.contract import Attachments
 from spectator.model_calls import ModelCall
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
@@ -251,10 +251,10 @@ def test_what_cannot_be_traced_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_of_it_is_imported_while_it_is_off() -> None:
     """Neither by the module that decides nor by the journal that would tell it."""
-    code = "import sys; from server.settings import Settings; import server.metrics.timed_journal; "
-    code += "from server.metrics.exporting import open_tracing; assert open_tracing(Settings()) is None; "
+    code = "import sys; from server.settings import Settings; import server.journal; "
+    code += "from server.telemetry import open_tracing; assert open_tracing(Settings()) is None; "
     code += "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', "
-    code += "'opentelemetry.exporter', 'server.metrics.tracing'))])"
+    code += "'opentelemetry.exporter', 'server.tracing'))])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 

@@ -21,13 +21,13 @@ import pytest
 from pydantic import SecretStr
 from websockets.sync.client import connect
 
-from server.background import takeover
+from server.background import recovery
 from server.settings import Settings
-from server.viewers import followed_episodes
+from server.viewers import other_servers
 from spectator.errors import ConfigurationError
-from spectator.journal.chain import Chain
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.merge_patch import apply_patch
+from spectator.journal.contract import Chain
+from spectator.journal.sql_journal import SqlJournal
+from spectator.json_values import apply_patch
 from tests.postgres import Cluster
 from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
 
@@ -38,8 +38,8 @@ TURNS = 60
 def missing_others_soon() -> Iterator[None]:
     """Servers of this process look more often for others, which give a sign every 2 s, than is usual."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(takeover, "INTERVAL_S", 0.2)
-        patch.setattr(takeover, "SILENT_LOOKS", 20)
+        patch.setattr(recovery, "INTERVAL_S", 0.2)
+        patch.setattr(recovery, "SILENT_CHECKS", 20)
         yield
 
 
@@ -198,8 +198,8 @@ def test_viewers_of_another_server_are_told_of_each_commit(
     dying: ServerProcess, postgres: Cluster, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is asked on time here, so that what comes came by notices."""
-    monkeypatch.setattr(followed_episodes, "INTERVAL_S", 3600)
-    monkeypatch.setattr(followed_episodes, "SLOW_INTERVAL_S", 3600)
+    monkeypatch.setattr(other_servers, "INTERVAL_S", 3600)
+    monkeypatch.setattr(other_servers, "SLOW_INTERVAL_S", 3600)
     database = url.partition("@/")[2].partition("?")[0]
     (tmp_path / "b").mkdir()
     with serve(test_settings(tmp_path / "b", journal_url=SecretStr(url), max_episodes=1)) as watching:

@@ -14,9 +14,9 @@ import pytest
 from pydantic import SecretStr
 
 import server.app
-import server.playing
+import server.wiring
 from spectator.clock import SystemClock
-from spectator.journal.stores.schema import SCHEMA_VERSION
+from spectator.journal.schema import SCHEMA_VERSION
 from tests.postgres import USER, Cluster
 from tests.server.test_two_servers import check_record, missing_others_soon, running, start, until
 from tests.serving import PATIENCE_S, ROOT, Serving, serve, serve_process, test_settings
@@ -24,8 +24,8 @@ from tests.serving import PATIENCE_S, ROOT, Serving, serve, serve_process, test_
 SECRET = "s3cret-Pass"
 TURNS = 60
 
-TOO_NEW = "from spectator.journal.stores import postgres; postgres.OLDEST = 99"
-LATER = "from spectator.journal.stores import database; database.SCHEMA_VERSION += 1"
+TOO_NEW = "from spectator.journal import postgres; postgres.OLDEST = 99"
+LATER = "from spectator.journal import database; database.SCHEMA_VERSION += 1"
 """What makes the program of a server one that needs a newer PostgreSQL, or other tables."""
 
 
@@ -142,7 +142,7 @@ def test_servers_whose_clocks_are_an_hour_apart_neither_depose_each_other_nor_lo
         def now() -> datetime:
             return SystemClock.now() + timedelta(hours=hours)
 
-    monkeypatch.setattr(server.playing, "SystemClock", Shifted)
+    monkeypatch.setattr(server.wiring, "SystemClock", Shifted)
     url = postgres.url(database)
     with shared(url, tmp_path / "b", starts_per_hour=2) as staying:
         own = staying.start(options={"turns": 3})

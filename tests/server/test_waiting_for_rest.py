@@ -10,12 +10,11 @@ from click.testing import CliRunner
 from spectator.cast import DEFAULT_LIVE, Cast
 from spectator.cli import main
 from spectator.clock import SystemClock
-from spectator.episodes.replay.restore import rebuild
-from spectator.episodes.replay.unended import UnendedRecord
-from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.plan import EpisodePlan
+from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.events import RecordedEvent
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.model_presets import ModelBuild
 from spectator.runs.jobs import job_plan
 from tests.llm.brains import counter
@@ -41,7 +40,7 @@ async def recorded(folder: Path, episode_id: str) -> list[RecordedEvent]:
 async def planned_again(events: list[RecordedEvent], cast: Cast) -> EpisodePlan:
     """The plan with which an episode is played on that stopped after its first step."""
     step = next(one.event.seq for one in events if one.event.type == "step.taken")
-    rebuilt = await rebuild(UnendedRecord.of(events[:step]), limit_s=60, load=cast.load, attempts=3)
+    rebuilt = await rebuild(UnfinishedRecord.of(events[:step]), limit_s=60, load=cast.load, attempts=3)
     await rebuilt.stepper.aclose()
     return rebuilt.plan
 

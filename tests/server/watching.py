@@ -11,7 +11,7 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 
 PATIENCE_S = 20.0
 

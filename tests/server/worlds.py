@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from spectator.environments.counting import WORLD
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.observations import Observation
-from spectator.policies.base import Action
+from spectator.policies.policy import Action
 from tests.gate import Gate
 
 

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 import simloom
 from simloom import SimDeadlockError
 
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.simulated.day import WRITES, Script, live
 from tests.simulated.schedules import RANDOM, by_priority
 

@@ -25,22 +25,20 @@ from unittest.mock import patch
 
 from simloom import World as Universe
 
-from server.viewers.episode_signals import EpisodeSignals
-from spectator.bus.base import Overflow
-from spectator.bus.memory import MemoryBus
-from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.host.recovery import recover
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.record.reader import ViewReader
-from spectator.episodes.record.view import replay_state
-from spectator.episodes.replay.restore import rebuild
-from spectator.episodes.replay.verify import verify
-from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest
+from server.viewers.audience import EpisodeSignals
+from spectator.bus import MemoryBus, Overflow
+from spectator.episodes.controls import EpisodeLimits, Pace
+from spectator.episodes.handle import EpisodeHandle
+from spectator.episodes.plan import EpisodeRequest
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.recovery import recover
+from spectator.episodes.replayer import verify
+from spectator.episodes.restore import rebuild
+from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.view import replay_state
 from spectator.errors import EpisodeError, JournalError
 from spectator.events import NarrationClip, RecordedEvent, View
-from spectator.steppers.opening import inline
+from spectator.steppers.local import inline
 from tests.simulated.disk import LATENCIES_S, Faults, SimulatedJournal
 from tests.simulated.sockets import ViewersSide, Watched
 
@@ -220,7 +218,7 @@ async def _process(
             process = Process(journal, supervisor, viewers, ready)
             made.set_result(process)
             if recovering:
-                with patch("spectator.episodes.host.recovery.rebuild", partial(rebuild, open_stepper=inline)):
+                with patch("spectator.episodes.recovery.rebuild", partial(rebuild, open_stepper=inline)):
                     await recover(journal, SimulatedClock(), supervisor)
             process.ready.set()
             await asyncio.Event().wait()

@@ -18,12 +18,12 @@ from unittest.mock import patch
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
+from spectator.clock import answer, answer_all, settle
 from spectator.errors import JournalError
-from spectator.futures import answer, answer_all, settle
-from spectator.journal.stores import writer as writing
-from spectator.journal.stores.database import open_database
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.journal.stores.writer import Writer
+from spectator.journal import writer as writing
+from spectator.journal.database import open_database
+from spectator.journal.sql_journal import SqlJournal
+from spectator.journal.writer import Writer
 
 LATENCIES_S: Final = (0.0, 0.0, 0.05, 0.7)
 """How long a write may take."""
@@ -77,7 +77,7 @@ class SimulatedWriter(Writer):
     """
 
     def __init__(self, database: Any, faults: Faults) -> None:
-        with patch("spectator.journal.stores.writer.threading.Thread", _NoThread):
+        with patch("spectator.journal.writer.threading.Thread", _NoThread):
             super().__init__(database)
         self.faults = faults
         self.unanswered: list[asyncio.Future[Any]] = []
@@ -125,8 +125,8 @@ class SimulatedWriter(Writer):
             self.faults.go()
             return
         with (
-            patch("spectator.journal.stores.writer.answer", (lambda *told: True) if cut else answer),
-            patch("spectator.journal.stores.writer.answer_all", (lambda *told: None) if cut else answer_all),
+            patch("spectator.journal.writer.answer", (lambda *told: True) if cut else answer),
+            patch("spectator.journal.writer.answer_all", (lambda *told: None) if cut else answer_all),
         ):
             self._commit(self._connection, [one for one in group if isinstance(one, writing._Append)])
             for job in group:
@@ -151,7 +151,7 @@ class SimulatedJournal(SqlJournal):
         """Open the journal at ``path``."""
         database = open_database(f"sqlite:///{path}", writable=True, synchronous="normal")
         with patch(
-            "spectator.journal.stores.sqlite.Writer", lambda database: SimulatedWriter(database, faults)
+            "spectator.journal.sql_journal.Writer", lambda database: SimulatedWriter(database, faults)
         ):
             return cls(database, writable=True)
 

@@ -35,12 +35,12 @@ class Mutant:
     same: str = ""
 
 
-STREAM, DERIVED = "episodes/record/stream.py", "episodes/record/derived_stream.py"
-UNRECORDED = "episodes/record/unrecorded_steps.py"
-RECORDER, WRITER = "episodes/record/recorder.py", "journal/stores/writer.py"
-HANDLE, SUPERVISOR = "episodes/host/handle.py", "episodes/host/supervisor.py"
-DRIVER, RESTORE = "episodes/run/driver.py", "episodes/replay/restore.py"
-RECOVERY, BUS = "episodes/host/recovery.py", "bus/memory.py"
+STREAM, DERIVED = "episodes/stream.py", "episodes/derived_stream.py"
+UNRECORDED = "episodes/derived_stream.py"
+RECORDER, WRITER = "episodes/stream.py", "journal/writer.py"
+HANDLE, SUPERVISOR = "episodes/handle.py", "episodes/supervisor.py"
+DRIVER, RESTORE = "episodes/driver.py", "episodes/restore.py"
+RECOVERY, BUS = "episodes/recovery.py", "bus.py"
 FEED, VIEWER = "server/viewers/feed.py", "server/viewers/viewer.py"
 CONNECTION = "server/transport/connection.py"
 

@@ -14,22 +14,17 @@ from typing import Any, Final
 
 from server.security.masking import NameMask
 from server.transport.connection import ViewerConnection
-from server.transport.keepalive import Keepalive
-from server.transport.ports import TransportPorts
-from server.viewers.audience import Audience, AudienceLimits
-from server.viewers.broadcaster import Broadcaster
-from server.viewers.episode_signals import EpisodeSignals
-from server.viewers.feed import EpisodeFeed, FeedSources
-from server.viewers.finals import FinalStates
-from server.viewers.next_episode import Waiters
-from server.viewers.ports import SendFrames
-from server.viewers.viewer import Viewer
+from server.transport.keepalive import Keepalive, TransportPorts
+from server.viewers.audience import Audience, AudienceLimits, EpisodeSignals
+from server.viewers.broadcast import Broadcaster
+from server.viewers.feed import EpisodeFeed, FeedSources, FinalSnapshots, NextEpisodeWaiters
+from server.viewers.viewer import SendFrames, Viewer
 from server.viewers.wire import Position
 from spectator.clock import Clock
-from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.record.public_reader import PublicReader
-from spectator.episodes.record.reader import ViewReader
-from spectator.journal.base import Journal
+from spectator.episodes.embargo import PublicReader
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.supervisor import Supervisor
+from spectator.journal.contract import Journal
 
 ROOMS: Final = (600, 5_000, 1_000_000)
 """Bytes that a connection takes before it holds some back."""
@@ -227,11 +222,11 @@ class ViewersSide:
         self.audience = Audience(
             tasks=tasks, clock=clock, limits=limits, broadcaster=broadcaster, names=_Names()
         )
-        waiters = Waiters(signals.next_start, tasks)
+        waiters = NextEpisodeWaiters(signals.next_start, tasks)
         self._feeds = FeedSources(
             supervisor,
             PublicReader(views),
-            FinalStates(views),
+            FinalSnapshots(views),
             self.audience,
             waiters,
             _Left(looked),

@@ -19,7 +19,7 @@ from spectator.errors import (
     StepTimeout,
 )
 from spectator.steppers.http import HttpEnvironment, HttpStepper
-from spectator.steppers.opening import on_a_thread
+from spectator.steppers.local import on_a_thread
 from spectator.steppers.remote_world import http_world
 from tests.episodes.harness import drive
 from tests.fakes import until

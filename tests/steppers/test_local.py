@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
-from spectator.environments.base import Environment
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.contract import Environment, Stepped, Stepper
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.errors import EnvironmentFault, StepTimeout
-from spectator.steppers.base import Stepped, Stepper
-from spectator.steppers.inline import InlineStepper
-from spectator.steppers.opening import as_it_steps
-from spectator.steppers.thread import ThreadStepper
+from spectator.steppers.local import InlineStepper, ThreadStepper, preferred_stepper
 from tests.fakes import HeldEnvironment, LyingEnvironment, failing, until
 
 Open = Callable[[Callable[[], Environment]], Stepper]
@@ -129,7 +126,7 @@ def test_cricket_steps_at_once_where_it_plays_no_futures() -> None:
     options = world.options_type().model_dump(mode="json")
     assert world.steps_at_once(options)
     assert not world.steps_at_once({**options, "forecast_futures": 1000})
-    assert isinstance(as_it_steps(world, "ep-1", {**options, "forecast_futures": 1000}), ThreadStepper)
+    assert isinstance(preferred_stepper(world, "ep-1", {**options, "forecast_futures": 1000}), ThreadStepper)
 
 
 def test_on_a_thread_a_hanging_call_ends_at_its_deadline() -> None:

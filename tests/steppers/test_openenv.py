@@ -22,10 +22,10 @@ from spectator.errors import (
     EnvironmentUnavailable,
     StepTimeout,
 )
-from spectator.policies.base import Preset, ScriptedPolicy
+from spectator.policies.policy import Preset, ScriptedPolicy
 from spectator.steppers.http import HttpEnvironment
+from spectator.steppers.local import on_a_thread
 from spectator.steppers.openenv import OpenEnvStepper
-from spectator.steppers.opening import on_a_thread
 from spectator.steppers.remote_world import http_world, remote_world
 from tests.episodes.harness import Played, drive
 from tests.fakes import counted, until

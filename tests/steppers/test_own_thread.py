@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spectator.errors import EnvironmentFault, StepTimeout
-from spectator.steppers.thread import OwnThread
+from spectator.steppers.local import OwnThread
 from tests.fakes import until
 
 

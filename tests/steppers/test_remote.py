@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectator.errors import ConfigurationError, EnvironmentFault
-from spectator.policies.drawn_json import draw_json
+from spectator.policies.policy import random_json
 from spectator.steppers.openenv import OpenEnvStepper, _data, _observation
 from spectator.steppers.remote import RemoteCalls, read_object
 from spectator.steppers.remote_world import remote_world
@@ -76,9 +76,9 @@ def test_any_bytes(text: bytes) -> None:
 
 @given(st.randoms(use_true_random=False))
 def test_what_is_drawn_by_a_schema_fits_the_model(rng: Any) -> None:
-    Form.model_validate(draw_json(Form.model_json_schema(), rng))
+    Form.model_validate(random_json(Form.model_json_schema(), rng))
     for world in (TRADING, ORDERING):
-        world.options_type.model_validate(draw_json(world.options_type.model_json_schema(), rng))
+        world.options_type.model_validate(random_json(world.options_type.model_json_schema(), rng))
 
 
 @pytest.mark.parametrize("url", ["", "ftp://host", "http://", "http:///", "file:///etc/passwd", "host:80"])

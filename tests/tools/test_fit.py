@@ -8,9 +8,14 @@ import re
 import numpy as np
 import pytest
 
-from spectator.environments.cricket.ball.model_file import MODEL_FILE, PROFILES, load_tables, tables_of
-from spectator.environments.cricket.ball.tables import rate_place
-from spectator.environments.cricket.ball.vocabulary import LENGTHS, SECTORS
+from spectator.environments.cricket.ball.situation import LENGTHS, SECTORS
+from spectator.environments.cricket.ball.tables import (
+    MODEL_FILE,
+    PROFILES,
+    load_tables,
+    rate_place,
+    tables_of,
+)
 from spectator.environments.cricket.forecast.arrays import build_model_arrays
 from tools.cricket_model import fit
 from tools.cricket_model.fitting import assembly, counts, deliveries, dismissals, people, raking, situations

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from spectator.environments.cricket.simulate import simulate_matches
+from spectator.environments.cricket.simulation import simulate_matches
 from tools.cricket_model.fitting.targets import real_statistics
 from tools.cricket_model.realism import MatchLog, read_matches, spread_of, statistics
 

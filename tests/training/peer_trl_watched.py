@@ -13,7 +13,7 @@ from transformers import GPT2Config
 from trl import GRPOConfig, GRPOTrainer
 
 from spectator.training.recorded_run import RecordedRun
-from spectator.training.trl_env import world_environment
+from spectator.training.trl import world_environment
 from tests.training.peer_trl import STILL, Rote, tokenizer
 
 

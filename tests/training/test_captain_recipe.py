@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from spectator.environments.cricket.recipe.examples import Example, examples_of, load, save
-from spectator.environments.cricket.trained.card import FOLDER
-from spectator.environments.cricket.trained.endpoint import network
+from spectator.environments.cricket.trained.captain import FOLDER
+from spectator.environments.cricket.trained.policy import network
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed here")

@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 
 from spectator.catalog import load_world
 from spectator.errors import InvalidRequest
-from spectator.policies.base import ScriptedPolicy
+from spectator.policies.policy import ScriptedPolicy
 from spectator.training.gymnasium_env import SpectatorEnv, vector_env
 
 

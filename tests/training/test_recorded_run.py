@@ -13,15 +13,14 @@ from typing import Any
 import gymnasium
 import pytest
 
-from spectator.episodes.replay.verify import verify
-from spectator.errors import ConfigurationError, JournalError
-from spectator.failures import reward_of_end
-from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.policies.base import ScriptedPolicy
+from spectator.episodes.replayer import verify
+from spectator.errors import ConfigurationError, JournalError, reward_of_end
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
+from spectator.policies.policy import ScriptedPolicy
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
-from spectator.training.trl_env import world_environment
+from spectator.training.trl import world_environment
 
 pytestmark = pytest.mark.anyio
 

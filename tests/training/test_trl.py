@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from spectator.errors import InvalidRequest
-from spectator.training.rewards import part_reward, score_reward, value_reward
-from spectator.training.trl_env import WorldEnvironment, world_environment
+from spectator.training.trl import (
+    WorldEnvironment,
+    part_reward,
+    score_reward,
+    value_reward,
+    world_environment,
+)
 
 
 def tools(environment: type[WorldEnvironment]) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from spectator.events import Event
-from spectator.journal.attachments import RecordedCall
-from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary, RecordedCall
+from spectator.journal.sql_journal import SqlJournal
 
 
 async def episodes_in(folder: Path) -> list[EpisodeSummary]:

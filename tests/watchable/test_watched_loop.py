@@ -15,7 +15,7 @@ import numpy
 import pytest
 
 from spectator.errors import ConfigurationError
-from spectator.following.run_folder import read_run
+from spectator.runs.run_folder import read_run
 from spectator.watchable import WatchedLoop, watch
 from tests.watchable.recorded import calls_of, episodes_in, events_of, warnings_in
 
@@ -326,8 +326,8 @@ async def test_a_recorder_that_dies_costs_the_loop_nothing(
 async def test_a_loop_faster_than_its_recorder_keeps_every_reward(
     run: WatchedLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("spectator.watchable.recorder_line.MOST_WAITING", 2_000)
-    monkeypatch.setattr("spectator.watchable.recorder_line.MORE_OF_ENDS", 100)
+    monkeypatch.setattr("spectator.watchable.recorder_client.MAX_WAITING", 2_000)
+    monkeypatch.setattr("spectator.watchable.recorder_client.EXTRA_FOR_ENDS", 100)
     for _ in range(5):
         with run.episode() as episode:
             for _ in range(50):

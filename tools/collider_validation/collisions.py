@@ -22,7 +22,7 @@ from spectator.environments.collider.analysis.open_data import (
     four_lepton_events,
     four_lepton_templates,
 )
-from spectator.environments.collider.physics.scaling import energy_gain
+from spectator.environments.collider.physics import energy_gain
 from tools.collider_validation.drawing import Chart, Layer
 from tools.collider_validation.rows import ValidationRow, near
 

@@ -20,8 +20,7 @@ from spectator.environments.collider.analysis import (
     upper_limit,
 )
 from spectator.environments.collider.analysis.checks import Floats
-from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
-from spectator.environments.collider.analysis.shapes import gauss_bins
+from spectator.environments.collider.analysis.shapes import gauss_bins, p_of_z, z_of_p
 from tools.collider_validation.drawing import Chart, Layer
 from tools.collider_validation.rows import ValidationRow, near
 

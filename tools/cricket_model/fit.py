@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from spectator.environments.cricket.ball.model_file import MODEL_FILE, tables_of
 from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.ball.tables import MODEL_FILE, tables_of
 from spectator.environments.cricket.forecast.arrays import build_model_arrays
 from tools.cricket_model.fitting import assembly, calibration, raking
 from tools.cricket_model.fitting.counts import read_json

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.forecast.pitch_reading import PitchReading
 from spectator.environments.cricket.match.engine import Match, load_model
-from spectator.environments.cricket.match.forecasting import forecast_data
-from spectator.environments.cricket.simulate import open_match, play_out, send_in_next
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.match.forecasts import PitchReading, forecast_data
+from spectator.environments.cricket.simulation import open_match, play_out, send_in_next
+from spectator.environments.world import derive_seed
 
 SEED: Final = 20_27
 OVERS: Final = 20

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.forecast.resources import runs_to_come
+from spectator.environments.cricket.forecast.state import runs_to_come
 from tools.cricket_model.forecast_matches import ChaseState
 
 Floats = NDArray[np.float64]

@@ -15,13 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from spectator.environments.cricket.ball.model_file import MODEL_FILE
-from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
+from spectator.environments.cricket.ball.tables import MODEL_FILE
 from spectator.environments.cricket.forecast.monte_carlo import forecast
-from spectator.environments.cricket.forecast.state import ForecastState
-from spectator.environments.cricket.people.players import Player
-from spectator.environments.cricket.people.squads import Squad, draw_fixture
-from spectator.environments.cricket.simulate import simulate_matches
+from spectator.environments.cricket.forecast.state import BowlingAttack, ForecastState, plan_remaining_overs
+from spectator.environments.cricket.people import Player, Squad, draw_fixture
+from spectator.environments.cricket.simulation import simulate_matches
 from tools.cricket_model.fitting.counts import DATA, read_rows
 from tools.cricket_model.fitting.targets import real_statistics
 from tools.cricket_model.fitting.validation import HeldOutLoss, cross_validate
@@ -78,7 +76,7 @@ def chances(futures: int, seed: int) -> list[tuple[float, float, int]]:
         )
         lost = 10 - round(wickets)
         attack = BowlingAttack.of(away, 20, 4)
-        for bowler in bowl_out(attack.copy(), None)[: (120 - int(balls)) // 6]:
+        for bowler in plan_remaining_overs(attack.copy(), None)[: (120 - int(balls)) // 6]:
             attack.take(bowler)
         state = ForecastState(
             innings_balls=120, powerplay_balls=36, balls=120 - int(balls), runs=0, wickets=lost,

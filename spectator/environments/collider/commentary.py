@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.collider.events import PREFIX
-from spectator.environments.collider.headlines import with_capital
-from spectator.environments.seeds import derive_seed
+from spectator.environments.collider.projection import with_capital
+from spectator.environments.world import derive_seed
 from spectator.events import Event
-from spectator.narration.base import Line
+from spectator.narration.commentary import Line
 
 Data = Mapping[str, Any]
 

@@ -8,27 +8,147 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spectator.environments.collider.actions import COSTS, TOOLS, schemas
+from spectator.environments.collider import physics
+from spectator.environments.collider.actions import AGENT, COSTS, TOOLS, ColliderAction, schemas
 from spectator.environments.collider.analysis import InvalidAnalysis
-from spectator.environments.collider.experiment.laboratory import Laboratory
-from spectator.environments.collider.experiment.task import six
-from spectator.environments.collider.models import AGENT, ColliderAction
-from spectator.environments.collider.operations import (
-    comparison,
-    ending,
-    inference,
-    limits,
-    machine,
-    preparation,
-)
+from spectator.environments.collider.experiment import Laboratory
+from spectator.environments.collider.operations import comparison, inference, machine, preparation
 from spectator.environments.collider.reward import conduct, grade
-from spectator.environments.collider.rules import TOLERATED, HardRule
-from spectator.environments.collider.scenarios.sampler import draw
-from spectator.environments.collider.view import candidate_masses, content, cumulative_significance, resources
+from spectator.environments.collider.scenarios import draw
+from spectator.environments.collider.task import TOLERATED, HardRule, six
 from spectator.events import Fact
 from spectator.observations import LegalAction, Observation, Refusal
-from spectator.policies.base import Action
+from spectator.policies.policy import Action
 from spectator.text import clean_text
+
+_COSTS = {tool: list(cost) for tool, cost in COSTS.items()}
+
+
+def content(lab: Laboratory, step: int, broken: list[str]) -> dict[str, Any]:
+    """The observation's own fields; nothing of it comes from nature but through recorded events.
+
+    Args:
+        lab: The campaign.
+        step: Actions carried out so far.
+        broken: Codes of the rules that the last action broke.
+    """
+    best = cumulative_significance(lab)
+    return {
+        "step_index": step,
+        "task": lab.task.told,
+        "costs": _COSTS,
+        "resource_usage": resources(lab),
+        "selected_beam_energy": None if lab.beam is None else lab.beam.sqrt_s_tev,
+        "trigger": {"thresholds_gev": dict(lab.thresholds_gev), "live_fraction": lab.live_fraction},
+        "planned_fb": None if lab.planned is None else lab.planned[0],
+        "runs": [
+            {
+                "run": run.name,
+                "sqrt_s_tev": run.beam.sqrt_s_tev,
+                "luminosity_fb": run.luminosity_fb,
+                "tuning_fraction": run.tuning_fraction,
+                "thresholds_gev": dict(run.thresholds_gev),
+                "live_fraction": run.live_fraction,
+            }
+            for run in lab.runs
+        ],
+        "calibration": {
+            detector: {
+                "scale": scale.scale,
+                "scale_error": scale.scale_error,
+                "resolution_factor": scale.resolution,
+                "resolution_factor_error": scale.resolution_error,
+                "candles": list(scale.candles),
+            }
+            for detector, scale in sorted(lab.scales.items())
+        },
+        "selection": selection(lab),
+        "findings": findings(lab),
+        "selected_channel": next(iter(lab.selection.channels), None),
+        "candidate_masses_gev": candidate_masses(lab),
+        "cumulative_significance": best,
+        "rule_violations": broken,
+        "last_result": lab.result,
+        "verdict": lab.verdict,
+    }
+
+
+def resources(lab: Laboratory) -> dict[str, float]:
+    """What is left."""
+    return {
+        "budget_remaining_musd": six(lab.left.budget_musd),
+        "luminosity_remaining_fb": six(lab.left.luminosity_fb),
+        "days_remaining": six(lab.left.days),
+    }
+
+
+def selection(lab: Laboratory) -> dict[str, Any]:
+    """The present selection."""
+    return {
+        "selection_id": lab.selection.name,
+        "frozen": lab.selection.frozen,
+        "channels": {
+            name: {
+                "cut": analysis.cut / physics.SCORE_BINS,
+                "window_gev": list(analysis.window_gev),
+                "background": analysis.background,
+                "opened_runs": [f"run-{run}" for run in analysis.opened],
+                "closed_runs": [f"run-{run}" for run in sorted(analysis.closed_runs)],
+            }
+            for name, analysis in lab.selection.channels.items()
+        },
+    }
+
+
+def findings(lab: Laboratory) -> dict[str, Any]:
+    """Newest result of each kind, by channel, and the combination."""
+    found: dict[str, Any] = {}
+    for name, analysis in lab.selection.channels.items():
+        kept = analysis.findings
+        found[name] = {
+            kind: value
+            for kind, value in (
+                ("scan", kept.get("scan")),
+                ("significance", _last(kept.get("significances"))),
+                ("fit", _last(kept.get("fits"))),
+                ("angle", kept.get("angle")),
+                ("check", _last(kept.get("checks"))),
+                ("systematics", kept.get("spurious")),
+                ("limit", _last(kept.get("limits"))),
+            )
+            if value is not None
+        }
+    if lab.selection.combination is not None:
+        found["combination"] = lab.selection.combination
+    return found
+
+
+def _last(values: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+    return values[-1] if values else None
+
+
+def candidate_masses(lab: Laboratory) -> list[float]:
+    """Masses of the excesses of at least 3 sigma local that scans showed, highest first."""
+    candidates = [
+        (candidate["z_local"], candidate["mass_gev"])
+        for analysis in lab.selection.channels.values()
+        for candidate in analysis.findings.get("scan", {}).get("candidates", ())
+        if candidate["z_local"] >= 3.0
+    ]
+    return [mass for _, mass in sorted(candidates, reverse=True)]
+
+
+def cumulative_significance(lab: Laboratory) -> float:
+    """The largest global significance that was estimated on the data as they are open now."""
+    values = [
+        found["z_global"]
+        for analysis in lab.selection.channels.values()
+        for found in analysis.findings.get("significances", ())
+    ]
+    if lab.selection.combination is not None:
+        values.append(lab.selection.combination["z_global"])
+    return max(values, default=0.0)
+
 
 MAX_STEPS: Final = 90
 """Actions after which a campaign is cut short by its own rules: it ends without a claim and scores 0."""
@@ -55,9 +175,9 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "combine_channels": comparison.combine_channels,
     "request_systematics": inference.request_systematics,
     "request_theory_review": comparison.request_theory_review,
-    "set_limit": limits.set_limit,
-    "submit_discovery_claim": ending.submit_discovery_claim,
-    "conclude_null": ending.conclude_null,
+    "set_limit": comparison.set_limit,
+    "submit_discovery_claim": inference.submit_discovery_claim,
+    "conclude_null": inference.conclude_null,
 }
 
 

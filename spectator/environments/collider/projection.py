@@ -1,13 +1,67 @@
-"""What a viewer sees of a campaign: the resources, the spectra and their analysis, and the story so far."""
+"""What a viewer sees of a campaign: state, headlines, and the tile's picture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import log, sqrt
 from typing import Any, Final
 
 from spectator.environments.collider.events import PREFIX
-from spectator.environments.collider.headlines import headline
 from spectator.events import Event
+
+_LINES: Final[Mapping[str, str]] = {
+    "campaign_opened": "{campaign}",
+    "beam_configured": "The machine runs at {sqrt_s_tev:g} TeV",
+    "trigger_set": "Trigger menu set, {live_fraction:.0%} of it is read out",
+    "luminosity_allocated": "A run of {planned_fb:g} fb⁻¹ is planned",
+    "run_collected": "{run}: {total:,} events in {luminosity_collected_fb:g} fb⁻¹",
+    "detector_calibrated": "{candle}: scale {scale:.5f} ± {scale_error:.5f}",
+    "channel_selected": "{channel} is analysed in {selection_id}",
+    "selection_optimised": "{channel}: scores from {cut:g}, gain {gain:.2f}",
+    "spectrum_built": "{channel}: spectrum built, {window_gev[0]:g} to {window_gev[1]:g} GeV blinded",
+    "background_estimated": "{channel}: {function} background, χ² {chi2:.1f} for {ndf}",
+    "selection_frozen": "{selection_id} is frozen",
+    "unblinded": "{channel} is unblinded: {total:,} events in {luminosity_fb:g} fb⁻¹",
+    "mass_scanned": "{channel}: largest excess {best_z:.1f} sigma local at {best_mass_gev:.5g} GeV",
+    "significance_estimated": "{mass_gev:.5g} GeV: {z_local:.1f} sigma local, {z_global:.1f} global",
+    "channels_combined": "Channels combined: {z_local:.1f} sigma local, {z_global:.1f} global",
+    "resonance_fitted": "{channel}: m = {corrected_mass_gev:.5g} ± {corrected_error_gev:.2g} GeV",
+    "angle_measured": "{channel}: the angles like spin {best} best",
+    "cross_checked": "{first} against {second}: p = {p_value:.2g}",
+    "systematics_assessed": "{channel}: up to {spurious:.3g} events may be the background's doing",
+    "theory_reviewed": "Theory is asked about {mass_gev:.5g} GeV",
+    "limit_set": "{channel}: fewer than {signal_limit:.3g} events at {mass_gev:.5g} GeV",
+    "rule_broken": "{message}",
+}
+
+
+def headline(name: str, data: Mapping[str, Any]) -> str:
+    """An event in one line.
+
+    Args:
+        name: Its type without the world's name.
+        data: Its data, without members that are null.
+    """
+    if name == "claim_made":
+        return _claimed(data)
+    if name == "campaign_graded":
+        return f"{with_capital(data['verdict'])}, score {data['score']:.2f}"
+    counted = data.get("counts") if name == "unblinded" else data.get("events", {}).values()
+    return _LINES[name].format_map({**data, "total": sum(counted or ())})
+
+
+def with_capital(words: str) -> str:
+    """``words`` as the beginning of a sentence; names within keep their case."""
+    return words[:1].upper() + words[1:]
+
+
+def _claimed(data: Mapping[str, Any]) -> str:
+    if data["kind"] == "null":
+        return "Concluded: nothing to claim"
+    claimed = "Discovery" if data["kind"] == "discovery" else "Evidence"
+    mass = f"{data['mass_gev']:.5g} ± {data['mass_error_gev']:.2g} GeV"
+    return f"{claimed} claimed at {mass}, {data['z_global']:.1f} sigma global"
+
 
 Patch = dict[str, Any]
 
@@ -138,3 +192,68 @@ def _without_null(data: Mapping[str, Any]) -> Patch:
         for name, value in data.items()
         if value is not None
     }
+
+
+MOST: Final = 40
+"""Bins, and masses of a scan, that are drawn; more are merged."""
+
+_LEFT: Final = ("budget_left_musd", "luminosity_left_fb", "days_left")
+
+
+def picture(world: Mapping[str, Any]) -> dict[str, Any]:
+    """See :attr:`spectator.environments.world.World.picture`; empty until the campaign is open.
+
+    ``left`` is what is left of money, luminosity and days, percent. Once a spectrum is built there are its
+    ``channel``, its ``bins``, the square root of what each holds in percent of the fullest's, and ``hidden``,
+    where it is blinded; once it is scanned, the ``scan``: its ``span``, and ``z``, local significances in
+    tenths of a sigma; and once a mass is estimated, ``peak``: where it is, and ``sigma``, its global
+    significance. Places and spans are percent of the way from the lowest to the highest mass, by their
+    logarithms, as the edges of the bins are spaced.
+
+    Args:
+        world: The world's part of the viewers' state.
+    """
+    totals, left = world.get("totals"), world.get("resources", {})
+    if not totals:
+        return {}
+    drawn: dict[str, Any] = {"left": [round(100 * left[name] / max(totals[name], 1e-9)) for name in _LEFT]}
+    channel = world.get("channels", {}).get(world.get("focus", ""), {})
+    if "spectrum" not in channel:
+        return drawn
+    return drawn | {"channel": world["focus"]} | _analysis(channel)
+
+
+def _analysis(channel: Mapping[str, Any]) -> dict[str, Any]:
+    spectrum, drawn = channel["spectrum"], dict[str, Any]()
+    low, high = spectrum["edges_gev"][0], spectrum["edges_gev"][-1]
+
+    def place(mass_gev: float) -> int:
+        share: float = log(mass_gev / low) / log(high / low)
+        return round(100 * share)
+
+    held = _merged(spectrum["counts"])
+    most = max(*held, 1.0)
+    drawn["bins"] = [round(100 * sqrt(count / most)) for count in held]
+    if blinded := spectrum.get("blinded_gev"):
+        drawn["hidden"] = [place(mass) for mass in blinded]
+    if scan := channel.get("scan"):
+        span = [place(scan["masses_gev"][0]), place(scan["masses_gev"][-1])]
+        drawn["scan"] = {"span": span, "z": [round(10 * z) for z in _highest(scan["z"])]}
+    if found := channel.get("significance"):
+        drawn["peak"] = {"at": place(found["mass_gev"]), "sigma": round(found["z_global"], 1)}
+    return drawn
+
+
+def _parts(values: Sequence[float]) -> Iterator[Sequence[float]]:
+    """At most :data:`MOST` runs of neighbours, as long as each other but for the last."""
+    together = -(-len(values) // MOST)
+    return (values[first : first + together] for first in range(0, len(values), together))
+
+
+def _merged(counts: Sequence[int]) -> list[float]:
+    return [sum(part) / len(part) for part in _parts(counts)]
+
+
+def _highest(z: Sequence[float]) -> list[float]:
+    """The highest of those that are merged: a narrow peak is not to be lost."""
+    return [max(part) for part in _parts(z)]

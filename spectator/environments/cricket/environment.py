@@ -1,39 +1,204 @@
-"""The cricket environment: actions in, observations and facts out."""
+"""The cricket environment: actions in, observations and facts out; its models."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from spectator.environments.cricket.captaincy.arguments import TOOLS
-from spectator.environments.cricket.captaincy.card import CaptainsCard
-from spectator.environments.cricket.captaincy.legal_tools import legal_actions, legal_tools
-from spectator.environments.cricket.captaincy.observation import observation_content
+from spectator.environments.contract import ObservationModel, OptionsModel, StateModel
+from spectator.environments.cricket.ball.grounds import GROUND_NAMES, NEUTRAL_GROUND
+from spectator.environments.cricket.captaincy.arguments import TOOLS, legal_actions, legal_tools
+from spectator.environments.cricket.captaincy.observation import CaptainsCard, observation_content
 from spectator.environments.cricket.captaincy.tools import use
-from spectator.environments.cricket.grading.decision_account import DecisionAccount
-from spectator.environments.cricket.grading.reward import account_rubric, rubric
-from spectator.environments.cricket.laws.deliveries import Side
-from spectator.environments.cricket.laws.formats import format_of
-from spectator.environments.cricket.laws.innings import LawBroken
+from spectator.environments.cricket.grading import account_rubric, rubric
+from spectator.environments.cricket.laws import MAX_OVERS, LawBroken, Side, format_of
 from spectator.environments.cricket.match import snapshots
-from spectator.environments.cricket.match.arrangement import match_arranged
-from spectator.environments.cricket.match.circumstances import circumstances_of, teams_in
-from spectator.environments.cricket.match.engine import load_model
+from spectator.environments.cricket.match.engine import DRAWN, LEVEL, circumstances_of, load_model, teams_in
 from spectator.environments.cricket.match.game import Game
-from spectator.environments.cricket.match.starts import play_to_start
-from spectator.environments.seeds import derive_seed
-from spectator.events import Fact
+from spectator.environments.cricket.match.starts import START_NAMES, match_arranged, play_to_start
+from spectator.environments.cricket.people import MAX_UNEVEN
+from spectator.environments.cricket.win_table import DecisionAccount
+from spectator.environments.world import derive_seed
+from spectator.events import Fact, optional_field
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Action
+from spectator.policies.policy import Action
 from spectator.text import clean_text
+
+
+class CricketAction(BaseModel):
+    """One call of one of the captain's tools."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    tool: str = Field(max_length=64, description="Name of a tool among `legal_actions`")
+    arguments: dict[str, Any] | None = Field(default=None, description="Its arguments; all may be left out")
+
+
+class CricketOptions(OptionsModel):
+    """Options of a match."""
+
+    max_overs: int = Field(default=5, ge=1, le=MAX_OVERS, description="Overs of an innings")
+    start: Literal[START_NAMES] = Field(  # type: ignore[valid-type]  # a tuple of literals
+        default="toss", description="Where play begins; what came before was played by the usual captains"
+    )
+    toss_caller: Literal["home", "away"] = Field(default="home", description="Who calls the toss")
+    super_over: bool = Field(default=True, description="Whether a tie is decided by super overs")
+    decisions: Literal["ball", "over", "session"] = Field(
+        default="ball",
+        description="How much one decision covers: a ball, an over, or all of powerplay, middle or death",
+    )
+    reward: Literal["score", "result", "decision_value"] = Field(
+        default="score",
+        description="What is rewarded: the score or the result at the end, or each decision by what it does "
+        "to the chance of winning",
+    )
+    opponent_rating: float = Field(
+        default=0.0,
+        ge=-1000.0,
+        le=1000.0,
+        description="Elo points of the other captain above one who plays as real sides do; it sets what is "
+        "expected",
+    )
+    forecast_futures: int = Field(
+        default=0,
+        ge=0,
+        le=20_000,
+        description="Futures played after each ball for its forecast; 0 for none, 1,000 is good to 1.6 %",
+    )
+    profile: Literal["men", "women", "associates"] = Field(
+        default="men", description="Whose cricket the ball model is fitted to"
+    )
+    level: str | float = Field(
+        default="all",
+        description="Scoring level: all, a season such as `ipl 2024`, or the mean of a 20-over first innings",
+    )
+
+    ground: Literal[(*GROUND_NAMES, DRAWN)] = optional_field(  # type: ignore[valid-type]  # a tuple of literals
+        "How far the boundary is: the neutral ground, one of the named ones, or one drawn for the seed",
+        default=NEUTRAL_GROUND.name,
+    )
+    form: Literal["level", "drawn"] = optional_field(
+        "Whether players have a form of the day, drawn for the seed and told on their cards", default=LEVEL
+    )
+    fatigue: bool = optional_field("Whether bowlers tire by the overs they bowl", default=False)
+    squads: Literal["drawn", "uneven"] | float = optional_field(
+        "How strong the squads are: drawn alike, uneven by a difference drawn for the seed, or with the home "
+        "squad the stronger by so many Elo points, -400 to 400",
+        default=DRAWN,
+    )
+
+    @field_validator("squads")
+    @classmethod
+    def _stated_difference(cls, squads: str | float) -> str | float:
+        if not isinstance(squads, str) and not abs(squads) <= MAX_UNEVEN:
+            raise ValueError(f"a difference must lie in -{MAX_UNEVEN:g} to {MAX_UNEVEN:g} Elo points")
+        return squads
+
+    @field_validator("super_over")
+    @classmethod
+    def _reachable(cls, super_over: bool, info: ValidationInfo) -> bool:
+        if info.data.get("start") == "super_over" and not super_over:
+            raise ValueError("must be true for a match that starts in a super over")
+        return super_over
+
+    @field_validator("level")
+    @classmethod
+    def _known_level(cls, level: str | float, info: ValidationInfo) -> str | float:
+        load_model(info.data.get("profile", "men"), level)
+        return level
+
+
+class CricketObservation(ObservationModel):
+    """What a captain sees; rates are runs an over, null where there is none."""
+
+    phase: Literal[
+        "toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "bowling_plan", "batting_plan", "over"
+    ]
+    task: str = Field(description="What is to be decided, in a sentence")
+    side: Side | None = Field(description="Which side this captain leads")
+    squads: dict[str, Any] = Field(description="{home, away: {name, short, players: [...]}}")
+    format: dict[str, int]
+    rules: dict[str, str] = Field(
+        default_factory=dict,
+        description="{decisions: ball, over or session, reward: score, result or decision_value}: what is "
+        "asked and what counts",
+    )
+    conditions: dict[str, str] = Field(
+        default_factory=dict,
+        description="{pitch: green, even or dry, evening: wearing, even or dew}: green helps pace, dry "
+        "spin; dew makes a second innings easier, above all against spin, wearing harder",
+    )
+    ground: dict[str, Any] | None = Field(
+        default=None,
+        description="{name, metres, now}: metres from the centre of the pitch to the boundary by sector, as "
+        "a right-hander at the first end sees them, and as the striker sees them now; overs change ends; "
+        "null for the neutral ground",
+    )
+    tired: dict[str, float] | None = Field(
+        default=None,
+        description="Load of the fielding side's bowlers at the start of this over, where bowlers tire: one "
+        "more for each over bowled, 0.4 less for each over rested; who is not named has none",
+    )
+    squad_difference: float | None = Field(
+        default=None, description="Elo points by which the home squad is the stronger, where they are uneven"
+    )
+    innings: int | None = None
+    super_over: bool = False
+    batting: Side | None = None
+    segment: Literal["powerplay", "middle", "death"] | None = None
+    score: dict[str, Any] | None = None
+    powerplay: bool = False
+    free_hit: bool = False
+    run_rate: float | None = None
+    striker: dict[str, Any] | None = None
+    non_striker: dict[str, Any] | None = None
+    bowler: dict[str, Any] | None = None
+    partnership: int | None = None
+    recent: list[str] = Field(default_factory=list, description="Marks of the last balls, oldest first")
+    field: dict[str, Any] | None = Field(
+        default=None, description="{preset, fielders: [{name, x, y}]}, metres"
+    )
+    outside_limit: int | None = Field(
+        default=None, description="Most fielders outside the ring for the next ball"
+    )
+    target: int | None = None
+    need: int | None = None
+    required_rate: float | None = None
+    projected: int | None = Field(default=None, description="Resource projection of a first innings")
+    card: dict[str, Any] | None = Field(
+        default=None,
+        description="{out, bowling, maidens, extras, earlier}: who is out, every bowler but the present "
+        "one, his maidens, extras by kind, and the innings before",
+    )
+    last_ball: dict[str, Any] | None = None
+    result: str | None = None
+    you: dict[str, Any] | None = Field(
+        default=None, description="This captain's plan, strategies, notes and calls"
+    )
+    choices: dict[str, Any] | None = Field(
+        default=None, description="Who may bowl or come in; the overs that orders cover"
+    )
+
+
+class CricketState(StateModel):
+    """Public state of a match."""
+
+    phase: str
+    actor: Side | None
+    done: bool
+    overs: int
+    toss: dict[str, Any] | None
+    innings: list[dict[str, Any]]
+    result: str | None
+
 
 AGENT: Final[Side] = "home"
 
-REFUSED_IN_A_ROW: Final = 100
+MAX_CONSECUTIVE_REJECTIONS: Final = 100
 """Refused actions of one captain in a row after which a match is cut short."""
 
 
@@ -51,13 +216,13 @@ class CricketEnvironment:
 
     Description: both captains decide every ball, over or session; a fitted model says what comes of it.
     Action Space: ``{"tool": name, "arguments": {...}}``; every argument has a default.
-    Observation Space: see :class:`.models.CricketObservation`; legal tools come with JSON schemas.
+    Observation Space: see :class:`CricketObservation`; legal tools come with JSON schemas.
     Starting State: before the toss, or where the pack says.
     Rewards: of the home captain, as the option ``reward`` asks: the score or the result on the last step, or
-    what each decision did to the chance of winning; see :mod:`grading.reward`. ``metadata["rubric"]`` holds
+    what each decision did to the chance of winning; see :mod:`.grading`. ``metadata["rubric"]`` holds
     the parts so far on every step.
     Episode End: the match is decided, or cut short after the step cap or too many refusals in a row.
-    Arguments: see :class:`.models.CricketOptions`.
+    Arguments: see :class:`CricketOptions`.
     References: Laws of Cricket 2017 Code, ICC T20I playing conditions, see docs/cricket-laws.md.
     Version History: 1.0 first; 2.0 orders for an over or a session, rewards to choose from.
     """
@@ -98,8 +263,10 @@ class CricketEnvironment:
             captain = game.captains[actor]
             captain.refusals += 1
             captain.refused_in_a_row += 1
-            if captain.refused_in_a_row >= REFUSED_IN_A_ROW:
-                return self._cut_short(f"cut short: {REFUSED_IN_A_ROW} actions in a row were refused")
+            if captain.refused_in_a_row >= MAX_CONSECUTIVE_REJECTIONS:
+                return self._cut_short(
+                    f"cut short: {MAX_CONSECUTIVE_REJECTIONS} actions in a row were refused"
+                )
         return self._observe(refusal)
 
     def _cut_short(self, why: str) -> Observation:

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from spectator.environments.cricket.laws.deliveries import Side
+from spectator.environments.cricket.laws import Side
 from spectator.events import EventData, optional_field
 
 

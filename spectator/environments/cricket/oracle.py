@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final
 
+from spectator.environments.cricket.ball.prices import Values
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.tables import (
     BYE,
@@ -21,15 +22,13 @@ from spectator.environments.cricket.ball.tables import (
     WICKET,
     WIDE,
 )
-from spectator.environments.cricket.ball.usual_play import Values
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.captaincy.lookahead import category_values, situation_of
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
-from spectator.environments.cricket.captaincy.reading import situation_of
-from spectator.environments.cricket.captaincy.worth import values_here
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.grading.win_table import RUNS
+from spectator.environments.cricket.win_table import RUNS
 from spectator.observations import Observation
-from spectator.policies.base import Action, Decision, Preset
+from spectator.policies.policy import Action, Decision, Preset
 
 LEVELS: Final = (0.2, 0.35, 0.5, 0.65, 0.8)
 """Intents that it tries, those nearest to real sides' in the middle."""
@@ -61,7 +60,7 @@ class OracleCaptain:
         self._snapshot = snapshot
 
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
-        """Decide what to do; see :meth:`spectator.policies.base.Policy.decide`."""
+        """Decide what to do; see :meth:`spectator.policies.policy.Policy.decide`."""
         return await asyncio.to_thread(self.answer, observation)
 
     async def aclose(self) -> None:
@@ -107,7 +106,7 @@ class OracleCaptain:
     def _best(self, view: Mapping[str, Any], go_on: str, plans: Sequence[Action], way: float) -> Decision:
         """Go on, or plan first what makes the next ball worth most to who gains when its worth rises (1) or
         falls (-1)."""
-        values = values_here(situation_of(view))
+        values = category_values(situation_of(view))
         onward: Action = {"tool": go_on, "arguments": {}}
         tried = [(onward, self._ball([onward])), *((plan, self._ball([plan, onward])) for plan in plans)]
         action, ball = max(tried, key=lambda one: way * worth_of(one[1], values))
@@ -194,7 +193,7 @@ def standing(before: Situation, balls: Sequence[Mapping[str, Any]]) -> float:
     after = replace(
         before, balls_bowled=score["balls"], wickets_lost=score["wickets"], runs_required=need
     )  # fmt: skip
-    return runs + float(values_here(after)[ONE])
+    return runs + float(category_values(after)[ONE])
 
 
 def _category(ball: Mapping[str, Any]) -> int:

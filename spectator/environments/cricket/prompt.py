@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.vocabulary import LENGTHS, LINES
+from spectator.environments.cricket.ball.situation import LENGTHS, LINES
 from spectator.environments.cricket.captaincy.arguments import TOOLS, argument_schema
-from spectator.environments.cricket.grading.reward import (
+from spectator.environments.cricket.grading import (
     CHARGED_SHARE,
     COHERENCE_SHARE,
     FREE_PLAN_CHANGES,
@@ -19,11 +19,10 @@ from spectator.environments.cricket.grading.reward import (
     VALIDITY_SHARE,
 )
 from spectator.environments.cricket.match.captain_state import CALLS_A_TURN, FREE_CALLS
-from spectator.environments.cricket.match.field import BOUNDARY_M, PITCH_M, RING_M
-from spectator.environments.cricket.match.positions import PRESETS
-from spectator.environments.cricket.match.segments import DEATH_SHARE
+from spectator.environments.cricket.match.engine import DEATH_SHARE
+from spectator.environments.cricket.match.field import BOUNDARY_M, PITCH_M, PRESETS, RING_M
 from spectator.observations import LegalAction, Observation
-from spectator.policies.prompting import Rendering
+from spectator.policies.prompts import Rendering
 
 _LENGTH_MARKS: Final = dict(zip(LENGTHS, "TYFGBS", strict=True))
 _LINE_MARKS: Final = dict(zip(LINES, "wosl", strict=True))

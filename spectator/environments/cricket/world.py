@@ -1,39 +1,73 @@
-"""The cricket world, put together as the catalogue takes it."""
+"""The cricket world, put together for the catalogue, with its evaluation packs.
+
+A pack is a named, versioned set of matches with development seeds. A development seed is below 2**52. A
+sealed one (``spectator.environments.world.sealed_seeds``) has that bit set and comes from a phrase that
+is kept outside this repository, so the two can share none.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from spectator.environments.cricket.analysis.analyst import CricketAnalyst
-from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS
+from spectator.environments.cricket.analyst import CricketAnalyst
+from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS, WEAKER
 from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
-from spectator.environments.cricket.captaincy.weaker import WEAKER
-from spectator.environments.cricket.environment import CricketEnvironment, step_cap
-from spectator.environments.cricket.events import BEATS, EVENTS
-from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter
-from spectator.environments.cricket.grading.reward import PROFILE, PROFILES
-from spectator.environments.cricket.match.snapshots import snapshot_for
-from spectator.environments.cricket.models import (
+from spectator.environments.cricket.environment import (
     CricketAction,
+    CricketEnvironment,
     CricketObservation,
     CricketOptions,
     CricketState,
+    step_cap,
 )
+from spectator.environments.cricket.events import BEATS, EVENTS
+from spectator.environments.cricket.grading import MEASURES, PROFILE, PROFILES, CricketMeter
+from spectator.environments.cricket.match.engine import VARIED
+from spectator.environments.cricket.match.snapshots import snapshot_for
 from spectator.environments.cricket.oracle import ORACLE
-from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
-from spectator.environments.cricket.show.board_lines import board_lines
 from spectator.environments.cricket.show.commentary import comment
-from spectator.environments.cricket.show.glance import chances
-from spectator.environments.cricket.show.picture import picture
 from spectator.environments.cricket.show.projection import project
-from spectator.environments.cricket.show.scenes import scenes
+from spectator.environments.cricket.show.scenes import picture, scenes
 from spectator.environments.cricket.show.spoken import spoken
-from spectator.environments.cricket.show.told_chance import told_chance
-from spectator.environments.cricket.simulate import simulate
+from spectator.environments.cricket.show.summary import board_lines, chances, reported_win_chance
+from spectator.environments.cricket.simulation import simulate
 from spectator.environments.cricket.trained.captain import trained_captain
-from spectator.environments.world import World
+from spectator.environments.world import SEALED_BIT, Pack, World, derive_seed
+
+SEEDS_A_PACK: Final = 40
+
+
+def development_seeds(name: str, version: str) -> tuple[int, ...]:
+    """The seeds of a pack that anybody may look at."""
+    return tuple(
+        derive_seed(number, "cricket", "development", name, version) % SEALED_BIT
+        for number in range(SEEDS_A_PACK)
+    )
+
+
+def _pack(name: str, version: str, summary: str, **options: Any) -> Pack:
+    return Pack(name, version, summary, options, development_seeds(name, version))
+
+
+PACKS: Final[dict[str, Pack]] = {
+    pack.name: pack
+    for pack in (
+        Pack("default", "1", "A whole match from the toss, any seed, as long as asked."),
+        _pack("powerplay", "1", "Bat first from the first ball of ten overs: use the powerplay.",
+              start="bat_first", max_overs=10),
+        _pack("chase", "1", "Bat second: the first innings is played, the target stands.", start="chase"),
+        _pack("defend", "1", "Field second: your side has batted, hold them to it.", start="defend"),
+        _pack("death", "1", "Bat first with a quarter of the overs to come, then defend.", start="death"),
+        _pack("super-over", "1", "The match is tied: one over each decides it.", start="super_over"),
+        _pack("varied", "1", "A whole match with ground, form, tired bowlers and uneven squads all on.",
+              **VARIED),
+        _pack("collapse", "1", "Bat first with early wickets gone: make a total of it.", start="collapse"),
+    )
+}  # fmt: skip
+"""Packs by name."""
+
 
 _PANEL = Path(__file__).parent / "panel"
 
@@ -96,7 +130,7 @@ WORLD = World(
     panel=_PANEL if _PANEL.is_dir() else None,
     chances=chances,
     measures=MEASURES,
-    promise=told_chance,
+    promise=reported_win_chance,
     steps_at_once=lambda options: options["forecast_futures"] == 0,
     board_lines=board_lines,
     picture=picture,

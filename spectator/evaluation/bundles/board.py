@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from spectator.events import FailedDecisions
-from spectator.ordinary_files import need_ordinary
+from spectator.journal.encoding import check_replaceable
 
 if TYPE_CHECKING:
     from spectator.evaluation.bundles.manifest import BundleManifest
@@ -157,7 +157,7 @@ def keep_verified(data_dir: Path, result: VerifiedBundle) -> Path:
     folder = data_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.digest}.json"
-    need_ordinary(path)
+    check_replaceable(path)
     half = path.with_suffix(".part")
     half.write_text(result.model_dump_json(indent=1), encoding="utf-8")
     os.replace(half, path)

@@ -14,9 +14,9 @@ from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.errors import BundleError, field_errors
 from spectator.evaluation.bundles.manifest import BundledCaptain
-from spectator.policies.base import Policy, Preset
-from spectator.policies.captain_table import ASKED_BY, ModelCaptain
+from spectator.policies.captains import ASKED_BY, ModelCaptain
 from spectator.policies.model_presets import ModelBuild, ModelSeat, model_presets
+from spectator.policies.policy import Policy, Preset
 
 ASKED: Final = frozenset({*ASKED_BY, "form", "send_back"} - {"extra"})
 """What a bundle says of how a model was asked: all that its own policy needs to decide the same again."""

@@ -7,19 +7,17 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from spectator.episodes.record.derived import is_derived
-from spectator.episodes.replay.recorded_calls import streamed_with_whole_replies
-from spectator.episodes.replay.replayer import Replay, ReplayDivergence
-from spectator.episodes.replay.verify_attachments import verify_attachments
-from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.plan import EpisodePlan
+from spectator.episodes.recorded_calls import streamed_with_whole_replies
+from spectator.episodes.replayer import Replay, ReplayDivergence, verify_attachments
+from spectator.episodes.view import is_derived
 from spectator.errors import BundleError, typed_as
 from spectator.evaluation.bundles.manifest import BundledEpisode
 from spectator.evaluation.bundles.redeciding import RecordedDecisions
 from spectator.evaluation.figures import EpisodeFigures, Reading
 from spectator.events import Event
-from spectator.journal.base import Journal
-from spectator.journal.chain import Chain
-from spectator.steppers.opening import inline
+from spectator.journal.contract import Chain, Journal
+from spectator.steppers.local import inline
 
 MOST_TOLD = 5
 """Discrepancies of one episode that are told; what follows one is often more of the same."""

@@ -7,8 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from spectator.environments.seeds import MAX_SEED
-from spectator.environments.world import Pack, World
+from spectator.environments.world import MAX_SEED, Pack, World
 from spectator.evaluation.result_types import Results
 from spectator.events import DecisionSource, FailedDecisions, encode_json
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError
 from spectator.events import RecordedEvent, encode_json
-from spectator.journal.base import Journal
-from spectator.policies.base import Preset
+from spectator.journal.contract import Journal
 from spectator.policies.model_presets import ModelBuild
+from spectator.policies.policy import Preset
 
 SHORTEST_SECRET: Final = 6
 """Characters below which a text is no key, and would be found everywhere."""

@@ -34,9 +34,9 @@ from spectator.evaluation.folder import JOURNAL as FOLDERS_JOURNAL
 from spectator.evaluation.folder import Kept
 from spectator.evaluation.results import results_of
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch
-from spectator.journal.base import EpisodeSummary, Journal
-from spectator.journal.stores.copying import copy_episodes
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeSummary, Journal
+from spectator.journal.sql_journal import SqlJournal
+from spectator.journal.transfer import copy_episodes
 from spectator.runs.jobs import RunPlan
 from spectator.runs.owed import progress
 

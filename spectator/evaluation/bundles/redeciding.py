@@ -6,17 +6,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from spectator.environments.contract import Stepper
 from spectator.environments.world import World
-from spectator.episodes.run.contract_checks import checked_decision
-from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.plan import EpisodePlan
+from spectator.episodes.steps import checked_decision
 from spectator.errors import BundleError, typed_as
 from spectator.events import Event, encode_json
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelBuild
+from spectator.policies.policy import Decision, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.recorded_endpoint import PATIENCE_S, UnaskedEndpoint
-from spectator.steppers.base import Stepper
 
 SCRIPTED_SAME: Final = (
     "action",
@@ -114,7 +114,7 @@ def _policy(plan: EpisodePlan, actor: str) -> Policy:
 def _reread(policy: ModelPolicy, seen: Observation, data: Mapping[str, Any]) -> Iterator[str]:
     """How a model's decision comes out otherwise from the recorded replies."""
     again = policy.remember(seen, data)
-    if not again.asked_alike:
+    if not again.same_requests:
         yield "the questions to the model are not those that its captain asks here"
     made = again.made
     if made is None:

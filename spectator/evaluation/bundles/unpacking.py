@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from spectator.errors import BundleError, JournalDamaged, field_errors
 from spectator.evaluation.bundles.manifest import JOURNAL, MANIFEST, SCHEMA, BundleManifest
-from spectator.journal.stores.copying import need_plain_journal
+from spectator.journal.transfer import check_sqlite_journal
 
 MAX_MANIFEST: Final = 64 * 1024 * 1024
 """Bytes of a manifest; one match takes about 300."""
@@ -102,7 +102,7 @@ def _taken(source: _Source, aside: Path, max_bytes: int) -> OpenedBundle:
     if wrong:
         raise WrongFiles(wrong)
     try:
-        need_plain_journal(aside / JOURNAL)
+        check_sqlite_journal(aside / JOURNAL)
     except JournalDamaged as error:
         raise BundleError(str(error)) from error
     beside = tuple(sorted(source.names - {MANIFEST, *manifest.files}))

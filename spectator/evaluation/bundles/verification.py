@@ -28,8 +28,8 @@ from spectator.evaluation.bundles.unpacking import OpenedBundle
 from spectator.evaluation.figures import EpisodeFigures
 from spectator.evaluation.results import results_of
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
-from spectator.journal.base import Journal
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Journal
+from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.jobs import RunPlan
 from spectator.runs.owed import newest_first, progress
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from spectator.failures import FailureClass
+from spectator.errors import FailureClass
 
 Message = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.observations import Observation
-from spectator.policies.base import ScriptedPolicy
+from spectator.policies.policy import ScriptedPolicy
 
 Call = tuple[str, dict[str, Any]]
 

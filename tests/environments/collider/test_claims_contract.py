@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spectator.environments.collider.claims import records
+from spectator.environments.collider import claim_file
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.policies.reference import ReferencePhysicist
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from spectator.events import EventData, Fact
 
 
@@ -35,12 +35,14 @@ def test_frozen_opened_and_claimed_fit_the_records_and_come_in_this_order() -> N
     for fact in facts:
         match fact.type:
             case "collider.selection_frozen":
-                frozen = records.SelectionFrozen.model_validate(fields_of(records.SelectionFrozen, fact.data))
+                frozen = claim_file.SelectionFrozen.model_validate(
+                    fields_of(claim_file.SelectionFrozen, fact.data)
+                )
                 assert frozen.channels[0].background != "auto"
             case "collider.unblinded":
-                opened = records.Unblinded.model_validate(fields_of(records.Unblinded, fact.data))
+                opened = claim_file.Unblinded.model_validate(fields_of(claim_file.Unblinded, fact.data))
                 lab = environment.laboratory
                 edges = lab.task.channels[opened.channel].edges_gev
                 assert opened.edges_gev == edges.tolist() and len(opened.counts) == len(edges) - 1
             case "collider.claim_made":
-                records.ClaimMade.model_validate(fields_of(records.ClaimMade, fact.data))
+                claim_file.ClaimMade.model_validate(fields_of(claim_file.ClaimMade, fact.data))

@@ -9,11 +9,11 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from spectator.environments.collider.policies.tunable import (
-    FUNCTIONS,
+from spectator.environments.collider.reference_physicist import (
     RANGES,
     SIZE,
     SWITCHES,
+    TUNABLE_FUNCTIONS,
     TunablePhysicist,
     decisions_of,
 )
@@ -30,7 +30,7 @@ def numbers(
     switches: float = 1.0, function: str = "dijet", changed: Mapping[str, float] = MappingProxyType({})
 ) -> list[float]:
     continuous = [changed.get(name, 0.0) for name in RANGES]
-    weights = [1.0 if name == function else 0.0 for name in FUNCTIONS]
+    weights = [1.0 if name == function else 0.0 for name in TUNABLE_FUNCTIONS]
     return [*continuous, *(changed.get(name, switches) for name in SWITCHES), *weights]
 
 

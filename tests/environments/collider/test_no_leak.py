@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.world import WORLD
 from spectator.observations import Observation
-from spectator.policies.prompting import as_json, instructions, question, situation
+from spectator.policies.prompts import as_json, instructions, question, situation
 from tests.environments.collider.campaigns import Call, carry_out, one_run, opened
 
 Array = NDArray[np.float64]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.collider.picture import MOST, picture
+from spectator.environments.collider.projection import MOST, picture
 from spectator.environments.collider.world import WORLD
 from spectator.environments.conformance import play
 from spectator.environments.world import MAX_PICTURE_BYTES
 from spectator.events import Event, encode_json
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 
 Shown = list[tuple[str, dict[str, Any], dict[str, Any]]]
 

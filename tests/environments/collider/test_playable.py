@@ -6,11 +6,10 @@ import json
 
 import jsonschema
 
-from spectator.environments.collider.actions import TOOLS
-from spectator.environments.collider.models import ColliderObservation
-from spectator.environments.collider.policies.reference import ReferencePhysicist
+from spectator.environments.collider.actions import TOOLS, ColliderObservation
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from spectator.environments.collider.world import WORLD
-from spectator.policies.prompting import tools
+from spectator.policies.prompts import tools
 from tests.environments.collider.campaigns import opened
 
 

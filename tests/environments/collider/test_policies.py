@@ -11,13 +11,19 @@ import numpy as np
 import pytest
 
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.policies.blind import BlindPhysicist, BlindScript, drawn
-from spectator.environments.collider.policies.heuristic import HeuristicPhysicist, Plan, PlannedPhysicist
-from spectator.environments.collider.policies.oracle import OraclePhysicist
-from spectator.environments.collider.policies.randomly import RandomPhysicist
-from spectator.environments.collider.policies.reference import ReferencePhysicist
+from spectator.environments.collider.physicists import (
+    BlindPhysicist,
+    BlindScript,
+    HeuristicPhysicist,
+    OraclePhysicist,
+    Plan,
+    PlannedPhysicist,
+    RandomPhysicist,
+    drawn,
+)
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from spectator.observations import Observation
-from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.policy import Decision, ScriptedPolicy
 from tests.environments.collider.campaigns import play
 
 SEEDS = range(1000, 1024)
@@ -80,12 +86,12 @@ class ClaimAtOnce(PlannedPhysicist):
 
     def plan(self) -> Plan:
         """Claim."""
-        from spectator.environments.collider.policies import judgement
+        from spectator.environments.collider import physicists
 
         beam = min(self.task["beams"], key=lambda beam: beam["cost_musd_per_fb"])
         channel = self.task["channels"][0]["name"]
         yield "configure_beam", {"sqrt_s_tev": beam["sqrt_s_tev"]}, ""
-        yield "set_trigger", {"thresholds_gev": judgement.suitable_thresholds(self.task["channels"][:1])}, ""
+        yield "set_trigger", {"thresholds_gev": physicists.suitable_thresholds(self.task["channels"][:1])}, ""
         yield "allocate_luminosity", {"luminosity_fb": 10.0}, ""
         yield "collect_collisions", {}, ""
         yield "select_channel", {"channel": channel}, ""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectator.environments.collider.policies.reference import ReferencePhysicist
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from spectator.environments.collider.reward import ALPHA, _brier, grade
 from tests.environments.collider.campaigns import play
 

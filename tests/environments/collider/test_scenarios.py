@@ -7,18 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis.open_data import dimuon_spectrum
-from spectator.environments.collider.analysis.pdg import PDG
-from spectator.environments.collider.experiment import sensitivity
-from spectator.environments.collider.experiment.nature import expected_background, expected_signal
-from spectator.environments.collider.experiment.recording import Plan, collect, exposure_of
-from spectator.environments.collider.physics.channels import CHANNELS
-from spectator.environments.collider.physics.decays import background_angles, signal_angles
-from spectator.environments.collider.physics.scaling import energy_gain
-from spectator.environments.collider.policies.heuristic import HeuristicPhysicist
-from spectator.environments.collider.policies.reference import ReferencePhysicist
-from spectator.environments.collider.scenarios.sampler import draw
-from spectator.environments.collider.scenarios.tiers import TIERS
+from spectator.environments.collider import experiment
+from spectator.environments.collider.analysis.open_data import PDG, dimuon_spectrum
+from spectator.environments.collider.experiment import Plan, collect, exposure_of
+from spectator.environments.collider.nature import expected_background, expected_signal
+from spectator.environments.collider.physicists import HeuristicPhysicist
+from spectator.environments.collider.physics import CHANNELS, background_angles, energy_gain, signal_angles
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
+from spectator.environments.collider.scenarios import TIERS, draw
 from tests.environments.collider.campaigns import carry_out, opened, play
 
 
@@ -27,7 +23,7 @@ def test_strength_is_set_in_sigma(difficulty: str) -> None:
     tier = TIERS[difficulty]  # type: ignore[index]
     for seed in range(12):
         task, nature = draw("zprime", difficulty, seed)  # type: ignore[arg-type]
-        z = sensitivity.ideal_significance(task, nature, task.channels[nature.primary], 0.5)
+        z = experiment.ideal_significance(task, nature, task.channels[nature.primary], 0.5)
         assert 0.85 * tier.expected_z < z < 1.25 * tier.expected_z
 
 

@@ -14,8 +14,8 @@ from spectator.environments.collider.events import EVENTS
 from spectator.environments.collider.projection import project
 from spectator.environments.collider.world import WORLD
 from spectator.events import Event
-from spectator.merge_patch import apply_patch
-from spectator.policies.base import ScriptedPolicy
+from spectator.json_values import apply_patch
+from spectator.policies.policy import ScriptedPolicy
 
 Shown = tuple[Event, Mapping[str, Any]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.scenarios.sampler import SCENARIOS
+from spectator.environments.collider.scenarios import SCENARIOS
 from spectator.environments.collider.world import WORLD
 from spectator.environments.conformance import check_world, play
 from tests.hash_seeds import printed

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spectator.environments.cricket.laws import scorer as laws
-from spectator.environments.cricket.laws.deliveries import Ball
-from spectator.environments.cricket.laws.formats import Format, format_of
-from spectator.environments.cricket.laws.scorer import Innings
+from spectator.environments.cricket import scorer as laws
+from spectator.environments.cricket.laws import Ball, Format, format_of
+from spectator.environments.cricket.scorer import Innings
 
 DOT = Ball()
 FOUR = Ball(bat=4, boundary=True)

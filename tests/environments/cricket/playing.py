@@ -8,13 +8,13 @@ from typing import Any
 
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.seeds import derive_seed
-from spectator.episodes.record.view import FEED_LENGTH
+from spectator.environments.world import derive_seed
+from spectator.episodes.view import FEED_LENGTH
 from spectator.events import Event, Fact
-from spectator.merge_patch import apply_patch
-from spectator.narration.base import Line
+from spectator.json_values import apply_patch
+from spectator.narration.commentary import Line
 from spectator.observations import Observation
-from spectator.policies.base import ScriptedPolicy
+from spectator.policies.policy import ScriptedPolicy
 
 Chooser = Callable[[Observation], Mapping[str, Any]]
 

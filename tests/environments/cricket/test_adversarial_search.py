@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
+from spectator.environments.cricket.ball.situation import DeliveryPlan
 from spectator.environments.cricket.match.field import check_field
 from spectator.observations import Observation
 from tests.environments.cricket.playing import captain, play, tools_of

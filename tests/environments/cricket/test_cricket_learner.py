@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectator.environments.cricket.ball.vocabulary import SECTORS
+from spectator.environments.cricket.ball.situation import SECTORS
 from tests.environments.cricket.playing import begin, captain
 from tools.cricket_learner import TRAINING_FROM, Mark, chart_of, match_of, rises, rises_of, table_of
 from tools.cricket_policy import CHOICES, PARTS, USUAL_BALLS, Choice, Critic, Decided, Learner

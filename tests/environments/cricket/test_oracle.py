@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.captaincy.reading import situation_of
-from spectator.environments.cricket.captaincy.worth import values_here
+from spectator.environments.cricket.captaincy.lookahead import category_values, situation_of
 from spectator.environments.cricket.oracle import worth_of
 from tests.environments.cricket.playing import begin, captain
 
@@ -83,5 +82,5 @@ def test_it_takes_a_wicket_for_what_it_costs_where_it_falls() -> None:
         observation = environment.step(usual.choose(observation).action)
     first, out = situation_of(observation.content), FACTS | {"dismissal": "bowled"}
     last = replace(first, balls_bowled=119, wickets_lost=5)
-    assert worth_of(out, values_here(first)) < -8.0
-    assert worth_of(out, values_here(last)) > -0.5, "a wicket costs nothing more on the last ball"
+    assert worth_of(out, category_values(first)) < -8.0
+    assert worth_of(out, category_values(last)) > -0.5, "a wicket costs nothing more on the last ball"

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
+from spectator.environments.cricket import grading
 from spectator.environments.cricket.captaincy.arguments import TOOLS
-from spectator.environments.cricket.grading import reward
-from spectator.environments.cricket.match.positions import PRESETS
+from spectator.environments.cricket.match.field import PRESETS
 from spectator.environments.cricket.prompt import GUIDE, actions, lines, opening, render_prompt
 from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, Rehearsal, rehearse
 from spectator.observations import Observation
-from spectator.policies.base import ScriptedPolicy
-from spectator.policies.model_settings import ModelSettings
+from spectator.policies.policy import ScriptedPolicy
+from spectator.policies.prompts import ModelSettings
 
 CRICKET = load_world("cricket")
 
@@ -41,7 +41,7 @@ def rehearsal(style: Any = "tools", captain: str = "tactician", **options: Any) 
 
 def test_the_guide_has_the_weights_of_the_score_every_preset_tool_and_part_of_a_card() -> None:
     for share in ("RESULT", "QUALITY", "COHERENCE", "VALIDITY"):
-        assert f"{getattr(reward, f'{share}_SHARE')} x {share.lower()}" in GUIDE
+        assert f"{getattr(grading, f'{share}_SHARE')} x {share.lower()}" in GUIDE
     for preset, positions in PRESETS.items():
         assert f"{preset} = {', '.join(positions)}" in GUIDE
     for word in ("attack", "aggression", "ratio", "average", "dismissals", "log", "runs an over", "metres"):

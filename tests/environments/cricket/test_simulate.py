@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.simulate import simulate, simulate_match, simulate_matches
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.simulation import simulate, simulate_match, simulate_matches
+from spectator.environments.world import derive_seed
 from spectator.errors import InvalidRequest
 from tests.environments.cricket.playing import options, play
 

@@ -8,11 +8,10 @@ import json
 import pytest
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.match.scorecard import scorecards
+from spectator.environments.cricket.environment import CricketEnvironment, CricketObservation, CricketState
+from spectator.environments.cricket.match.event_data import scorecards
 from spectator.environments.cricket.match.starts import START_NAMES
-from spectator.environments.cricket.models import CricketObservation, CricketState
-from spectator.environments.seeds import derive_seed
+from spectator.environments.world import derive_seed
 from spectator.events import encode_json
 from tests.environments.cricket.playing import SCRIPTED, Told, begin, captain, options, play
 from tests.hash_seeds import printed

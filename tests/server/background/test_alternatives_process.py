@@ -7,13 +7,13 @@ import os
 
 import pytest
 
-from server.background.alternatives_process import AlternativesProcess
+from server.background.child_processes import AlternativesProcess
 from spectator.clock import SystemClock
-from spectator.episodes.replay.alternatives import Wanted
+from spectator.episodes.alternatives import AnalysisRequest
 from spectator.errors import StepTimeout
 from tests.fakes import until
 
-WANTED = Wanted("ep-1", "cricket", 7, {}, ["home"], [{}])
+WANTED = AnalysisRequest("ep-1", "cricket", 7, {}, ["home"], [{}])
 
 
 def test_who_waits_while_the_server_goes_is_told_and_no_other_process_begins() -> None:

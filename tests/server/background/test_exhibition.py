@@ -13,7 +13,7 @@ import pytest
 
 from server.background.exhibition import AGAIN_S, KEPT, REST_S, VISITED_S, Exhibition
 from spectator.catalog import load_world
-from spectator.episodes.run.plan import plan_episode
+from spectator.episodes.plan import plan_episode
 from spectator.errors import EpisodeBusy
 from spectator.evaluation.figures import EXHIBITION
 from tests.fakes import ManualClock

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from server.background.housekeeping import Housekeeper
-from spectator.journal.stores.retention import Keep
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.retention import Keep
+from spectator.journal.sql_journal import SqlJournal
 from tests.fakes import ManualClock, until
 from tests.journal.records import run, url_of
 from tests.journal.test_retention import fill, names

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from server.background import long_records
-from server.background.long_records import LongRecords
+from server.background import housekeeping
+from server.background.housekeeping import LongRecordScanner
 from spectator.errors import JournalError
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.fakes import until
 
@@ -59,10 +59,10 @@ class Ended:
         return None if head is None else SimpleNamespace(episode_id=episode_id, head_seq=head)
 
 
-async def running(journal: Any, looked: Looked) -> tuple[LongRecords, asyncio.Task[None]]:
+async def running(journal: Any, looked: Looked) -> tuple[LongRecordScanner, asyncio.Task[None]]:
     """One that runs, and what an earlier process left is settled."""
     recovered = asyncio.Event()
-    records = LongRecords(journal, looked)
+    records = LongRecordScanner(journal, looked)
     task = asyncio.create_task(records.run(recovered))
     await asyncio.sleep(0)
     assert looked.ids == [], "that comes first"
@@ -94,7 +94,7 @@ async def test_a_journal_that_is_away_is_asked_again_at_the_next_end() -> None:
 
 
 async def test_a_real_journal_says_which_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_records, "LONG_EVENTS", 100)
+    monkeypatch.setattr(housekeeping, "LONG_EVENTS", 100)
     await long_journal(tmp_path, 60)
     journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}", writable=False)
     looked = Looked()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from server.background import narration
-from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.run import pacing
-from spectator.narration.voices.selection import Chosen
+from spectator.episodes import controls
+from spectator.episodes.handle import EpisodeHandle
+from spectator.narration.voices import Chosen
 from tests.narration.voices import FakeVoice
 from tests.server.watching import watch
 from tests.serving import PATIENCE_S, Serving, serve, test_settings, without_errors
@@ -22,7 +22,7 @@ SLOWLY = {"pace": "broadcast", "options": {"turns": 2}}
 @pytest.fixture
 def short_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broadcast pace, at which live lines are spoken, without its length."""
-    monkeypatch.setattr(pacing, "BROADCAST_BEAT_S", 0.2)
+    monkeypatch.setattr(controls, "BROADCAST_BEAT_S", 0.2)
 
 
 def clips(serving: Serving, episode_id: str) -> list[dict[str, object]]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from server.background.readiness import AGAIN_S, Readiness
-from spectator.episodes.host.recovery import Recovery
+from server.background.recovery import RETRY_S, Readiness
+from spectator.episodes.recovery import Recovery
 from spectator.errors import JournalError, Recovering
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.fakes import ManualClock, until
 from tests.journal.records import said, started, url_of
 
@@ -51,7 +51,7 @@ def test_spending_that_cannot_be_counted_is_counted_again_and_holds_up_everythin
             with pytest.raises(Recovering):
                 ready.need_of("ep-1")
             ready.need_of("ep-2")
-            clock.advance(AGAIN_S)
+            clock.advance(RETRY_S)
         await running
         assert (ready.ready, ready.recovery.recovered.interrupted) == (True, ["ep-1"])
         for episode_id in (None, "ep-1"):
@@ -61,7 +61,7 @@ def test_spending_that_cannot_be_counted_is_counted_again_and_holds_up_everythin
         await journal.aclose()
 
     asyncio.run(scenario())
-    assert asked == [0.0, AGAIN_S, 2 * AGAIN_S]
+    assert asked == [0.0, RETRY_S, 2 * RETRY_S]
 
 
 def test_a_server_that_goes_away_while_it_counts_leaves_the_rest(tmp_path: Path) -> None:

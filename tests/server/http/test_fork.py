@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.record.reader import ViewReader
+from spectator.episodes.reader import ViewReader
 from tests.server.http.test_control import refused
 from tests.serving import Serving, serve, test_settings
 

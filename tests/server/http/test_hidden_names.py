@@ -13,9 +13,9 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from server.security.masking import HIDDEN, NameMask
-from server.viewers.thoughts import ThoughtFrames
-from spectator.episodes.run.partial_decision import Thinking
-from spectator.policies.thoughts import Thought
+from server.viewers.broadcast import ThoughtFrames
+from spectator.episodes.decisions import Thinking
+from spectator.policies.policy import Thought
 from tests.fakes import FakePolicy, ManualClock, counted
 from tests.server.playing import Names
 from tests.server.watching import PATIENCE_S, Watcher, watch

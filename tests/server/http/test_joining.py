@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from server.http.assets import ENTRIES, Panels, folder, joined_scripts
-from server.http.joining import CannotJoin, join_modules, join_sheets
+from server.http.assets import (
+    ENTRIES,
+    ModuleJoinError,
+    Panels,
+    folder,
+    join_modules,
+    join_sheets,
+    joined_scripts,
+)
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
@@ -123,7 +130,7 @@ def test_what_two_later_scripts_need_is_there_once(tmp_path: Path) -> None:
 )
 def test_what_would_do_something_else_is_refused(tmp_path: Path, text: str) -> None:
     root = write(tmp_path, {"main.js": 'import { a } from "./other.js";\n', "other.js": f"{text}\n"})
-    with pytest.raises(CannotJoin, match=r"\.js"):
+    with pytest.raises(ModuleJoinError, match=r"\.js"):
         join_modules(root, "main.js")
 
 

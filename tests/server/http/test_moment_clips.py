@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from PIL import Image, ImageSequence
 
-from server.http import moment_clips, picture_programs
+from server.http import previews
 from server.http.clip_drawing import takes_of
-from server.recently_used import RecentlyUsed
+from server.lru_cache import LruCache
 from spectator.environments.cricket import WORLD as CRICKET
 from spectator.events import decode
 from tests.serving import Serving, serve, test_settings
@@ -124,17 +124,17 @@ def test_it_is_drawn_once_and_comes_out_alike(
     cricket: Serving, ended: str, balls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[str] = []
-    draw = picture_programs.output_of
+    draw = previews.output_of
 
     async def counted(program: Path, given: bytes, longest_s: float) -> bytes:
         drawn.append(program.name)
         return await draw(program, given, longest_s)
 
-    monkeypatch.setattr(moment_clips, "output_of", counted)
+    monkeypatch.setattr(previews, "output_of", counted)
     path = f"/clip/{ended}.webp?from={balls[1]['seq']}"
     first = cricket.client.get(path).content
     assert cricket.client.get(path).content == first
     assert drawn == ["clip_drawing.py"]
-    monkeypatch.setattr(RecentlyUsed, "get", lambda kept, key: None)
+    monkeypatch.setattr(LruCache, "get", lambda kept, key: None)
     assert cricket.client.get(path).content == first
     assert len(drawn) == 2

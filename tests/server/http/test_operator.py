@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.metrics.loop_lag import LoopLag
-from server.metrics.timings import Timings
-from server.security.client_address import masked
-from server.security.orders import OperatorOrders
+from server.security.masking import OperatorOrders
+from server.security.requests import masked
+from server.telemetry import LoopLag, Timings
 from spectator.errors import ConfigurationError, JournalUnavailable
 from tests.fakes import ManualClock
 from tests.openenv.conftest import open_client

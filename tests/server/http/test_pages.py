@@ -12,14 +12,13 @@ from urllib.parse import urljoin
 
 import pytest
 
-from server.http import glance
+from server.http import previews
 from server.http.assets import folder, modules_of
-from server.http.lobby_page import LobbyPage
-from server.http.pages import ErrorPage, WatchPage
+from server.http.pages import ErrorPage, LobbyPage, WatchPage
 from server.services import Services
-from spectator.episodes.host.handle import EpisodeHandle
+from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import JournalError
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.serving import Serving, serve, test_settings
 
 TEMPLATES = {"lobby.html": LobbyPage, "watch.html": WatchPage, "error.html": ErrorPage}
@@ -277,10 +276,10 @@ def test_a_page_does_not_wait_for_a_record_that_stands_still(monkeypatch: pytest
                 await asyncio.get_running_loop().create_future()
             raise JournalError("gone")
 
-    monkeypatch.setattr(glance, "PATIENCE_S", 0)
+    monkeypatch.setattr(previews, "PATIENCE_S", 0)
     for stuck in (True, False):
         away = cast(EpisodeHandle, Away(stuck=stuck))
-        assert asyncio.run(glance.headline_now(cast(Services, None), away)) == ""
+        assert asyncio.run(previews.headline_now(cast(Services, None), away)) == ""
     assert heard == ["asked", "asked"]
 
 

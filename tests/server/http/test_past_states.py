@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from server.security.turns import ReadTurns
-from spectator.episodes.record.view import replay_state
+from server.security.rate_limits import ReadPacer
+from spectator.episodes.view import replay_state
 from spectator.events import decode
 from tests.serving import Serving, serve, test_settings
 
@@ -44,15 +44,15 @@ def test_a_past_state_is_folded_in_the_turns_in_which_records_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or whoever asks for many would take the processor from what is played."""
-    taken, take = [], ReadTurns.take
+    taken, take = [], ReadPacer.take
 
     @asynccontextmanager
-    async def counted(turns: ReadTurns) -> AsyncIterator[None]:
+    async def counted(turns: ReadPacer) -> AsyncIterator[None]:
         async with take(turns):
             taken.append(turns)
             yield
 
-    monkeypatch.setattr(ReadTurns, "take", counted)
+    monkeypatch.setattr(ReadPacer, "take", counted)
     with serve(test_settings(tmp_path)) as serving:
         episode = serving.start(options={"turns": 300})
         head = serving.finish(episode)["head_seq"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from spectator.catalog import LoadWorld
-from spectator.episodes.run import plan
-from spectator.episodes.run.plan import EpisodeRequest
+from spectator.episodes import plan
+from spectator.episodes.plan import EpisodeRequest
 from tests.serving import Serving
 
 

@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 
 from server.settings import Settings
 from spectator.cli import main
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 from tests.following.gated_run import gated_run

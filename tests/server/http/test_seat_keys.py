@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.security.seat_keys import FILE, SeatKeys
+from server.security.permissions import SEAT_KEYS_FILE, SeatKeys
 from tests.server.watching import watch
 from tests.serving import PATIENCE_S, Serving, people_settings, serve
 
@@ -155,9 +155,9 @@ def test_keys_survive_a_restart_and_lie_behind_the_users_own_eyes(tmp_path: Path
     first, again = SeatKeys(tmp_path), SeatKeys(tmp_path)
     key = first.key("ep-1", "home")
     assert again.key("ep-1", "home") == key and first.key("ep-1", "away") != first.key("ep-2", "away")
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / SEAT_KEYS_FILE).stat().st_mode) == 0o600
     assert first.seats(f" x , {key}", "ep-1", ["away", "home"]) == ["home"]
-    (tmp_path / FILE).write_bytes(b"cut")
+    (tmp_path / SEAT_KEYS_FILE).write_bytes(b"cut")
     assert SeatKeys(tmp_path).key("ep-1", "home") != key, "a file that was cut is no secret"
 
 

@@ -11,16 +11,14 @@ from typing import Any
 import brotli
 import pytest
 
-from server.http import card
-from server.http.card import Cards
-from server.http.glance import Glance
-from server.http.picture_programs import KEPT, CannotDraw, NoFont
+from server.http import previews
+from server.http.previews import KEPT, CannotDraw, Cards, EpisodePreview, NoFont
 from tests.serving import Serving, serve, test_settings
 
 SMALLEST = {"Accept-Encoding": "br"}
 
 
-def glance(**changes: Any) -> Glance:
+def glance(**changes: Any) -> EpisodePreview:
     usual: dict[str, Any] = {
         "episode_id": "ep-1",
         "title": "A game",
@@ -33,7 +31,7 @@ def glance(**changes: Any) -> Glance:
         "line": "It is over.",
         "head_seq": 9,
     }
-    return Glance(**{**usual, **changes})
+    return EpisodePreview(**{**usual, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -55,25 +53,25 @@ def test_a_card_is_a_picture_of_the_size_that_links_show(serving: Serving, ended
 
 
 def test_a_card_holds_what_is_said_and_nothing_that_is_not_text() -> None:
-    drawn = card.card(glance(headline='<script>"&', seats=("<b>", "Blue"), status="live"))
+    drawn = previews.card(glance(headline='<script>"&', seats=("<b>", "Blue"), status="live"))
     assert "&lt;script&gt;" in drawn and "<script" not in drawn and "<b>" not in drawn
     assert "LIVE" in drawn and "round 7" in drawn
     assert "100 %" in drawn, "who leads, while it goes on"
-    assert "100 %" not in card.card(glance())
-    assert "<polyline" in drawn and "<polyline" not in card.card(glance(chances=()))
+    assert "100 %" not in previews.card(glance())
+    assert "<polyline" in drawn and "<polyline" not in previews.card(glance(chances=()))
 
 
 @pytest.mark.parametrize("headline", ["A", "word " * 30, "W" * 160, "日本 " * 40])
 def test_any_headline_fits(headline: str) -> None:
     texts = re.findall(
-        r'font-size="(\d+)" font-weight="700"[^>]*>([^<]+)<', card.card(glance(headline=headline))
+        r'font-size="(\d+)" font-weight="700"[^>]*>([^<]+)<', previews.card(glance(headline=headline))
     )
     said = [(float(size), text) for size, text in texts if text not in ("RESULT", "Spectator")]
     assert 1 <= len(said) <= 3
     assert all(len(text) * size * 0.62 <= 1080 for size, text in said)
 
 
-async def _cards_of(cards: Cards, glances: list[Glance]) -> list[bytes]:
+async def _cards_of(cards: Cards, glances: list[EpisodePreview]) -> list[bytes]:
     return [await cards.of(one) for one in glances]
 
 
@@ -84,7 +82,7 @@ def test_a_card_is_drawn_once_and_only_so_many_are_kept(monkeypatch: pytest.Monk
         drawn.append(svg)
         return svg.encode()
 
-    monkeypatch.setattr(card, "draw", draw)
+    monkeypatch.setattr(previews, "draw", draw)
     wanted = [glance(head_seq=number) for number in [*range(KEPT + 1), KEPT, 0]]
     asyncio.run(_cards_of(Cards(), wanted))
     assert len(drawn) == 2 + KEPT + 1 + 1, "the look for a font, each once, and the one that was given up"
@@ -94,17 +92,17 @@ def test_where_there_is_no_font_there_are_no_cards(monkeypatch: pytest.MonkeyPat
     async def draw(svg: str) -> bytes:
         return b"nothing"
 
-    monkeypatch.setattr(card, "draw", draw)
+    monkeypatch.setattr(previews, "draw", draw)
     with pytest.raises(NoFont, match="fonts-dejavu-core"):
         asyncio.run(Cards().of(glance()))
 
 
 def test_what_cannot_be_drawn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CannotDraw, match="ended with 1"):
-        asyncio.run(card.draw("no picture"))
-    monkeypatch.setattr(card, "LONGEST_S", 0.0)
+        asyncio.run(previews.draw("no picture"))
+    monkeypatch.setattr(previews, "LONGEST_S", 0.0)
     with pytest.raises(CannotDraw, match="longer"):
-        asyncio.run(card.draw(card.card(glance())))
+        asyncio.run(previews.draw(previews.card(glance())))
 
 
 def test_an_episode_in_a_few_words(serving: Serving, ended: str) -> None:

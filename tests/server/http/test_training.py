@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from spectator.events import encode_json
-from spectator.journal.attachments import Attachments
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.contract import Attachments
+from spectator.journal.sql_journal import SqlJournal
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import ended, started, url_of
 from tests.journal.test_conformance import end_with, started_for

@@ -9,10 +9,10 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from server.security import admission
+from server.security import middleware
 from server.security.budget import REFUSED_MESSAGE, Budget, ClientAccount
-from server.security.guard import Guard
-from server.security.turns import RequestTurns
+from server.security.permissions import Guard
+from server.security.rate_limits import RequestScheduler
 from server.settings import Settings
 from spectator.policies.spending import Caps, SpendLedger
 from tests.fakes import ManualClock, until
@@ -24,7 +24,7 @@ TOKEN = "a-token-of-the-operator"
 
 def test_of_a_crowd_one_begins_at_a_time_and_addresses_take_turns() -> None:
     async def play() -> None:
-        turns, begun, passes = RequestTurns(lambda: True), list[tuple[str, int]](), 0
+        turns, begun, passes = RequestScheduler(lambda: True), list[tuple[str, int]](), 0
 
         async def count_passes() -> None:
             nonlocal passes
@@ -48,7 +48,7 @@ def test_of_a_crowd_one_begins_at_a_time_and_addresses_take_turns() -> None:
 
 def test_nobody_waits_where_nothing_is_played() -> None:
     async def play() -> None:
-        turns = RequestTurns(lambda: False)
+        turns = RequestScheduler(lambda: False)
         async with asyncio.timeout(60):
             for _ in range(3):
                 await turns.take("a")
@@ -59,7 +59,7 @@ def test_nobody_waits_where_nothing_is_played() -> None:
 
 def test_who_leaves_before_its_turn_keeps_nobody_waiting() -> None:
     async def play() -> None:
-        turns = RequestTurns(lambda: True)
+        turns = RequestScheduler(lambda: True)
         await turns.take("a")
         waiting = [asyncio.create_task(turns.take("a")) for _ in range(5)]
         await asyncio.sleep(0)
@@ -97,7 +97,7 @@ def test_messages_wait_for_their_turn_and_refused_ones_make_it_longer() -> None:
 def test_an_address_that_asks_too_often_is_refused_before_anything_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "HOLD_S", 0.0)
+    monkeypatch.setattr(middleware, "HOLD_S", 0.0)
     settings = test_settings(tmp_path, requests_per_minute=5, operator_token=TOKEN, trusted_hops=1)
     with serve(settings) as serving:
         told = [{"X-Forwarded-For": f"203.0.113.{one}"} for one in (7, 8)]

@@ -15,13 +15,11 @@ import httpx
 import pytest
 from starlette.requests import HTTPConnection
 
-from server.http import downloads
-from server.security.budget import Budget, Costly, Held
+from server.http import responses
+from server.security.budget import Budget, Costly, Held, RecordedSizeLimit
 from server.security.faults import Refused
-from server.security.guard import Guard
-from server.security.places import MAX_WAITING, NoPlace, Places
-from server.security.rates import AddressAllowance
-from server.security.recorded_size import RecordedSize
+from server.security.permissions import Guard
+from server.security.rate_limits import MAX_WAITING, ConcurrencyLimit, NoFreePlace, RefillingAllowance
 from server.settings import Settings
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from tests.fakes import ManualClock
@@ -75,23 +73,23 @@ def test_every_rate_is_of_an_address_and_of_all_and_a_failure_uses_nothing_up(wh
 def test_money_is_refused_until_tomorrow_and_counted() -> None:
     clock = ManualClock()
     budget = budget_of(clock, Caps(tokens=10))
-    asyncio.run(budget.need_money())
+    asyncio.run(budget.require_model_budget())
     budget.ledger.add(Spent(tokens=10))
     with pytest.raises(Refused, match="10 tokens") as refused:
-        asyncio.run(budget.need_money())
+        asyncio.run(budget.require_model_budget())
     assert 0 < int(refused.value.headers["Retry-After"]) <= 86_401
     assert budget.refused == {"model_day": 1}
 
 
 def test_computing_is_paid_for_afterwards() -> None:
     clock = ManualClock()
-    time = AddressAllowance(30.0, clock)
+    time = RefillingAllowance(30.0, clock)
     time.charge("a", 45.0)
     assert time.wait_s("a") == pytest.approx(30.0) and time.wait_s("b") == 0.0
     assert time.owed() == {"a": pytest.approx(30.0)}
     clock.advance(30.5)
     assert time.wait_s("a") == 0.0
-    free = AddressAllowance(0.0, clock)
+    free = RefillingAllowance(0.0, clock)
     free.charge("a", 1e9)
     assert free.wait_s("a") == 0.0
 
@@ -123,7 +121,7 @@ def test_whoever_has_recorded_too_much_is_refused_until_it_is_an_hour_old(what: 
 
 def test_what_is_recorded_before_its_starter_is_known_is_counted_too() -> None:
     """The past of a fork is recorded before its start is answered; what a restart played on is nobody's."""
-    size = RecordedSize(1000, starters := {}, ManualClock())
+    size = RecordedSizeLimit(1000, starters := {}, ManualClock())
     size.note("fork", 800, ended=False)
     size.note("recovered", 800, ended=False)
     starters.update({"fork": "a", "own": "operator"})
@@ -158,7 +156,7 @@ def test_a_server_counts_what_it_records(tmp_path: Path) -> None:
 
 def test_whoever_waits_gets_the_next_place_and_one_address_keeps_nobody_waiting() -> None:
     async def scenario() -> None:
-        places, order = Places(3, 2), list[str]()
+        places, order = ConcurrencyLimit(3, 2), list[str]()
         leave = asyncio.Event()
 
         async def read(name: str, address: str) -> None:
@@ -184,27 +182,27 @@ def test_whoever_waits_gets_the_next_place_and_one_address_keeps_nobody_waiting(
 
 def test_nobody_waits_for_ever_and_not_everybody_may_wait() -> None:
     async def scenario() -> None:
-        places = Places(1, 1, patience_s=0.01)
+        places = ConcurrencyLimit(1, 1, patience_s=0.01)
         async with places.hold("a"):
-            with pytest.raises(NoPlace) as own:
+            with pytest.raises(NoFreePlace) as own:
                 async with places.hold("a"):
                     raise AssertionError("it is taken")
-            with pytest.raises(NoPlace) as others:
+            with pytest.raises(NoFreePlace) as others:
                 async with places.hold("b"):
                     raise AssertionError("it is taken")
             assert (own.value.whose, others.value.whose) == ("address", "all")
-        patient = Places(1, 2, patience_s=30.0)
+        patient = ConcurrencyLimit(1, 2, patience_s=30.0)
         async with patient.hold("a"):
             waiting = [asyncio.create_task(_enter(patient, f"w{number}")) for number in range(MAX_WAITING)]
             await asyncio.sleep(0)
-            with pytest.raises(NoPlace):
+            with pytest.raises(NoFreePlace):
                 await _enter(patient, "one too many")
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
         assert patient.waiting == 0 and patient.held == {}
 
-    async def _enter(places: Places, address: str) -> None:
+    async def _enter(places: ConcurrencyLimit, address: str) -> None:
         async with places.hold(address):
             pass
 
@@ -294,7 +292,7 @@ def test_what_has_not_ended_stays_within_half_of_the_journals_room(tmp_path: Pat
 
 
 def test_a_client_that_takes_nothing_loses_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "PIECE_S", 0.3)
+    monkeypatch.setattr(responses, "PIECE_S", 0.3)
     with without_errors(), serve(test_settings(tmp_path)) as serving:
         episode_id = serving.start(options={"turns": 300, "payload_bytes": 60_000})
         serving.finish(episode_id)

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from server.app import create_app
-from server.security.places import Places
+from server.security.rate_limits import ConcurrencyLimit
 from tests.serving import serve, test_settings
 
 HELD: Final = {
@@ -87,15 +87,15 @@ def test_every_route_that_reads_is_in_one_of_the_lists(tmp_path: Path) -> None:
 def test_a_place_is_held_before_anything_is_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, hold = [], Places.hold
+    held, hold = [], ConcurrencyLimit.hold
 
     @asynccontextmanager
-    async def counted(places: Places, address: str) -> AsyncIterator[None]:
+    async def counted(places: ConcurrencyLimit, address: str) -> AsyncIterator[None]:
         held.append(address)
         async with hold(places, address):
             yield
 
-    monkeypatch.setattr(Places, "hold", counted)
+    monkeypatch.setattr(ConcurrencyLimit, "hold", counted)
     with serve(test_settings(tmp_path)) as serving:
         for route, asked in HELD.items():
             held.clear()

@@ -11,8 +11,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from server.app import create_app
-from server.close_codes import Close
-from server.security.faults import CLOSES, FAULTS, close_of, kind_of
+from server.security.faults import CLOSES, FAULTS, Close, close_of, kind_of
 from spectator import errors
 from spectator.errors import (
     ConfigurationError,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from starlette.requests import HTTPConnection
 
-from server.security.client_address import address_of, forwarded_for
-from server.security.guard import Origins
-from server.security.rates import MAX_TRACKED, RateLimit
+from server.security.permissions import Origins
+from server.security.rate_limits import MAX_TRACKED, RateLimit
+from server.security.requests import address_of, forwarded_for
 from server.settings import Settings
 from tests.fakes import ManualClock
 from tests.gate import Gate

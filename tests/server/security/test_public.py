@@ -9,10 +9,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from server.process.welcome import welcome
-from server.public_profile import PUBLIC
-from server.security.offer import Offer
-from server.settings import Settings
+from server.security.permissions import Offer
+from server.settings import PUBLIC, Settings, welcome
 from spectator.errors import ConfigurationError, InvalidRequest
 from tests.openenv.conftest import Client, open_client
 from tests.serving import serve, test_settings

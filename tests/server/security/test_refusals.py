@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from server.process.logs import FewLines
+from server.process import LineRateFilter
 from tests.serving import serve, test_settings
 
-LOG = "server.security.refusals"
+LOG = "server.security.requests"
 HERE = {"X-Forwarded-For": "203.0.113.9"}
 REFUSED: list[tuple[str, str, dict[str, Any], int]] = [
     ("GET", "/api/episodes/nobody", {}, 404),
@@ -80,7 +80,7 @@ def test_what_broke_inside_is_logged_under_the_same_id(
 
 
 def test_a_flood_of_refusals_is_logged_in_part_and_the_rest_counted() -> None:
-    few = FewLines(3)
+    few = LineRateFilter(3)
 
     def lines(minute: int, count: int) -> list[str]:
         found = []

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from server.security.slot_queue import KEPT_S, OPERATOR, NoSlot, QueueLimits, QueueStanding, SlotQueue
-from spectator.episodes.run.controls import EndRequest
+from server.security.slot_queue import KEPT_S, OPERATOR, NoFreeSlot, QueueLimits, QueuePosition, SlotQueue
+from spectator.episodes.controls import EndRequest
 from spectator.errors import EpisodeBusy
 from tests.fakes import ManualClock, until
 
@@ -81,8 +81,8 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(scenario())
 
 
-async def standing_of(wanting: Awaitable[object]) -> QueueStanding:
-    with pytest.raises(NoSlot) as refused:
+async def standing_of(wanting: Awaitable[object]) -> QueuePosition:
+    with pytest.raises(NoFreeSlot) as refused:
         await wanting
     return refused.value.standing
 
@@ -164,7 +164,7 @@ def test_a_ticket_keeps_the_place_for_as_long_as_it_says() -> None:
         await settle()
         assert (await standing_of(house.want("d", 5.0))).place is None, "two may wait"
         again = await standing_of(house.want("b", 0, first.ticket))
-        assert again == QueueStanding(1, 2, first.ticket)
+        assert again == QueuePosition(1, 2, first.ticket)
         house.end(episode)
         assert house.promised == 1 and not later.done(), "kept for whoever comes back"
         for thief in (house.want("x", 0, first.ticket), house.want("b", 0, "another")):
@@ -238,13 +238,13 @@ def test_only_so_many_of_one_address_wait_and_nobody_where_none_may() -> None:
         assert (await standing_of(house.want("b"))).place is None
         waiting.append(asyncio.create_task(house.want(OPERATOR)))
         await settle()
-        assert (await standing_of(house.want("c"))) == QueueStanding(None, 5)
+        assert (await standing_of(house.want("c"))) == QueuePosition(None, 5)
         for one in waiting:
             one.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
         closed = House(limits=QueueLimits(0))
         closed.start("a")
-        assert (await standing_of(closed.want("b"))) == QueueStanding(None, 0)
+        assert (await standing_of(closed.want("b"))) == QueuePosition(None, 0)
 
     run(scenario)
 

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
-from server.close_codes import Close
-from server.transport.inbound import MessageReader, Unreadable
-from server.transport.limits import MAX_FRAGMENTS
+from server.security.faults import Close
+from server.transport.connection import MessageReader, Unreadable
+from server.transport.keepalive import MAX_FRAGMENTS
 from server.viewers.wire import MAX_MESSAGE_BYTES, close_frame, framed
 
 

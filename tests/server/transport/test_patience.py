@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from server.security import shield
+from server.security import middleware
 from server.transport import connection, private_api
 from tests.server.watching import open_by_hand, watch
 from tests.serving import Serving, serve, test_settings, without_errors
@@ -20,7 +20,7 @@ from tests.serving import Serving, serve, test_settings, without_errors
 def hasty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
     """A server that waits one second for everything."""
     monkeypatch.setattr(private_api, "REQUEST_S", 1.0)
-    monkeypatch.setattr(shield, "BODY_S", 1.0)
+    monkeypatch.setattr(middleware, "BODY_S", 1.0)
     with without_errors(), serve(test_settings(tmp_path)) as running:
         yield running
 
@@ -122,7 +122,7 @@ def test_half_a_body_is_refused(hasty: Serving) -> None:
 
 
 def test_a_body_that_trickles_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shield, "WHOLE_BODY_S", 1.0)
+    monkeypatch.setattr(middleware, "WHOLE_BODY_S", 1.0)
     head = b"POST /custom/start_episode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     with serve(test_settings(tmp_path)) as serving, connected(serving) as peer:
         peer.sendall(head + b"Content-Length: 5000\r\n\r\n")

@@ -7,7 +7,7 @@ import os
 import pytest
 from websockets.frames import Frame, Opcode
 
-from server.transport.whole_frames import read_whole
+from server.transport.private_api import read_whole
 
 
 def frame(payload: bytes, opcode: Opcode = Opcode.TEXT, *, fin: bool = True, mask: bool = True) -> bytes:

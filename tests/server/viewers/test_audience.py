@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from server.close_codes import Close
-from server.transport.task_transport import TaskTransport
+from server.security.faults import Close
+from server.transport.delivery import TaskTransport
 from server.viewers import audience as rooms
+from server.viewers.broadcast import SHARD_SIZE
 from server.viewers.feed import EpisodeFeed
-from server.viewers.shard import SHARD_SIZE
 from server.viewers.viewer import Viewer
 from server.viewers.wire import Frame, Position
 from server.wiring import open_services
-from spectator.episodes.record.view import replay_state
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest
-from spectator.merge_patch import apply_patch
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodeRequest
+from spectator.episodes.view import replay_state
+from spectator.json_values import apply_patch
 from tests.server.playing import Peer, Play, in_tasks, seated, settle
 from tests.serving import test_settings
 

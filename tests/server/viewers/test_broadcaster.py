@@ -14,12 +14,11 @@ from typing import Any, cast
 
 import pytest
 
-from server.close_codes import Close
+from server.security.faults import Close
 from server.transport.connection import ViewerConnection
-from server.transport.sends import choose_sends, compiled
+from server.transport.fast_path import choose_sends, compiled
 from server.viewers import wire
-from server.viewers.broadcaster import Broadcaster, SendToEach
-from server.viewers.shard import SHARD_SIZE, Shard, Shards
+from server.viewers.broadcast import SHARD_SIZE, Broadcaster, SendToEach, Shard, Shards
 from server.viewers.viewer import Viewer
 from server.viewers.wire import Batch, Frame
 from tests.conftest import require

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 from tests.server.watching import watch
 from tests.serving import Serving
 

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from server.close_codes import Close
-from server.viewers import shard as shards
+from server.security.faults import Close
+from server.viewers import broadcast as shards
 from server.viewers import wire
 from server.viewers.feed import MAX_MISSING
 from server.viewers.viewer import Viewer

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from server.viewers.paced_board import INTERVAL_S, SHARE, Lookouts, PacedBoard
+from server.viewers.boards import INTERVAL_S, SHARE, BoardPoller, PolledBoard
 from server.viewers.viewer import Viewer
 from spectator.clock import Clock
 from tests.fakes import ManualClock, until
@@ -16,7 +16,7 @@ from tests.server.playing import Names
 pytestmark = pytest.mark.anyio
 
 
-class Counter(PacedBoard):
+class Counter(PolledBoard):
     """Counts how often it is looked at; a look takes as long as it is told to."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -34,7 +34,7 @@ async def test_it_is_looked_at_until_nobody_watches(monkeypatch: pytest.MonkeyPa
     sent: list[Any] = []
     monkeypatch.setattr(Viewer, "send_lossy", lambda one, batch: sent.append(one))
     async with asyncio.TaskGroup() as tasks:
-        lookouts, board = Lookouts(cast(Clock, clock), tasks), Counter(clock)
+        lookouts, board = BoardPoller(cast(Clock, clock), tasks), Counter(clock)
         board.add(viewer)
         for _ in range(2):
             lookouts.keep_up(board, over.set)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from server.viewers.followed_episodes import FollowedEpisodes
-from server.viewers.shown_episodes import ShownEpisodes
+from server.viewers.feed import WatchableEpisodes
+from server.viewers.other_servers import FollowedEpisodes
 from spectator.errors import JournalError
 from spectator.events import RecordedEvent
-from spectator.journal.base import EpisodeSummary
+from spectator.journal.contract import EpisodeSummary
 from tests.fakes import ManualClock
 from tests.journal.records import said, started
 
@@ -226,7 +226,7 @@ def test_viewers_who_come_at_once_ask_for_an_episode_once_and_those_after_them_n
 
     async def come() -> list[int]:
         async with following(record) as followed:
-            shown = ShownEpisodes(here, here, record, here, followed)
+            shown = WatchableEpisodes(here, here, record, here, followed)
             asked: list[int] = []
             for viewers in (1, 50, 50):
                 if viewers == 50 and len(asked) == 1:
@@ -248,7 +248,7 @@ def test_who_stops_waiting_for_an_episode_does_not_stop_it_for_the_others() -> N
 
     async def come() -> bool:
         async with following(record) as followed:
-            shown = ShownEpisodes(here, here, record, here, followed)
+            shown = WatchableEpisodes(here, here, record, here, followed)
             gone, stays = (asyncio.ensure_future(shown.settled(EPISODE)) for _ in range(2))
             await asyncio.sleep(0)
             gone.cancel()

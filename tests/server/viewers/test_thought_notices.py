@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from server.viewers.other_audiences import KEPT_S, OtherAudiences
-from server.viewers.thought_notices import LARGEST, ThoughtTeller, ToldThoughts
-from spectator.episodes.run.partial_decision import Thinking
+from server.background.live_notices import KEPT_S, OtherAudiences
+from server.viewers.other_servers import LARGEST, ThoughtReceiver, ThoughtSender
+from spectator.episodes.decisions import Thinking
 from spectator.llm.chat import DeltaKind
-from spectator.policies.thoughts import Thought
+from spectator.policies.policy import Thought
 from tests.fakes import FakePolicy, ManualClock, counted
 
 NOBODY = FakePolicy(counted)
@@ -33,7 +33,7 @@ def clock() -> ManualClock:
 
 def test_a_thought_is_the_same_there_part_by_part(clock: ManualClock) -> None:
     here, there = Thinking(clock), Thinking(clock)
-    teller, told = ThoughtTeller(here, withheld=False), ToldThoughts(there, clock)
+    teller, told = ThoughtSender(here, withheld=False), ThoughtReceiver(there, clock)
     with here.deciding("home", 3, NOBODY):
         for number in range(50):
             clock.advance(0.1)
@@ -58,7 +58,7 @@ def test_a_thought_is_the_same_there_part_by_part(clock: ManualClock) -> None:
 
 def test_after_a_lost_part_nothing_is_shown_until_everything_is_told_again(clock: ManualClock) -> None:
     here, there = Thinking(clock), Thinking(clock)
-    teller, told = ThoughtTeller(here, withheld=False), ToldThoughts(there, clock)
+    teller, told = ThoughtSender(here, withheld=False), ThoughtReceiver(there, clock)
     with here.deciding("home", 1, NOBODY):
         for number in range(41):
             hear(here, f"{number} ")
@@ -72,7 +72,7 @@ def test_after_a_lost_part_nothing_is_shown_until_everything_is_told_again(clock
 
 def test_a_long_part_is_cut_to_its_end_and_whatever_it_holds_can_be_sent(clock: ManualClock) -> None:
     here, there = Thinking(clock), Thinking(clock)
-    teller, told = ThoughtTeller(here, withheld=False), ToldThoughts(there, clock)
+    teller, told = ThoughtSender(here, withheld=False), ThoughtReceiver(there, clock)
     with here.deciding("home", 1, NOBODY):
         told.take(teller.next())
         hear(here, "स्पिन \x00" * 800)
@@ -87,7 +87,7 @@ def test_a_long_part_is_cut_to_its_end_and_whatever_it_holds_can_be_sent(clock: 
 
 def test_of_what_is_withheld_nothing_is_told(clock: ManualClock) -> None:
     here, there = Thinking(clock), Thinking(clock)
-    teller, told = ThoughtTeller(here, withheld=True), ToldThoughts(there, clock)
+    teller, told = ThoughtSender(here, withheld=True), ThoughtReceiver(there, clock)
     sent = []
     with here.deciding("home", 7, NOBODY):
         sent.append(teller.next())
@@ -102,7 +102,7 @@ def test_of_what_is_withheld_nothing_is_told(clock: ManualClock) -> None:
 
 def test_what_was_decided_is_over_though_nobody_told(clock: ManualClock) -> None:
     here, there = Thinking(clock), Thinking(clock)
-    teller, told = ThoughtTeller(here, withheld=False), ToldThoughts(there, clock)
+    teller, told = ThoughtSender(here, withheld=False), ThoughtReceiver(there, clock)
     told.over(9)
     with here.deciding("home", 7, NOBODY):
         told.take(teller.next())
@@ -118,7 +118,7 @@ def test_what_was_decided_is_over_though_nobody_told(clock: ManualClock) -> None
 def test_what_is_no_thought_changes_nothing(wrong: Any, clock: ManualClock) -> None:
     there = Thinking(clock)
     with pytest.raises((KeyError, TypeError, ValueError)):
-        ToldThoughts(there, clock).take(wrong)
+        ThoughtReceiver(there, clock).take(wrong)
     assert there.forming is None
 
 

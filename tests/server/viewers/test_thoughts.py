@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from server.viewers.thoughts import INTERVAL_S, WHOLE_EVERY, ThoughtFrames
+from server.viewers.broadcast import INTERVAL_S, WHOLE_EVERY, ThoughtFrames
 from server.viewers.wire import Frame
-from spectator.episodes.run.partial_decision import KEPT, Thinking
+from spectator.episodes.decisions import KEPT, Thinking
 from spectator.llm.chat import DeltaKind
-from spectator.policies.thoughts import Thought
+from spectator.policies.policy import Thought
 from tests.fakes import FakePolicy, ManualClock, counted, until
 from tests.llm.brains import Said, counter
 from tests.llm.endpoints import endpoint, write_captains

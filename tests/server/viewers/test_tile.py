@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from server.viewers.tile import MOST_CHANCES, chances_told
+from server.viewers.wall import MOST_CHANCES, reported_chances
 from spectator.events import encode_json
-from spectator.merge_patch import make_patch
+from spectator.json_values import make_patch
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 11, MOST_CHANCES, MOST_CHANCES + 1, 5 * MOST_CHANCES])
 def test_the_line_is_told_from_its_first_point_on(count: int) -> None:
     line = [place / count for place in range(count)]
-    told = chances_told(line)
+    told = reported_chances(line)
     percent = [one for part in told["percent"].values() for one in part]
     assert told["count"] == count
     assert percent == [round(100 * chance) for chance in line[:: told["every"]]]
@@ -22,6 +22,6 @@ def test_the_line_is_told_from_its_first_point_on(count: int) -> None:
 
 def test_a_further_chance_changes_the_last_part_alone() -> None:
     line = [0.5] * 57
-    patch = make_patch(chances_told(line), chances_told([*line, 0.31]))
+    patch = make_patch(reported_chances(line), reported_chances([*line, 0.31]))
     assert patch == {"count": 58, "percent": {"5": [50] * 7 + [31]}}
-    assert len(encode_json(chances_told([0.25] * 600))) < 600
+    assert len(encode_json(reported_chances([0.25] * 600))) < 600

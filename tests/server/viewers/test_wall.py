@@ -14,13 +14,13 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from server.viewers.patched_frames import BoardFeed
+from server.viewers.boards import BoardFeed
 from server.viewers.viewer import Viewer
 from server.viewers.wall import INTERVAL_S, RESULT_S, Wall
 from server.viewers.wire import Frame
-from spectator.episodes.run.pacing import Pace
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.merge_patch import apply_patch
+from spectator.episodes.controls import Pace
+from spectator.journal.sql_journal import SqlJournal
+from spectator.json_values import apply_patch
 from tests.episodes.harness import supervising
 from tests.fakes import ManualClock, until
 from tests.server.playing import Names, Seat, unframed

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from websockets.frames import Opcode
 from websockets.streams import StreamReader
 
-from server.close_codes import Close
+from server.security.faults import Close
 from server.viewers import wire
 from server.viewers.wire import Frame, Ping, Position
 from spectator.errors import ProtocolError

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.laws.formats import format_of
+from spectator.environments.cricket.laws import format_of
 from spectator.environments.cricket.match.engine import Match
-from spectator.environments.cricket.people.squads import draw_fixture
-from spectator.environments.cricket.people.team import teams_of
-from spectator.environments.cricket.simulate import play_out
+from spectator.environments.cricket.people import draw_fixture, teams_of
+from spectator.environments.cricket.simulation import play_out
 from tools.cricket_model.fitting.counts import Floats
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spectator.environments.cricket.ball.model_file import WICKET_CENTRES
-from spectator.environments.cricket.ball.tables import RATE_PLACES, RATE_STEPS
+from spectator.environments.cricket.ball.tables import RATE_PLACES, RATE_STEPS, WICKET_CENTRES
 from tools.cricket_model.fitting.counts import (
     RATE_BANDS,
     WICKET_BANDS,

@@ -6,7 +6,6 @@ an argument is said by :class:`InvalidAnalysis`. scipy and iminuit are imported 
 """
 
 from spectator.environments.collider.analysis import open_data
-from spectator.environments.collider.analysis.backgrounds import BACKGROUNDS, BackgroundFit, fit_background
 from spectator.environments.collider.analysis.calibration import (
     CANDLES,
     Calibration,
@@ -16,45 +15,56 @@ from spectator.environments.collider.analysis.calibration import (
 )
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.environments.collider.analysis.comparison import (
+    SPIN_HYPOTHESES,
+    AngularLLR,
     ChannelSpectrum,
     Combination,
     CombinedMass,
     Compatibility,
     SpuriousSignal,
+    angular_density,
+    angular_llr,
     combine,
     combine_masses,
     compatibility,
     spurious_signal,
 )
-from spectator.environments.collider.analysis.finding import find_resonances
-from spectator.environments.collider.analysis.kinematics import bin_masses, invariant_mass, pair_mass
-from spectator.environments.collider.analysis.limits import UpperLimit, counting_limit, upper_limit
-from spectator.environments.collider.analysis.look_elsewhere import (
-    GlobalSignificance,
-    dataset_digest,
-    dataset_generator,
-    global_significance,
-)
-from spectator.environments.collider.analysis.pdg import PDG, PdgValue
-from spectator.environments.collider.analysis.peaks import MODELS
-from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance, fit_resonances
-from spectator.environments.collider.analysis.scanning import Scan, scan
-from spectator.environments.collider.analysis.significance import (
-    ProfileSignificance,
-    counting_significance,
-    discovery_significance,
-    profile_significance,
-)
-from spectator.environments.collider.analysis.spin import (
-    SPIN_HYPOTHESES,
-    AngularLLR,
-    angular_density,
-    angular_llr,
-)
-from spectator.environments.collider.analysis.templates import (
+from spectator.environments.collider.analysis.likelihood import (
     TemplateFit,
     expected_significance,
     template_fit,
+)
+from spectator.environments.collider.analysis.mass_scan import (
+    GlobalSignificance,
+    Scan,
+    dataset_digest,
+    dataset_generator,
+    global_significance,
+    scan,
+)
+from spectator.environments.collider.analysis.open_data import (
+    PDG,
+    PdgValue,
+    bin_masses,
+    invariant_mass,
+    pair_mass,
+)
+from spectator.environments.collider.analysis.peaks import MODELS
+from spectator.environments.collider.analysis.resonance import (
+    ResonanceFit,
+    find_resonances,
+    fit_resonance,
+    fit_resonances,
+)
+from spectator.environments.collider.analysis.shapes import BACKGROUNDS, BackgroundFit, fit_background
+from spectator.environments.collider.analysis.significance import (
+    ProfileSignificance,
+    UpperLimit,
+    counting_limit,
+    counting_significance,
+    discovery_significance,
+    profile_significance,
+    upper_limit,
 )
 
 __all__ = [

@@ -16,9 +16,9 @@ from spectator.environments.collider.analysis.checks import (
     checked_number,
     refuse,
 )
-from spectator.environments.collider.analysis.normal import chi2_p
-from spectator.environments.collider.analysis.pdg import PDG
+from spectator.environments.collider.analysis.open_data import PDG
 from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance
+from spectator.environments.collider.analysis.shapes import chi2_p
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ Window: TypeAlias = tuple[float, float] | Sequence[float]
 MAX_MASS_GEV: Final = 14_000.0
 """Design energy of the LHC, 14 TeV (CERN-2004-003): no pair of its products can be heavier."""
 
-FEWEST_BINS: Final = 3
+MIN_BINS: Final = 3
 """A straight background and a yield need at least so many."""
 
 
@@ -88,7 +88,7 @@ def checked_edges(edges_gev: ArrayLike) -> Floats:
 
 
 def checked_window(
-    edges: Floats, window_gev: Window | None, *, field: str = "window_gev", bins: int = FEWEST_BINS
+    edges: Floats, window_gev: Window | None, *, field: str = "window_gev", bins: int = MIN_BINS
 ) -> slice:
     """The bins that lie in a window; a bin belongs to it when its centre does.
 

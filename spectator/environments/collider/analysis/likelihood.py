@@ -1,18 +1,39 @@
-"""Maximum likelihood for Poisson counts: Fisher scoring with Levenberg-Marquardt damping, within limits.
+"""Maximum likelihood for Poisson counts, of a signal's yield and of templates.
 
-A problem gives the expected counts and their derivatives; Gaussian constraints are part of the likelihood.
+Fisher scoring with Levenberg-Marquardt damping, within limits. A problem gives the expected counts and
+their derivatives; Gaussian constraints are part of the likelihood.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from spectator.environments.collider.analysis.backgrounds import log_likelihood_gap
-from spectator.environments.collider.analysis.checks import Floats
+from spectator.environments.collider.analysis.checks import (
+    Floats,
+    Window,
+    checked_array,
+    checked_choice,
+    checked_mass,
+    checked_number,
+    checked_spectrum,
+    checked_window,
+    refuse,
+)
+from spectator.environments.collider.analysis.shapes import (
+    BACKGROUNDS,
+    Regression,
+    choose_background,
+    design,
+    log_likelihood_gap,
+    poisson_regression,
+    voigt_bins,
+)
 
 _STEPS: Final = 200
 _ENOUGH: Final = 1e-5
@@ -239,3 +260,212 @@ def _inverse(matrix: Floats) -> Floats | None:
     if np.linalg.eigvalsh(unit)[0] < 1e-10:
         return None
     return np.asarray(np.linalg.inv(unit) * scale[:, None] * scale[None, :])
+
+
+@dataclass(slots=True)
+class YieldProblem:
+    """``strength x template + nominal x exp(columns @ beta)``, as a problem of :mod:`.likelihood`.
+
+    Args:
+        counts: Events.
+        template: Events of the signal at strength 1.
+        columns: Design matrix of the background.
+        nominal: What the exponential multiplies: bin widths, or a predicted background.
+        constraint: Inverse variance of the Gaussian constraint on each coefficient; without it, none.
+    """
+
+    counts: Floats
+    template: Floats
+    columns: Floats
+    nominal: Floats
+    constraint: Floats | None = None
+    lower: Floats = field(init=False)
+    upper: Floats = field(init=False)
+    centre: Floats = field(init=False)
+    weight: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = 1 + self.columns.shape[1]
+        self.lower, self.upper = np.full(size, -np.inf), np.full(size, np.inf)
+        self.lower[1:], self.upper[1:] = -700.0, 700.0
+        self.centre, self.weight = np.zeros(size), np.zeros(size)
+        if self.constraint is not None:
+            self.weight[1:] = self.constraint
+
+    def background(self, theta: Floats) -> Floats:
+        """Expected events of the background."""
+        return np.asarray(self.nominal * np.exp(np.clip(self.columns @ theta[1:], -600, 600)))
+
+    def expected(self, theta: Floats) -> Floats:
+        """Expected events of each bin."""
+        return np.asarray(theta[0] * self.template + self.background(theta))
+
+    def derivatives(self, theta: Floats) -> Floats:
+        """Derivative of each bin by strength and coefficients."""
+        rows = np.empty((len(self.counts), len(theta)))
+        rows[:, 0] = self.template
+        rows[:, 1:] = self.background(theta)[:, None] * self.columns
+        return rows
+
+    def fit(self, strength: float | None = None, start: Floats | None = None) -> Minimum:
+        """The best fit, or the best one with a given strength."""
+        theta = np.zeros(1 + self.columns.shape[1])
+        if start is not None:
+            theta[-len(start) :] = start
+        free = np.ones(len(theta), dtype=bool)
+        if strength is not None:
+            theta[0], free[0] = strength, False
+        return minimise(self, theta, free)
+
+    def with_counts(self, counts: Floats) -> YieldProblem:
+        """The same for other counts, such as an Asimov data set."""
+        return YieldProblem(counts, self.template, self.columns, self.nominal, self.constraint)
+
+    def error(self, fit: Minimum) -> float:
+        """Standard error of the strength."""
+        free: NDArray[np.bool_] = np.ones(len(fit.theta), dtype=bool)
+        return float(np.sqrt(covariance(self, fit, free)[0, 0]))
+
+
+@dataclass(frozen=True, slots=True)
+class PeakSearch:
+    """A peak of given mass and width in a window, ready to be tested.
+
+    Args:
+        problem: Its likelihood; the strength counts events, those outside the window too.
+        null: The background alone, fitted.
+        background: Its family.
+        edges: Bin edges of the window.
+    """
+
+    problem: YieldProblem
+    null: Regression
+    background: str
+    edges: Floats
+
+
+def peak_search(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    mass_gev: float,
+    resolution_gev: float,
+    *,
+    window_gev: Window | None,
+    background: str,
+    natural_width_gev: float,
+) -> PeakSearch:
+    """Check what a caller asked for and fit the background alone.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule.
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    checked_choice("background", background, ("auto", *BACKGROUNDS))
+    chosen = checked_window(edges, window_gev, bins=4)
+    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
+    if not seen.any():
+        raise refuse("counts", "hold at least one event in the window")
+    mass = checked_mass("mass_gev", mass_gev, edges)
+    sigma = checked_number("resolution_gev", resolution_gev, above=0.0, most=float(edges[-1] - edges[0]))
+    gamma = checked_number("natural_width_gev", natural_width_gev, least=0.0)
+    name = choose_background(edges, seen) if background == "auto" else background
+    columns, bins = design(name, edges), np.diff(edges)
+    if columns.shape[1] + 1 > len(seen):
+        raise refuse("window_gev", f"holds at least {columns.shape[1] + 1} bins for the {name} background")
+    null = poisson_regression(columns, seen, bins)
+    problem = YieldProblem(seen, voigt_bins(edges, mass, sigma, gamma), columns, bins)
+    return PeakSearch(problem, null, name, edges)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFit:
+    """Strength of a predicted signal.
+
+    Args:
+        mu: Fitted strength; 1 is the prediction.
+        mu_error: Its standard error.
+        z_observed: sqrt(q0) of the data, 0 without an excess.
+        z_expected: The same where the data are exactly what strength 1 predicts (Asimov).
+        background_pull: How far the background's scale was moved, in units of its error.
+    """
+
+    mu: float
+    mu_error: float
+    z_observed: float
+    z_expected: float
+    background_pull: float
+
+
+def template_fit(
+    counts: ArrayLike, signal: ArrayLike, background: ArrayLike, background_error: float = 0.0
+) -> TemplateFit:
+    """Fit the strength of a predicted signal; the background may float as a whole.
+
+    Args:
+        counts: Events in each bin.
+        signal: Events of the signal at strength 1.
+        background: Events of the background; bins without any expectation must be empty, and are left out.
+        background_error: Relative standard error of the background's scale, log-normal.
+
+    Raises:
+        InvalidAnalysis: The arrays differ in length, are negative, or expect nothing where events were seen.
+
+    >>> fit = template_fit([5, 12, 6], [0.5, 6.0, 0.5], [5.0, 5.0, 5.0])
+    >>> round(fit.mu, 2), round(fit.z_observed, 2), round(fit.z_expected, 2)
+    (1.16, 2.67, 2.33)
+    """
+    seen, s, b = (_checked(name, values) for name, values in _named(counts, signal, background))
+    for name, values in (("signal", s), ("background", b)):
+        if len(values) != len(seen):
+            raise refuse(name, f"has one value for each count: {len(seen)}, not {len(values)}")
+    error = checked_number("background_error", background_error, least=0.0, most=1.0)
+    if not s.any():
+        raise refuse("signal", "expects events somewhere")
+    if seen[(b == 0) & (s == 0)].any():
+        raise refuse("background", "expects something wherever events were seen")
+    used = b + s > 0
+    problem = _problem(seen[used], s[used], np.maximum(b[used], 1e-6), error)
+    asimov = problem.with_counts(problem.nominal + problem.template)
+    fit = problem.fit()
+    pull = float(fit.theta[1]) if error else 0.0
+    return TemplateFit(float(fit.theta[0]), problem.error(fit), root_q0(problem), root_q0(asimov), pull)
+
+
+def _named(*values: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
+    return list(zip(("counts", "signal", "background"), values, strict=True))
+
+
+def _checked(name: str, values: ArrayLike) -> Floats:
+    array = checked_array(name, values)
+    if not len(array):
+        raise refuse(name, "has at least one bin")
+    if array.min() < 0:
+        raise refuse(name, f"are zero or more, not {array.min():g}")
+    return array
+
+
+def _problem(counts: Floats, signal: Floats, background: Floats, error: float) -> YieldProblem:
+    columns = np.full((len(counts), 1), error)
+    return YieldProblem(counts, signal, columns, background, np.ones(1))
+
+
+def root_q0(problem: YieldProblem) -> float:
+    """Square root of the discovery test statistic; 0 without an excess."""
+    fit, null = problem.fit(), problem.fit(0.0)
+    return math.sqrt(max(2.0 * (null.nll - fit.nll), 0.0)) if fit.theta[0] > 0 else 0.0
+
+
+def expected_significance(signal: ArrayLike, background: ArrayLike, background_error: float = 0.0) -> float:
+    """Median significance of a predicted signal, by all bins together.
+
+    Raises:
+        InvalidAnalysis: As for :func:`template_fit`.
+
+    >>> round(expected_significance([50.0], [100.0]), 3)
+    4.652
+    """
+    total = _checked("signal", signal)
+    smooth = _checked("background", background)
+    if len(total) != len(smooth):
+        raise refuse("background", f"has one value for each bin of signal: {len(total)}, not {len(smooth)}")
+    return template_fit(total + smooth, total, smooth, background_error).z_expected

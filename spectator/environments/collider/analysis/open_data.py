@@ -1,4 +1,9 @@
-"""Real collisions: compact extracts of CMS Open Data, shipped with the package (``data/README.md``)."""
+"""Real collisions: CMS Open Data, masses from momenta, and known particles.
+
+The compact extracts are shipped with the package (``data/README.md``). The masses and widths of
+particles are those of the ``particle`` package, which holds the Particle Data Group's tables; a test
+compares every value. It is not asked at run time, since its first look-up reads a whole table.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,121 @@ from io import BytesIO, StringIO
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis.checks import Floats, checked_choice
+from spectator.environments.collider.analysis.checks import (
+    Floats,
+    checked_array,
+    checked_choice,
+    checked_edges,
+    refuse,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PdgValue:
+    """A particle.
+
+    Args:
+        pdgid: Its number in the Monte Carlo numbering scheme.
+        mass_gev: Mass.
+        mass_error_gev: Its standard error.
+        width_gev: Full natural width.
+    """
+
+    pdgid: int
+    mass_gev: float
+    mass_error_gev: float
+    width_gev: float
+
+
+PDG: Final[Mapping[str, PdgValue]] = {
+    "omega": PdgValue(223, 0.78266, 0.00013, 0.00868),
+    "phi": PdgValue(333, 1.01946, 0.000016, 0.004249),
+    "jpsi": PdgValue(443, 3.0969, 0.000006, 0.0000926),
+    "psi2s": PdgValue(100443, 3.686097, 0.000011, 0.000293),
+    "upsilon1s": PdgValue(553, 9.4604, 0.0001, 0.000054),
+    "upsilon2s": PdgValue(100553, 10.0234, 0.0005, 0.000032),
+    "upsilon3s": PdgValue(200553, 10.3551, 0.0005, 0.0000203),
+    "z": PdgValue(23, 91.1879, 0.002, 2.4955),
+    "higgs": PdgValue(25, 125.13, 0.11, 0.003),
+}
+"""By a short name. Source: Particle Data Group, as in ``particle`` 1.1."""
+
+MUON_MASS_GEV: Final = 0.1056583755
+ELECTRON_MASS_GEV: Final = 0.00051099895069
+"""Source: Particle Data Group, as in ``particle`` 1.1."""
+
+
+def invariant_mass(pt_gev: ArrayLike, eta: ArrayLike, phi: ArrayLike, mass_gev: ArrayLike) -> Floats:
+    """Invariant mass of each event's particles.
+
+    Args:
+        pt_gev: Transverse momenta, one row a particle, one column an event.
+        eta: Pseudorapidities, of the same shape.
+        phi: Azimuthal angles in radians, of the same shape.
+        mass_gev: Masses of the particles: anything that can be spread over the same shape.
+
+    Raises:
+        InvalidAnalysis: The shapes differ, or a momentum is negative or not finite.
+    """
+    pt, rapidity, angle = (np.asarray(values, dtype=np.float64) for values in (pt_gev, eta, phi))
+    for name, values in (("eta", rapidity), ("phi", angle)):
+        if values.shape != pt.shape:
+            raise refuse(name, f"has the shape of pt_gev, {pt.shape}, not {values.shape}")
+    for name, values in (("pt_gev", pt), ("eta", rapidity), ("phi", angle)):
+        if not np.isfinite(values).all():
+            raise refuse(name, "holds finite numbers only")
+    if (pt < 0).any():
+        raise refuse("pt_gev", "is 0 or more")
+    x, y, z = pt * np.cos(angle), pt * np.sin(angle), pt * np.sinh(rapidity)
+    energy = np.sqrt(x * x + y * y + z * z + np.asarray(mass_gev, dtype=np.float64) ** 2)
+    square = energy.sum(axis=0) ** 2 - x.sum(axis=0) ** 2 - y.sum(axis=0) ** 2 - z.sum(axis=0) ** 2
+    return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+
+
+def pair_mass(
+    pt1: ArrayLike,
+    eta1: ArrayLike,
+    phi1: ArrayLike,
+    pt2: ArrayLike,
+    eta2: ArrayLike,
+    phi2: ArrayLike,
+    mass_gev: float = MUON_MASS_GEV,
+) -> Floats:
+    """Invariant mass of pairs of equal particles, muons unless told otherwise.
+
+    Raises:
+        InvalidAnalysis: The shapes differ, or a momentum is negative or not finite.
+
+    >>> [round(float(mass), 3) for mass in pair_mass([45.0], [0.0], [0.0], [45.0], [0.0], [np.pi])]
+    [90.0]
+    """
+    pairs: list[Floats] = []
+    for name, first, second in (("pt2", pt1, pt2), ("eta2", eta1, eta2), ("phi2", phi1, phi2)):
+        one, other = checked_array(name.replace("2", "1"), first), checked_array(name, second)
+        if len(one) != len(other):
+            raise refuse(name, f"has as many events as the first, {len(one)}, not {len(other)}")
+        pairs.append(np.stack([one, other]))
+    return invariant_mass(pairs[0], pairs[1], pairs[2], mass_gev)
+
+
+def bin_masses(masses_gev: ArrayLike, edges_gev: ArrayLike) -> Floats:
+    """Histogram of masses, by boost-histogram; what lies outside is left out.
+
+    Raises:
+        InvalidAnalysis: A mass is not finite, or the edges do not ascend.
+
+    >>> bin_masses([1.5, 2.5, 2.6, 9.0], [1.0, 2.0, 3.0]).tolist()
+    [1.0, 2.0]
+    """
+    import boost_histogram
+
+    masses, edges = checked_array("masses_gev", masses_gev), checked_edges(edges_gev)
+    histogram = boost_histogram.Histogram(boost_histogram.axis.Variable(edges.tolist()))
+    histogram.fill(masses)
+    return np.asarray(histogram.view(), dtype=np.float64)
+
 
 DIMUON_WINDOWS: Final = ("jpsi", "psi2s", "upsilon1s", "phi", "rho_omega", "z")
 """Stretches of mass of which single events are there."""

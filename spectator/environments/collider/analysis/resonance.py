@@ -1,22 +1,28 @@
-"""The fit of a resonance in a window: mass, width and yield, with errors that cover, from its own start."""
+"""Fit a resonance in a window, with errors that cover; find those of a spectrum.
+
+Where a peak is faint the likelihood has more than one maximum, and where its width was fitted too narrow
+the curvature understates the error of the mass. So masses and widths are weighted with their likelihood:
+the error is the distance from the fitted mass that holds 68 % of the weight, and not below half the root
+mean square distance, which knows of far maxima.
+
+A bump in the windows that slide along a spectrum is taken for a resonance when it stands out of the
+local background by more than that background may be wrong, is as narrow as the detector makes a
+resonance, and when no bend of the background explains it.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis.backgrounds import (
-    BACKGROUNDS,
-    ORDERS,
-    design,
-    poisson_regression,
-)
 from spectator.environments.collider.analysis.checks import (
     Floats,
+    InvalidAnalysis,
     Window,
     checked_choice,
     checked_mass,
@@ -25,10 +31,96 @@ from spectator.environments.collider.analysis.checks import (
     checked_window,
     refuse,
 )
-from spectator.environments.collider.analysis.description import POOR, FitTask, Trial, describe
-from spectator.environments.collider.analysis.interval import FAINT, FAR, NEAR, mass_spread, widths_to_try
 from spectator.environments.collider.analysis.likelihood import covariance, minimise
-from spectator.environments.collider.analysis.peaks import MODELS
+from spectator.environments.collider.analysis.peaks import MODELS, NOTHING, POOR, FitTask, Trial, describe
+from spectator.environments.collider.analysis.shapes import (
+    BACKGROUNDS,
+    ORDERS,
+    design,
+    gauss_templates,
+    poisson_regression,
+    score_test,
+    score_z,
+)
+
+FAINT: Final = 10.0
+"""Significance below which the average is taken."""
+
+NEAR: Final = 6.5
+FAR: Final = 6.0
+"""Above the significance NEAR only masses within FAR widths count: no other maximum can compete."""
+
+FEW: Final = 400
+"""Events in the window below which the likelihood itself is used, not the score's approximation."""
+
+_WIDTHS: Final = 9
+_MOST_MASSES: Final = 160
+_NEWTON: Final = 6
+_FINER: Final = 12
+
+
+def mass_spread(
+    edges: Floats,
+    counts: Floats,
+    columns: Floats,
+    background: Floats,
+    mass: float,
+    widths: tuple[Floats, Floats],
+    reach: float,
+) -> float:
+    """Distance from ``mass`` that holds 68.27 % of the weight, and at least half the root mean square one.
+
+    Args:
+        edges: Bin edges of the window.
+        counts: Events.
+        columns: Design matrix of the background.
+        background: Expected events beside the peak, by the fit.
+        mass: The fitted mass.
+        widths: Widths to try, and what each costs by its constraint, in twice the log-likelihood.
+        reach: How far from ``mass`` to go.
+    """
+    sigmas, costs = widths
+    low, high = max(float(edges[0]), mass - reach), min(float(edges[-1]), mass + reach)
+    step = max(0.4 * float(sigmas.min()), (high - low) / _MOST_MASSES)
+    masses = np.linspace(low, high, int(np.ceil((high - low) / step)) + 1)
+    templates = gauss_templates(edges, np.tile(masses, len(sigmas)), np.repeat(sigmas, len(masses)))
+    if counts.sum() < FEW:
+        gain = _likelihood_gain(templates, counts, np.maximum(background, 1e-9))
+    else:
+        smooth = poisson_regression(columns, counts, np.diff(edges)).expected
+        gain = np.maximum(score_z(score_test(templates, smooth, columns), counts, smooth), 0.0) ** 2
+    gain = gain.reshape(len(sigmas), len(masses)) - costs[:, None]
+    logs = np.log(np.exp(0.5 * (gain - gain.max())).sum(axis=0) + 1e-300)
+    fine = np.linspace(masses[0], masses[-1], _FINER * len(masses))
+    weights, distances = np.exp(np.interp(fine, masses, logs)), np.abs(fine - mass)
+    spread = float(np.sqrt(weights @ distances**2 / weights.sum()))
+    return max(_distance_of_share(distances, weights), 0.5 * spread)
+
+
+def _distance_of_share(distances: Floats, weights: Floats) -> float:
+    """Distance within which 68.27 % of the weight lies."""
+    order = np.argsort(distances)
+    held = np.cumsum(weights[order]) / weights.sum()
+    return float(distances[order][min(int(np.searchsorted(held, 0.6827)), len(held) - 1)])
+
+
+def _likelihood_gain(templates: Floats, counts: Floats, background: Floats) -> Floats:
+    """Twice the gain in log-likelihood by the best yield of each template on a given background."""
+    seen = counts > 0
+    shares, ratio, n = templates.sum(axis=1), templates[:, seen] / background[seen], counts[seen]
+    signal = np.full(len(templates), 1.0)
+    for _ in range(_NEWTON):
+        terms = ratio / (1.0 + signal[:, None] * ratio)
+        slope, curvature = terms @ n - shares, (terms * terms) @ n
+        signal = np.maximum(signal + slope / np.maximum(curvature, 1e-12), 0.25 * signal)
+    gain = 2.0 * (np.log1p(signal[:, None] * ratio) @ n - signal * shares)
+    return np.asarray(np.maximum(gain, 0.0))
+
+
+def widths_to_try(low: float, high: float) -> Floats:
+    """Widths from ``low`` to ``high`` in equal ratios, each at most 1.6 times the one before."""
+    return np.geomspace(low, high, min(max(int(np.ceil(np.log(high / low) / 0.4)) + 1, 3), _WIDTHS))
+
 
 AS_WIDE: Final = 0.85
 """A sigma of so much of the largest one counts as pressed against it."""
@@ -316,3 +408,131 @@ def _z_local(task: FitTask, best: Trial, main: int) -> float:
         theta[main] = 0.0
         without = minimise(problem, theta, free).nll
     return math.sqrt(max(2.0 * (without - best.minimum.nll), 0.0))
+
+
+DIMUON_RESOLUTION: Final = 0.015
+"""sigma / m of dimuon peaks, roughly: 0.8 % at J/psi to 1.5 % at Z in the shipped data."""
+
+BACKGROUND_ERROR: Final = 0.03
+"""Relative error that a local background may have below a peak; it enters the significance as a systematic
+error, so that where millions of events were seen a flaw of one per cent is no particle."""
+
+NARROW: Final = (0.3, 3.0)
+"""Widths taken for those of a resonance, in units of the resolution; natural widths make them larger."""
+
+_REACH: Final = 9.0
+_FIT_REACH: Final = 7.0
+_FEWEST_BINS: Final = 12
+
+
+def find_resonances(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    window_gev: Window | None = None,
+    *,
+    relative_resolution: float = DIMUON_RESOLUTION,
+    threshold: float = 5.0,
+) -> tuple[ResonanceFit, ...]:
+    """All resonances of a spectrum, by mass.
+
+    Args:
+        edges_gev: Bin edges.
+        counts: Events.
+        window_gev: Where to look; everywhere without it.
+        relative_resolution: sigma / m that the detector gives a narrow resonance, roughly.
+        threshold: Least significance, with the systematic error of the background.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule.
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    ratio = checked_number("relative_resolution", relative_resolution, above=0.0, most=0.2)
+    least = checked_number("threshold", threshold, above=0.0)
+    chosen = checked_window(edges, window_gev, bins=5)
+    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
+    found: list[ResonanceFit] = []
+    tried: list[float] = []
+    for mass, _ in sorted(_bumps(edges, seen, ratio, least), key=lambda bump: -bump[1]):
+        near = [
+            *((other.mass_gev, 2.5 * other.width_gev) for other in found),
+            *((m, ratio * m) for m in tried),
+        ]
+        if any(abs(mass - other) < distance for other, distance in near):
+            continue
+        tried.append(mass)
+        for fit in _fits_near(edges, seen, mass, ratio):
+            if not _is_resonance(fit, edges, ratio, least) or _near(fit, found):
+                continue
+            if abs(fit.mass_gev - mass) < ratio * mass or _confirmed(fit, edges, seen, ratio):
+                found.append(fit)
+    return tuple(sorted(found, key=lambda fit: fit.mass_gev))
+
+
+def _bumps(edges: Floats, counts: Floats, ratio: float, least: float) -> Iterator[tuple[float, float]]:
+    """Local maxima of the significance, window by window."""
+    middle = max(float(edges[0]), 1e-6)
+    while middle < edges[-1]:
+        reach = _REACH * ratio * middle
+        inside = (edges > middle - reach) & (edges < middle + reach)
+        if inside.sum() >= _FEWEST_BINS and counts[_bins(inside)].sum() > 0:
+            yield from _window_bumps(edges[inside], counts[_bins(inside)], ratio, least)
+        middle += 0.5 * reach
+
+
+def _bins(edges_inside: np.ndarray) -> slice:
+    first = int(np.argmax(edges_inside))
+    return slice(first, first + int(edges_inside.sum()) - 1)
+
+
+def _window_bumps(edges: Floats, counts: Floats, ratio: float, least: float) -> Iterator[tuple[float, float]]:
+    columns, centres = design("quadratic", edges), 0.5 * (edges[1:] + edges[:-1])
+    smooth = poisson_regression(columns, counts, np.diff(edges)).expected
+    test = score_test(gauss_templates(edges, centres, ratio * centres), smooth, columns)
+    z = score_z(test, counts, smooth)
+    for at in range(1, len(z) - 1):
+        if z[at] >= least and z[at] >= z[at - 1] and z[at] > z[at + 1]:
+            below = float(smooth[np.abs(centres - centres[at]) < 2.0 * ratio * centres[at]].sum())
+            if z[at] * test.errors[at] >= 0.3 * least * BACKGROUND_ERROR * below:
+                yield float(centres[at]), float(z[at])
+
+
+def _fits_near(edges: Floats, counts: Floats, mass: float, ratio: float) -> list[ResonanceFit]:
+    """The peaks of a window around a bump that lie well inside it."""
+    reach = _FIT_REACH * ratio * mass
+    window = (max(mass - reach, float(edges[0])), min(mass + reach, float(edges[-1])))
+    try:
+        fits = fit_resonances(edges, counts, window, mass_gev=mass)
+    except InvalidAnalysis:
+        return []
+    return [fit for fit in fits if fit.converged and abs(fit.mass_gev - mass) < 0.7 * reach]
+
+
+def _is_resonance(fit: ResonanceFit, edges: Floats, ratio: float, least: float) -> bool:
+    if fit.background_like or fit.signal <= 0:
+        return False
+    width = fit.width_gev / (ratio * fit.mass_gev)
+    described = fit.chi2 < NOTHING * max(fit.ndf, 1)
+    return described and NARROW[0] < width < NARROW[1] and _with_systematics(fit, edges) >= least
+
+
+def _with_systematics(fit: ResonanceFit, edges: Floats) -> float:
+    """Significance of the yield where the background below the peak may be wrong by ``BACKGROUND_ERROR``."""
+    centres = 0.5 * (edges[1:] + edges[:-1])[slice(*fit.bins)]
+    below = np.abs(centres - fit.mass_gev) < 2.0 * fit.width_gev
+    background = float(np.array(fit.expected_background)[below].sum())
+    statistical = fit.signal / max(fit.z_local, 1e-9)
+    return fit.signal / math.hypot(statistical, BACKGROUND_ERROR * background)
+
+
+def _confirmed(fit: ResonanceFit, edges: Floats, counts: Floats, ratio: float) -> bool:
+    """Whether a peak beside the one that was looked for is there, of like width, in a window of its own."""
+    return any(
+        abs(other.mass_gev - fit.mass_gev) < 0.5 * ratio * fit.mass_gev
+        and 0.7 < other.width_gev / fit.width_gev < 1.4
+        and _is_resonance(other, edges, ratio, 5.0)
+        for other in _fits_near(edges, counts, fit.mass_gev, ratio)
+    )
+
+
+def _near(fit: ResonanceFit, found: list[ResonanceFit]) -> bool:
+    return any(abs(fit.mass_gev - other.mass_gev) < 2.5 * other.width_gev for other in found)

@@ -1,18 +1,84 @@
-"""Shapes of peaks, integrated over bins: Gauss, Voigt and the double-sided Crystal Ball.
+"""Shapes of a spectrum: peaks, smooth backgrounds, and the score test.
 
-Each function gives the share of a peak's events that falls into each bin, so that events outside the
-bins are counted in the yield. Masses and widths are in GeV.
+A peak's shape (Gauss, Voigt, double-sided Crystal Ball) is the share of its events that falls into each
+bin, so that events outside the bins are counted in the yield. Masses and widths are in GeV. The normal
+distribution converts between probabilities and significances; scipy is imported at the first call.
+
+Backgrounds are families that are linear in the logarithm, fitted by Newton's method to Poisson counts:
+the expected events of a bin are ``width x exp(X b)`` at its centre. Such a likelihood has one minimum,
+so no starting values are needed.
+
+The score test gives the significance of a small signal at many masses at once, from one background fit.
+For a signal of unit yield with share T_i in bin i on a fitted background b = exp(X beta), the score is
+``sum T_i (n_i / b_i - 1)``; its variance is the information on the yield that the background's own
+coefficients leave: ``T'(1/b)T - (T'X) (X'bX)^-1 (X'T)``. See Cowan, Cranmer, Gross and Vitells, EPJC 71
+(2011) 1554, arXiv:1007.1727, for the likelihood ratio that it approximates.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from spectator.environments.collider.analysis import normal
-from spectator.environments.collider.analysis.checks import Floats
+from spectator.environments.collider.analysis.checks import (
+    MIN_BINS,
+    Floats,
+    Window,
+    checked_choice,
+    checked_number,
+    checked_spectrum,
+    checked_window,
+    refuse,
+)
+
+
+def cumulative(x: Any) -> Floats:
+    """Chance that a standard normal variable is below ``x``."""
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(x), dtype=np.float64)
+
+
+def density(x: Any) -> Floats:
+    """Density of the standard normal distribution at ``x``."""
+    values = np.asarray(x, dtype=np.float64)
+    return np.asarray(np.exp(-0.5 * values * values) / math.sqrt(2 * math.pi), dtype=np.float64)
+
+
+def p_of_z(z: float) -> float:
+    """One-sided chance of a fluctuation of at least ``z`` standard deviations.
+
+    >>> round(p_of_z(5.0) * 1e7, 3)
+    2.867
+    """
+    from scipy.special import ndtr
+
+    return float(ndtr(-z))
+
+
+def z_of_p(p: float) -> float:
+    """Significance of the one-sided chance ``p``; for p of 0.5 and more it is 0 or negative.
+
+    >>> round(z_of_p(2.867e-7), 3)
+    5.0
+    """
+    from scipy.special import ndtri
+
+    return float(-ndtri(min(max(p, 1e-300), 1 - 1e-16)))
+
+
+def chi2_p(chi2: float, ndf: float) -> float:
+    """Chance that a chi-square of ``ndf`` degrees of freedom is at least ``chi2``; 1 without any freedom."""
+    from scipy.special import gammaincc
+
+    return float(gammaincc(0.5 * ndf, 0.5 * chi2)) if ndf > 0 else 1.0
+
 
 FWHM_OF_SIGMA: Final = 2.0 * math.sqrt(2.0 * math.log(2.0))
 """Full width at half maximum of a Gauss curve, in standard deviations."""
@@ -27,14 +93,14 @@ def gauss_bins(edges: Floats, mass: float, sigma: float) -> Floats:
     >>> [round(float(share), 6) for share in bins]
     [0.5, 0.5]
     """
-    below = normal.cumulative((edges - mass) / sigma)
+    below = cumulative((edges - mass) / sigma)
     return np.asarray(below[1:] - below[:-1])
 
 
 def gauss_slopes(edges: Floats, mass: float, sigma: float) -> tuple[Floats, Floats, Floats]:
     """Share of a Gauss curve in each bin, and its derivatives by mass and by sigma."""
     t = (edges - mass) / sigma
-    below, height = normal.cumulative(t), normal.density(t) / sigma
+    below, height = cumulative(t), density(t) / sigma
     tilted = t * height
     return below[1:] - below[:-1], height[:-1] - height[1:], tilted[:-1] - tilted[1:]
 
@@ -72,10 +138,10 @@ def crystal_ball_bins(
     t = (edges - mass) / sigma
     lower, lower_area = _tail(np.maximum(-t, below), below, below_power)
     upper, upper_area = _tail(np.maximum(t, above), above, above_power)
-    core = normal.cumulative(np.clip(t, -below, above))
-    core_area = float(normal.cumulative(above) - normal.cumulative(-below))
+    core = cumulative(np.clip(t, -below, above))
+    core_area = float(cumulative(above) - cumulative(-below))
     total = lower_area + core_area + upper_area
-    running = lower + (core - float(normal.cumulative(-below))) + (upper_area - upper)
+    running = lower + (core - float(cumulative(-below))) + (upper_area - upper)
     return np.asarray(np.diff(running) / total)
 
 
@@ -88,3 +154,280 @@ def _tail(t: Floats, start: float, power: float) -> tuple[Floats, float]:
     scale = power / start
     area = height * scale / (power - 1.0)
     return np.asarray(area * (1.0 + (t - start) / scale) ** (1.0 - power)), area
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTest:
+    """What of a score test does not depend on the counts.
+
+    Args:
+        filters: One row a mass: the weight of each bin's excess over the background in z.
+        errors: Standard deviation of the fitted yield at each mass.
+    """
+
+    filters: Floats
+    errors: Floats
+
+
+def gauss_templates(edges: Floats, masses: Floats, sigmas: Floats) -> Floats:
+    """Share of a Gauss curve in each bin: one row a mass."""
+    return np.diff(cumulative((edges - masses[:, None]) / sigmas[:, None]), axis=1)
+
+
+def score_test(templates: Floats, background: Floats, columns: Floats) -> ScoreTest:
+    """Prepare the test for signals of the shapes ``templates`` (rows) on a fitted ``background``.
+
+    Args:
+        templates: Share of each bin, one row a mass.
+        background: Expected events.
+        columns: Design matrix of the background.
+    """
+    inverse = 1.0 / np.maximum(background, 1e-12)
+    information = columns.T @ (background[:, None] * columns)
+    information[np.diag_indices_from(information)] += 1e-9 * np.trace(information) + 1e-12
+    crossed = templates @ columns
+    solved = np.linalg.solve(information, crossed.T)
+    own = (templates * templates) @ inverse
+    left = np.maximum(own - np.einsum("ij,ji->i", crossed, solved), 1e-9 * own + 1e-300)
+    projected = templates * inverse - (columns @ solved).T
+    return ScoreTest(projected / np.sqrt(left)[:, None], 1.0 / np.sqrt(left))
+
+
+def score_z(test: ScoreTest, counts: Floats, background: Floats) -> Floats:
+    """Signed significance at each mass; ``counts`` may be a matrix with one column a spectrum."""
+    excess = counts - (background[:, None] if counts.ndim == 2 else background)
+    return np.asarray(test.filters @ excess)
+
+
+ORDERS: Final[Mapping[str, int]] = {"exponential": 1, "quadratic": 2, "cubic": 3, "quartic": 4}
+"""Log-polynomials by their order in the mass."""
+
+BACKGROUNDS: Final = (*ORDERS, "power_law", "dijet")
+"""Names of the families. ``power_law`` is linear in ln m. ``dijet`` is (1-x)^p1 x^-(p2 + p3 ln x) with
+x = m / sqrt(s), the form of dijet searches such as CMS arXiv:1911.03947."""
+
+DEFAULT_SQRT_S_GEV: Final = 13_000.0
+"""Energy of the collisions for ``dijet``, where none is named; a model input."""
+
+_RIDGE: Final = 1e-3
+"""Weight of the penalty on shape parameters: it keeps them finite where nothing was seen, and is lost beside
+the information of a few events."""
+
+_STEPS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundFit:
+    """A background alone, fitted to the bins of a window.
+
+    Args:
+        background: Its family.
+        parameters: Coefficients of the columns of :func:`design`.
+        expected: Events in each bin of the window, those of excluded stretches too.
+        chi2: Pearson's, over the bins that entered the fit.
+        ndf: Bins less parameters.
+        p_value: Chance of a chi-square this large, the coarseness of low counts allowed for.
+        bins: First bin of the window and the one after its last.
+        converged: Whether Newton's method came to rest.
+    """
+
+    background: str
+    parameters: tuple[float, ...]
+    expected: tuple[float, ...]
+    chi2: float
+    ndf: int
+    p_value: float
+    bins: tuple[int, int]
+    converged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """Result of :func:`poisson_regression`: coefficients, expected counts, and the log-likelihood."""
+
+    beta: Floats
+    expected: Floats
+    nll: float
+    converged: bool
+
+
+def design(background: str, edges: Floats, sqrt_s_gev: float = DEFAULT_SQRT_S_GEV) -> Floats:
+    """Columns of a family at the bin centres, the first one constant, orthonormal up to a factor.
+
+    Raises:
+        InvalidAnalysis: There is no such family, or the masses are beyond the energy of the collisions.
+    """
+    checked_choice("background", background, BACKGROUNDS)
+    return _design(background, edges.tobytes(), sqrt_s_gev)
+
+
+@lru_cache(maxsize=256)
+def _design(name: str, encoded: bytes, sqrt_s_gev: float) -> Floats:
+    """The same for edges as bytes; a fit asks for the same columns several times."""
+    edges = np.frombuffer(encoded)
+    centres = 0.5 * (edges[1:] + edges[:-1])
+    if name in ORDERS:
+        t = 2.0 * (centres - centres[0]) / max(float(centres[-1] - centres[0]), 1e-12) - 1.0
+        columns = np.vander(t, ORDERS[name] + 1, increasing=True)
+    else:
+        x = centres / sqrt_s_gev
+        if x[-1] >= 1.0:
+            raise refuse("sqrt_s_gev", f"is above the largest mass, {centres[-1]:g} GeV")
+        powers = [np.ones_like(x), np.log(x)]
+        columns = np.stack(powers if name == "power_law" else [*powers, np.log1p(-x), np.log(x) ** 2], axis=1)
+    orthonormal, _ = np.linalg.qr(columns)
+    orthonormal *= np.sqrt(len(centres)) * np.sign(orthonormal[0, 0] or 1.0)
+    orthonormal.flags.writeable = False
+    return np.asarray(orthonormal)
+
+
+def log_likelihood_gap(counts: Floats, expected: Floats) -> float:
+    """Negative log-likelihood of Poisson counts, less that of a perfect description: half the deviance."""
+    from scipy.special import xlogy
+
+    return float(np.sum(expected - counts + xlogy(counts, counts / np.maximum(expected, 1e-300))))
+
+
+MAX_START_EXCESS: Final = 100.0
+"""Events that a start of a fit may expect for each that is there."""
+
+
+def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regression:
+    """Fit ``widths x exp(columns @ beta)`` to Poisson counts by damped Newton steps."""
+    beta = np.zeros(columns.shape[1])
+    beta[0] = np.log(max(counts.sum(), 0.5) / widths.sum()) / columns[0, 0]
+    ridge = np.full(len(beta), _RIDGE)
+    ridge[0] = 0.0
+    value, beta, expected = _tried(columns, counts, widths, ridge, _start(columns, counts, widths, beta))
+    for _ in range(_STEPS):
+        gradient = columns.T @ (expected - counts) + ridge * beta
+        hessian = columns.T @ (expected[:, None] * columns) + np.diag(ridge + 1e-12)
+        step = np.linalg.solve(hessian, gradient)
+        if float(gradient @ step) < 1e-9:
+            return Regression(beta, expected, log_likelihood_gap(counts, expected), True)
+        factor = 1.0
+        while factor > 1e-6:
+            reached, tried, new = _tried(columns, counts, widths, ridge, beta - factor * step)
+            if reached <= value + 1e-12 * abs(value):
+                break
+            factor *= 0.5
+        beta, expected, value = tried, new, reached
+    return Regression(beta, expected, log_likelihood_gap(counts, expected), False)
+
+
+def _tried(
+    columns: Floats, counts: Floats, widths: Floats, ridge: Floats, beta: Floats
+) -> tuple[float, Floats, Floats]:
+    """The objective of a regression at ``beta``, ``beta``, and the counts expected there."""
+    expected = widths * np.exp(np.clip(columns @ beta, -600, 600))
+    return log_likelihood_gap(counts, expected) + 0.5 * float(ridge @ beta**2), beta, expected
+
+
+def _start(columns: Floats, counts: Floats, widths: Floats, flat: Floats) -> Floats:
+    """Weighted least squares on the logarithm, where most bins hold events; else a flat background.
+
+    The logarithm of a shape that the family does not describe can lead to bins of 1e88 events, from where no
+    step leads back: a start that expects far more events than there are is not taken either.
+    """
+    if np.count_nonzero(counts) < 0.7 * len(counts):
+        return flat
+    weights = counts + 0.5
+    weighted = columns * weights[:, None]
+    target = np.log((counts + 0.5) / widths)
+    system = columns.T @ weighted + 1e-9 * weights.sum() * np.eye(columns.shape[1])
+    warm = np.asarray(np.linalg.solve(system, weighted.T @ target))
+    expected = float(np.sum(widths * np.exp(np.clip(columns @ warm, -600, 600))))
+    return warm if expected < MAX_START_EXCESS * counts.sum() else flat
+
+
+def goodness(counts: Floats, expected: Floats, parameters: int) -> tuple[float, int, float]:
+    """Pearson's chi-square, its degrees of freedom and its p-value.
+
+    The chi-square of bin counts has variance 2 + 1/expected a bin, not 2; the p-value is that of a gamma
+    distribution with the same mean and variance.
+    """
+    floor = np.maximum(expected, 1e-9)
+    chi2 = float(np.sum((counts - floor) ** 2 / floor))
+    ndf = max(len(counts) - parameters, 0)
+    if ndf == 0:
+        return chi2, 0, 1.0
+    variance = 2.0 * ndf + float(np.sum(np.minimum(1.0 / floor, 1e6))) * ndf / len(counts)
+    scale = variance / (2.0 * ndf)
+    return chi2, ndf, chi2_p(chi2 / scale, ndf / scale)
+
+
+def choose_background(edges: Floats, counts: Floats, kept: NDArray[np.bool_] | None = None) -> str:
+    """The lowest log-polynomial that no next two orders improve on, by Akaike's criterion.
+
+    Args:
+        edges: Bin edges.
+        counts: Events.
+        kept: Which bins enter; all without it.
+    """
+    chosen = np.ones(len(counts), dtype=bool) if kept is None else kept
+    widths, seen = np.diff(edges)[chosen], counts[chosen]
+    names = [name for name, order in ORDERS.items() if order < len(seen) - 1] or ["exponential"]
+    scores = [
+        poisson_regression(design(name, edges)[chosen], seen, widths).nll + ORDERS[name] for name in names
+    ]
+    best = 0
+    while best + 1 < len(scores) and min(scores[best + 1 : best + 3]) < scores[best] - 1.0:
+        best += 1
+    return names[best]
+
+
+def fit_background(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    *,
+    window_gev: Window | None = None,
+    background: str = "auto",
+    exclude_gev: Sequence[Window] = (),
+    sqrt_s_gev: float = DEFAULT_SQRT_S_GEV,
+) -> BackgroundFit:
+    """Fit a smooth background alone.
+
+    Args:
+        edges_gev: Bin edges, n + 1 ascending values.
+        counts: Events, n values.
+        window_gev: Which bins enter; all without it.
+        background: One of ``BACKGROUNDS``, or ``auto`` for the lowest sufficient log-polynomial.
+        exclude_gev: Stretches left out, such as a blinded signal region: the fit interpolates.
+        sqrt_s_gev: Energy of the collisions, for ``dijet``.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule.
+
+    >>> fit = fit_background(np.linspace(100, 160, 31), 1000 * np.exp(-np.arange(30) / 15))
+    >>> fit.background, fit.converged
+    ('exponential', True)
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    checked_number("sqrt_s_gev", sqrt_s_gev, above=0.0)
+    checked_choice("background", background, ("auto", *BACKGROUNDS))
+    chosen = checked_window(edges, window_gev)
+    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
+    kept = np.ones(len(seen), dtype=bool)
+    for stretch in exclude_gev:
+        kept[checked_window(edges, stretch, field="exclude_gev", bins=1)] = False
+    if kept.sum() < MIN_BINS:
+        raise refuse("exclude_gev", f"leaves at least {MIN_BINS} bins")
+    if not seen[kept].any():
+        raise refuse("counts", "hold at least one event outside the excluded stretches")
+    name = choose_background(edges, seen, kept) if background == "auto" else background
+    columns, widths = design(name, edges, sqrt_s_gev), np.diff(edges)
+    if kept.sum() < columns.shape[1]:
+        raise refuse("exclude_gev", f"leaves at least {columns.shape[1]} bins for the {name} background")
+    fit = poisson_regression(columns[kept], seen[kept], widths[kept])
+    expected = widths * np.exp(np.clip(columns @ fit.beta, -600, 600))
+    chi2, ndf, p_value = goodness(seen[kept], expected[kept], columns.shape[1])
+    return BackgroundFit(
+        name,
+        tuple(fit.beta.tolist()),
+        tuple(expected.tolist()),
+        chi2,
+        ndf,
+        p_value,
+        (chosen.start, chosen.stop),
+        fit.converged,
+    )

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from spectator.environments.collider import actions
+from spectator.environments.collider import actions, physics
 from spectator.environments.collider.analysis import ResonanceFit, calibrate, fit_resonance
-from spectator.environments.collider.experiment.laboratory import DetectorScale, Laboratory
-from spectator.environments.collider.experiment.recording import (
+from spectator.environments.collider.experiment import (
+    DetectorScale,
+    Laboratory,
     Plan,
     candle_edges,
     candle_resolution,
     collect,
 )
-from spectator.environments.collider.experiment.task import BANDWIDTH_HZ, SWITCHING_DAYS, Candle, six
-from spectator.environments.collider.physics import trigger
-from spectator.environments.collider.rules import HardRule
-from spectator.environments.collider.scenarios.open_data import candle_spectrum
+from spectator.environments.collider.scenarios import candle_spectrum
+from spectator.environments.collider.task import BANDWIDTH_HZ, SWITCHING_DAYS, Candle, HardRule, six
 
 DRIFT_ERROR = 1.5e-4
 """Error of a scale for each unit of ln m between the candle and the search window."""
@@ -72,11 +71,11 @@ def set_trigger(lab: Laboratory, given: actions.SetTrigger) -> dict[str, Any]:
                 f"thresholds_gev.{name}: from {lowest:.3g} to {highest:.4g} GeV, not {threshold:g}.",
             )
         thresholds[name] = threshold
-        rates[name] = six(trigger.rate_hz(offer.trigger_hz, offer.trigger_gev, threshold))
+        rates[name] = six(physics.rate_hz(offer.trigger_hz, offer.trigger_gev, threshold))
     if thresholds == lab.thresholds_gev:
         raise HardRule("redundant", "The menu is that already.")
     lab.thresholds_gev = thresholds
-    lab.live_fraction = six(trigger.live_fraction(rates, BANDWIDTH_HZ))
+    lab.live_fraction = six(physics.live_fraction(rates, BANDWIDTH_HZ))
     told = {
         "thresholds_gev": dict(thresholds),
         "rates_hz": rates,
@@ -86,7 +85,7 @@ def set_trigger(lab: Laboratory, given: actions.SetTrigger) -> dict[str, Any]:
     lab.add_fact("trigger_set", **told)
     if lab.live_fraction < 0.999:
         lab.note("prescaled_trigger", f"Only {lab.live_fraction:.0%} of the triggered events are kept.")
-    turn_on = {name: six(trigger.TURN_ON * threshold) for name, threshold in thresholds.items()}
+    turn_on = {name: six(physics.TURN_ON * threshold) for name, threshold in thresholds.items()}
     return {**told, "half_efficiency_at_gev": turn_on}
 
 

@@ -1,20 +1,23 @@
-"""Actions before unblinding: channels, cuts, windows, background functions, and the freeze."""
+"""Actions before unblinding: channels, cuts, windows, backgrounds, and the freeze.
+
+What opened runs are worth for a signal is computed from figures that are public.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.collider import actions
+from spectator.environments.collider import actions, physics
 from spectator.environments.collider.analysis import fit_background
-from spectator.environments.collider.experiment.laboratory import ChannelAnalysis, Laboratory, Selection
-from spectator.environments.collider.experiment.recording import generator
-from spectator.environments.collider.experiment.task import six
-from spectator.environments.collider.physics import peaks
-from spectator.environments.collider.rules import HardRule
+from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory, Selection, generator
+from spectator.environments.collider.nature import isolation_efficiency
+from spectator.environments.collider.physics import energy_gain
+from spectator.environments.collider.task import HardRule, six
 
 SIMULATION_ERROR = 0.03
 """How well simulation knows the score of a signal."""
@@ -89,7 +92,7 @@ def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dic
     _recorded(lab, given.channel)
     if lab.task.real_data:
         raise HardRule("missing_prerequisite", "The real data hold no score: there is nothing to cut on.")
-    cut = round(given.cut * peaks.SCORE_BINS)
+    cut = round(given.cut * physics.SCORE_BINS)
     if analysis.findings.get("cut") == (cut, len(lab.runs)):
         raise HardRule("redundant", "The cut is that already.")
     analysis.cut = cut
@@ -110,8 +113,8 @@ def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dic
 
 def simulated_shares(lab: Laboratory, channel: str) -> NDArray[np.float64]:
     """Shares of a signal in the score bins as simulation has them: good to 3 %."""
-    off = generator(lab.seed, "simulation", channel).normal(0.0, SIMULATION_ERROR, peaks.SCORE_BINS)
-    simulated = peaks.score_shares(*lab.nature.shapes[channel].signal) * np.exp(off)
+    off = generator(lab.seed, "simulation", channel).normal(0.0, SIMULATION_ERROR, physics.SCORE_BINS)
+    simulated = physics.score_shares(*lab.nature.shapes[channel].signal) * np.exp(off)
     return np.asarray(simulated / simulated.sum())
 
 
@@ -119,16 +122,16 @@ def _efficiencies(lab: Laboratory, channel: str) -> list[dict[str, float]]:
     simulated = simulated_shares(lab, channel)
     scores = sum(
         (run.data[channel].tuning.sum(axis=0) for run in lab.runs if channel in run.data),
-        start=np.zeros(peaks.SCORE_BINS, dtype=np.int64),
+        start=np.zeros(physics.SCORE_BINS, dtype=np.int64),
     )
     total = max(int(scores.sum()), 1)
     rows = []
-    for cut in range(peaks.SCORE_BINS):
+    for cut in range(physics.SCORE_BINS):
         signal, passed = float(simulated[cut:].sum()), int(scores[cut:].sum())
         share = (passed + 0.5) / (total + 1.0)
         rows.append(
             {
-                "cut": cut / peaks.SCORE_BINS,
+                "cut": cut / physics.SCORE_BINS,
                 "signal_efficiency": six(signal),
                 "signal_efficiency_error": six(SIMULATION_ERROR * signal * (1.0 - signal)),
                 "background_efficiency": six(share),
@@ -256,7 +259,7 @@ def freeze_selection(lab: Laboratory, given: actions.NoArguments) -> dict[str, A
         frozen.append(
             {
                 "channel": name,
-                "cuts": {"score": analysis.cut / peaks.SCORE_BINS},
+                "cuts": {"score": analysis.cut / physics.SCORE_BINS},
                 "window_gev": list(analysis.window_gev),
                 "fit_window_gev": list(lab.task.channels[name].fit_window_gev),
                 "relative_resolution": analysis.relative_resolution,
@@ -308,3 +311,33 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
         window_gev=list(analysis.window_gev),
     )
     return {**told, "events": int(counts.sum()), "spectrum": coarse(edges, counts, 60)}
+
+
+def events_per_fb(lab: Laboratory, analysis: ChannelAnalysis, mass_gev: float) -> float:
+    """Selected signal events for each fb of cross section times branching at 13 TeV, in the opened runs."""
+    return sum(run_yield(lab, analysis, number, mass_gev) for number in analysis.opened)
+
+
+def run_yield(lab: Laboratory, analysis: ChannelAnalysis, number: int, mass_gev: float) -> float:
+    """The same for one run.
+
+    Away from 13 TeV the gain is the geometric mean of gluon fusion and quark annihilation: which of them it
+    is, nobody knows yet.
+    """
+    run, offer = lab.runs[number - 1], lab.task.channels[analysis.channel]
+    passing = float(physics.trigger_efficiency(np.array([mass_gev]), run.thresholds_gev[analysis.channel])[0])
+    kept = 1.0 if lab.task.real_data else float(simulated_shares(lab, analysis.channel)[analysis.cut :].sum())
+    exposed = run.luminosity_fb * run.live_fraction * (1.0 - run.tuning_fraction)
+    return (
+        exposed
+        * isolation_efficiency(run.beam.pileup)
+        * offer.efficiency
+        * passing
+        * _gain(mass_gev, run.beam.sqrt_s_tev)
+        * kept
+    )
+
+
+@lru_cache(maxsize=256)
+def _gain(mass_gev: float, sqrt_s_tev: float) -> float:
+    return math.sqrt(energy_gain("gg", mass_gev, sqrt_s_tev) * energy_gain("qq", mass_gev, sqrt_s_tev))

@@ -31,10 +31,10 @@ from spectator.environments.cricket.ball.tables import (
 
 Boundaries = tuple[float, ...]
 
-USUAL_M: Final = 68.0
+USUAL_BOUNDARY_M: Final = 68.0
 """The boundary all round the neutral ground, which the tables stand for."""
-LEAST_M: Final = 59.43
-MOST_M: Final = 82.29
+MIN_BOUNDARY_M: Final = 59.43
+MAX_BOUNDARY_M: Final = 82.29
 """What the playing conditions allow: 65 to 90 yards from the centre of the pitch."""
 
 SIXES: Final = 0.40
@@ -126,7 +126,7 @@ def ground_factors(
         phase: Powerplay, middle or death.
         kind: Pace (0) or spin (1).
     """
-    nearer = [(USUAL_M - metres) / 10.0 for metres in as_faced(boundaries, over % 2, left_handed)]
+    nearer = [(USUAL_BOUNDARY_M - metres) / 10.0 for metres in as_faced(boundaries, over % 2, left_handed)]
     zones = tables.zones[phase][kind]
 
     def mean(hit: int, rate: float) -> float:
@@ -154,7 +154,10 @@ def sectors_hit(faced: Boundaries, sums: Boundaries, hit: int) -> Boundaries:
         return sums
     shares = [high - low for low, high in pairwise((0.0, *sums))]
     return cumulative(
-        [share * math.exp(rate * (USUAL_M - at) / 10.0) for share, at in zip(shares, faced, strict=True)]
+        [
+            share * math.exp(rate * (USUAL_BOUNDARY_M - at) / 10.0)
+            for share, at in zip(shares, faced, strict=True)
+        ]
     )
 
 
@@ -184,7 +187,7 @@ def room_to_hit(boundaries: Boundaries) -> float:
     """Log ratio of runs by which the size of the ground favours hitting out."""
     if not boundaries:
         return 0.0
-    return HITTING * (USUAL_M - sum(boundaries) / len(boundaries)) / 10.0
+    return HITTING * (USUAL_BOUNDARY_M - sum(boundaries) / len(boundaries)) / 10.0
 
 
 def rope_at(faced: Boundaries, x: float, y: float) -> float:
@@ -198,7 +201,7 @@ def rope_at(faced: Boundaries, x: float, y: float) -> float:
         y: Metres from it towards the bowler.
     """
     if not faced:
-        return USUAL_M
+        return USUAL_BOUNDARY_M
     place = (math.degrees(math.atan2(-x, -y)) % 360.0) / 45.0 - 0.5
     low = math.floor(place)
     part = place - low

@@ -1,12 +1,19 @@
-"""Outcome details: the kind of dismissal, the runs of extras, the stroke and the fielding position."""
+"""Details of an outcome: dismissal, extras, stroke, and the tracking of the ball.
+
+Tracking (pitch, pace, direction, contact, fielder) does not affect the score: its numbers are drawn when
+the ball is bowled, and read only when somebody looks.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.grounds import as_faced, sectors_hit
+from spectator.environments.cricket.ball.plan_effects import OPEN_FIELD, POWERPLAY_FIELD, PlanEffects
+from spectator.environments.cricket.ball.situation import LENGTHS, LINES, SHOTS, TIRED_KMH, Situation
 from spectator.environments.cricket.ball.tables import (
+    BYE,
     DOT,
     NO_BALL,
     RUN_OUT,
@@ -15,8 +22,7 @@ from spectator.environments.cricket.ball.tables import (
     WIDE,
     cumulative,
 )
-from spectator.environments.cricket.ball.vocabulary import LINES
-from spectator.environments.cricket.laws.deliveries import Ball
+from spectator.environments.cricket.laws import Ball
 
 KINDS: Final = ("bowled", "caught", "caught and bowled", "lbw", "stumped", "hit wicket")
 
@@ -206,3 +212,221 @@ def plausible_pitch(pair: int, ball: Ball, v: float) -> int:
     elif ball.legbyes and line == _WIDE_OFF:
         line = _LEG if v < 0.5 else _STUMPS
     return length * len(LINES) + line
+
+
+_SPEED_KMH: Final = (135.0, 91.0)
+_PACE_FACTOR: Final = {"quick": 1.03, "stock": 1.0, "slower": 0.84}
+_SLOWER_SHARE: Final = 0.12
+_HIT_OF_BAT: Final = (0, 1, 2, 3, 4, 3, 5)
+_FULL_TOSS, _FULL_M, _BACK_OF_A_LENGTH, _SHORT_M = 0, 2, 4, 5
+_BLOCKED_TO: Final = (3, 4, 5, 6)
+"""Sectors that a ball is blocked to: in front of the wicket."""
+
+MISSED_YORKERS: Final = 0.75
+"""Share of the sixes off a meant yorker that were full or a full toss in the end (assumption)."""
+
+
+SWING_RATE: Final = 12.0
+"""Required runs an over from which a batter swings at what he would defend or leave otherwise."""
+
+
+class BallTrack(NamedTuple):
+    """What is seen of one ball.
+
+    Args:
+        zone: Sector 1 to 8 the ball went to as the striker stands; ``None`` when it was not hit.
+        length: One of `LENGTHS`.
+        line: One of `LINES`.
+        speed_kmh: Speed at release.
+        shot: Name of the stroke; ``none`` when nothing was offered.
+        fielder: Position that fielded or caught it, ``keeper`` or ``bowler``; ``None`` when it reached
+            nobody.
+        contact: ``middled``, ``mistimed``, ``edged``, ``missed``, ``padded`` or ``left``.
+        aerial: Whether it flew.
+        pace: ``quick``, ``stock`` or ``slower``.
+    """
+
+    zone: int | None
+    length: str
+    line: str
+    speed_kmh: float
+    shot: str
+    fielder: str | None
+    contact: str
+    aerial: bool
+    pace: str
+
+
+Draws = tuple[float, float, float, float]
+"""Numbers in [0, 1) that a ball's track is read from: how it came about (contact, which end is out), who and
+what else (keeper or not, slower ball or not, near or far), speed about the bowler's own, direction."""
+
+Place = tuple[int, int, int, int]
+"""Phase, kind of bowling (pace 0, spin 1), (length, line) pair and category."""
+
+
+class BowledBall:
+    """One ball as it happened; `track` says what it looked like.
+
+    Args:
+        ball: What the scorer needs.
+        at: The situation it was bowled in.
+        draws: What its track is read from.
+        place: Where the model drew it.
+        tracker: Reads its track.
+    """
+
+    __slots__ = ("_draws", "_place", "_track", "_tracker", "at", "ball")
+
+    def __init__(self, ball: Ball, at: Situation, draws: Draws, place: Place, tracker: BallTracker) -> None:
+        self.ball, self.at = ball, at
+        self._draws, self._place, self._tracker = draws, place, tracker
+        self._track: BallTrack | None = None
+
+    @property
+    def track(self) -> BallTrack:
+        """What was seen of it: the same whenever and however often it is asked."""
+        if self._track is None:
+            self._track = self._tracker.read(self.ball, self.at, self._draws, self._place)
+        return self._track
+
+    @property
+    def category(self) -> int:
+        """Which of the eleven categories it was."""
+        return self._place[3]
+
+    @property
+    def pair(self) -> int:
+        """Number of its (length, line) pair as it looked: ``length * len(LINES) + line``."""
+        _, _, pair, category = self._place
+        return plausible_pitch(pair, self.ball, self._draws[0]) if category >= WICKET else pair
+
+    def __repr__(self) -> str:
+        return f"BowledBall({self.ball}, {self.track})"
+
+
+class BallTracker:
+    """Reads a ball's track from its draws, by the model's shares of directions.
+
+    Args:
+        plans: The plans of the model.
+    """
+
+    __slots__ = ("_plans", "_zones")
+
+    def __init__(self, plans: PlanEffects) -> None:
+        self._plans = plans
+        self._zones = tuple(
+            tuple(tuple(tuple(cumulative(hit) for hit in line) for line in kind) for kind in phase)
+            for phase in plans.lines
+        )
+
+    def read(self, ball: Ball, at: Situation, draws: Draws, place: Place) -> BallTrack:
+        """What was seen of ``ball``."""
+        (how, who, quick, _), (phase, kind, pair, category) = draws, place
+        if category >= WICKET:
+            pair = plausible_pitch(pair, ball, how)
+        length, line = divmod(pair, len(LINES))
+        if ball.bat == 6 and LENGTHS[length] == "yorker" and who < MISSED_YORKERS:
+            length = _FULL_TOSS if who < MISSED_YORKERS / 2 else _FULL_M
+        plan = at.delivery.pace if at.delivery is not None else None
+        pace = plan or ("slower" if who < _SLOWER_SHARE else "stock")
+        stock = (at.bowler.speed_kmh or _SPEED_KMH[kind]) - TIRED_KMH[kind == 1] * at.tired
+        speed = round(stock * (_PACE_FACTOR[pace] + 0.08 * (quick - 0.5)), 1)
+        by_keeper = KEEPER_CATCH[at.bowler.bowls or "spin"][phase]
+        swings = _swings(at, phase)
+        missed = _not_hit(ball, category, length, line, draws, by_keeper, swings)
+        zone, shot, contact, aerial = missed or self._hit(at, place, length, line, ball, draws, swings)
+        if missed is None and zone is not None:
+            line = plausible_line(zone, length, line, aerial, kind == 1)
+        fielder = _fielder(at, ball, zone, draws, by_keeper)
+        if fielder in CATCHING_POSITIONS:
+            contact, aerial = "edged", False
+        return BallTrack(zone, LENGTHS[length], LINES[line], speed, shot, fielder, contact, aerial, pace)
+
+    def _hit(
+        self, at: Situation, place: Place, length: int, line: int, ball: Ball, draws: Draws, swings: bool
+    ) -> tuple[int, str, str, bool]:
+        """Sector, stroke, contact and whether the ball flew, of one that the bat sent somewhere."""
+        (phase, kind, _, category), (how, who, _, where) = place, draws
+        out = ball.dismissal
+        hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if how < SKIED else 0)
+        zones = self._zones[phase][kind][line]
+        if at.field.fielders:
+            zones = self._plans.field(at.field, at.powerplay, phase, kind, line, None, False).zones
+        shares = zones[hit]
+        if at.boundaries:
+            over, left = at.balls_bowled // 6 % 2, at.striker.bats == "left"
+            shares = sectors_hit(as_faced(at.boundaries, over, left), shares, hit)
+        zone = bisect(shares, where) + 1
+        aimed = SHOTS.get(at.shot, ()) if at.shot is not None else ()
+        if aimed and who < 0.6 and out is None:
+            zone = aimed[int(who / 0.6 * len(aimed))]
+        aerial = hit == 5 or out == "caught"
+        if inside_edge(zone, length, line, aerial, kind == 1):
+            return zone, "drive" if length < _BACK_OF_A_LENGTH else "push", "edged", aerial
+        if category == DOT and how < 0.6 and not swings and zone in _BLOCKED_TO:
+            shot = "defend"
+        elif category != DOT and zone in aimed and at.shot:
+            shot = at.shot
+        else:
+            line = plausible_line(zone, length, line, aerial, kind == 1)
+            shot = stroke(zone, length, line, aerial, kind == 1)
+        contact = "edged" if zone in (1, 8) and how > 0.8 else "mistimed" if out or how > 0.9 else "middled"
+        return zone, shot, contact, aerial
+
+
+def _swings(at: Situation, phase: int) -> bool:
+    """Whether the batter goes for everything: asked to, or by the required rate."""
+    if at.runs_required is None:
+        return at.aggression >= 0.8
+    balls_left = at.innings_balls - at.balls_bowled
+    return 6.0 * at.runs_required >= SWING_RATE * balls_left and (phase == 2 or at.aggression > 0.5)
+
+
+def _not_hit(
+    ball: Ball, category: int, length: int, line: int, draws: Draws, by_keeper: float, swings: bool
+) -> tuple[int | None, str, str, bool] | None:
+    """The same of a ball that was not hit, or hit back to the bowler; ``None`` for the others."""
+    how, who, _, where = draws
+    out = ball.dismissal
+    if category == WIDE:
+        return (None, "drive", "missed", False) if out == "stumped" else (None, "none", "left", False)
+    if category == BYE:
+        if ball.byes:
+            return None, "flick", "missed", False
+        return 1 if where < 0.7 else 8, "glance", "padded", False
+    if out in ("bowled", "lbw", "stumped", "hit wicket"):
+        shot = "drive" if length < _BACK_OF_A_LENGTH else "pull"
+        return None, shot, "padded" if out == "lbw" else "missed", False
+    if out == "caught" and who < by_keeper:
+        return None, "drive" if length < 3 else "pull" if length == _SHORT_M else "cut", "edged", False
+    if out == "caught and bowled":
+        return 4 if where < 0.5 else 5, "straight drive", "mistimed", True
+    if category == DOT and how < 0.35:
+        straight = LINES[line] == "stumps"
+        if how < 0.12 and length and not straight and not swings:
+            return None, "none", "left", False
+        at_the_pads = straight and length < _BACK_OF_A_LENGTH
+        shot = "pull" if length == _SHORT_M else "slog" if swings else "defend"
+        return None, shot, "padded" if at_the_pads else "missed", False
+    return None
+
+
+def _fielder(at: Situation, ball: Ball, zone: int | None, draws: Draws, by_keeper: float) -> str | None:
+    """Position that fielded the ball, among those where somebody stands if it can be."""
+    how, who, _, _ = draws
+    out = ball.dismissal
+    if ball.boundary or out in ("bowled", "lbw", "hit wicket"):
+        return None
+    if out == "caught and bowled":
+        return "bowler"
+    if zone is None or out == "stumped" or (out == "caught" and who < by_keeper):
+        return "keeper"
+    field = at.field if at.field.fielders else POWERPLAY_FIELD if at.powerplay else OPEN_FIELD
+    far = how < SKIED if out == "caught" else ball.ran >= 2 or (ball.ran == 1 and who < 0.6)
+    if field.deep[zone - 1] and (far or not field.ring[zone - 1]):
+        return DEEP_POSITIONS[zone - 1]
+    if out == "caught" and not far and field.catching[zone - 1]:
+        return CATCHING_POSITIONS[zone - 1]
+    return RING_POSITIONS[zone - 1]

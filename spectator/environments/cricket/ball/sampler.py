@@ -1,13 +1,17 @@
-"""The ball sampler: one ball drawn from the fitted model, given the situation and both intents."""
+"""The ball model: draw a ball from the fitted tables, by situation and intents.
+
+The chances of a ball are moved by the levers of a plan, by skill, and by the price that a gain is paid
+for with.
+"""
 
 from __future__ import annotations
 
 import math
 import random
 from bisect import bisect
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from spectator.environments.cricket.ball.adjustments import fitted, levered, paid_for
 from spectator.environments.cricket.ball.grounds import (
     as_faced,
     ground_factors,
@@ -15,17 +19,7 @@ from spectator.environments.cricket.ball.grounds import (
     room_to_hit,
     stroke_reach,
 )
-from spectator.environments.cricket.ball.matchups import (
-    WICKET_FIT,
-    delivery_fit,
-    field_fit,
-    intent_fit,
-    match_up,
-    out_of_place,
-    shot_fit,
-)
-from spectator.environments.cricket.ball.model_file import load_tables
-from spectator.environments.cricket.ball.outcomes import OutcomeTables
+from spectator.environments.cricket.ball.outcomes import BallTracker, BowledBall, OutcomeTables
 from spectator.environments.cricket.ball.plan_effects import (
     HABIT,
     LOFT,
@@ -34,30 +28,104 @@ from spectator.environments.cricket.ball.plan_effects import (
     reference_field,
     suits_of,
 )
-from spectator.environments.cricket.ball.prices import BallPrices
-from spectator.environments.cricket.ball.situation import Effects, Situation
+from spectator.environments.cricket.ball.prices import BallPrices, Values
+from spectator.environments.cricket.ball.situation import (
+    SHOTS,
+    WICKET_FIT,
+    Effects,
+    Situation,
+    delivery_fit,
+    field_fit,
+    intent_fit,
+    match_up,
+    out_of_place,
+    shot_fit,
+    tired_extras,
+    tired_runs,
+)
 from spectator.environments.cricket.ball.tables import (
     DOT,
+    FOUR,
     FULL_OVERS,
     INTENT_STEPS,
+    LEVER_OF,
     SET_LIMITS,
     SIX,
     STYLE_INDEX,
+    WICKET,
     Levers,
     Tables,
     Weights,
     effect_scale,
     format_levers,
+    load_tables,
     people_weights,
     places_of,
     rate_place,
     rhythm,
 )
-from spectator.environments.cricket.ball.tiredness import tired_extras, tired_runs
-from spectator.environments.cricket.ball.tracking import BallTracker, BowledBall
-from spectator.environments.cricket.ball.usual_play import Values
-from spectator.environments.cricket.ball.vocabulary import SHOTS
-from spectator.environments.cricket.laws.formats import SUPER_OVER
+from spectator.environments.cricket.laws import SUPER_OVER
+
+_MOST_MOVED: Final = 0.9
+"""Largest part of the boundaries, or dots, of a ball that a payment takes."""
+
+
+def apply_levers(chances: list[float], levers: Sequence[float]) -> list[float]:
+    """Probabilities multiplied by levers."""
+    weights = [
+        chance if lever is None else chance * levers[lever]
+        for chance, lever in zip(chances, LEVER_OF, strict=True)
+    ]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def charge_for_gain(
+    asked: list[float],
+    usual: list[float],
+    values: Values,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> list[float]:
+    """``asked`` with what it gains on ``usual`` at these values given back: boundaries for dots, or dots for
+    boundaries.
+
+    Args:
+        asked: Probabilities of the categories.
+        usual: The same when nothing is asked for.
+        values: What each category is worth to the batting side.
+        least: Gains of the batting side below this count as this, so that they are not made up for.
+        most: Gains above this likewise.
+    """
+    gain = sum((a - b) * float(value) for a, b, value in zip(asked, usual, values, strict=True))
+    gain = min(max(gain, least), most)
+    hits = asked[FOUR] + asked[SIX]
+    if hits <= 0.0 or gain == 0.0:
+        return asked
+    four = asked[FOUR] / hits
+    price = float(four * values[FOUR] + (1.0 - four) * values[SIX] - values[DOT])
+    if price <= 0.0:
+        return asked
+    moved = min(max(gain / price, -_MOST_MOVED * asked[DOT]), _MOST_MOVED * hits)
+    paid = asked.copy()
+    paid[DOT] += moved
+    paid[FOUR] -= four * moved
+    paid[SIX] -= (1.0 - four) * moved
+    return paid
+
+
+def fitted(chances: list[float], fit: float, tables: Tables) -> list[float]:
+    """Probabilities moved as skill moves them, by a log ratio of runs."""
+    shift = tables.skill_gain * fit
+    moved = chances.copy()
+    moved[DOT] *= math.exp(-tables.dot_share * shift)
+    moved[FOUR] *= math.exp(shift)
+    moved[SIX] *= math.exp(shift)
+    moved[WICKET] *= math.exp(-WICKET_FIT * fit)
+    total = sum(moved)
+    return [chance / total for chance in moved]
+
 
 FULL_BALLS: Final = 6 * FULL_OVERS
 NEW_BATTER_BALLS: Final = 6
@@ -83,7 +151,7 @@ class BallModel:
         tables: The fitted tables.
         level: Mean total of a first innings of 20 overs; ``None`` leaves the tables' own.
 
-    >>> from spectator.environments.cricket.people.squads import draw_fixture
+    >>> from spectator.environments.cricket.people import draw_fixture
     >>> home, away = draw_fixture(7)
     >>> first = Situation(0, 120, 0, None, home.players[0], 0, away.bowlers[-1], powerplay=True)
     >>> model = BallModel.load("men")
@@ -258,7 +326,7 @@ class BallModel:
         asked = self._intended(at, phase, usual, values)
         levers = self._levers(at, phase, kind)
         if levers:
-            asked = paid_for(levered(asked, levers), asked, values)
+            asked = charge_for_gain(apply_levers(asked, levers), asked, values)
         fit = self._fit(at, phase, kind)
         return fitted(asked, fit, self._tables) if fit else asked
 
@@ -268,9 +336,11 @@ class BallModel:
         asked, tables = usual, self._tables
         step = _step(at.aggression + LOFT.get(at.shot or "", 0.0))
         if step != INTENT_STEPS:
-            asked = paid_for(levered(asked, tables.intent[phase][step]), asked, values, least=0.0)
+            asked = charge_for_gain(apply_levers(asked, tables.intent[phase][step]), asked, values, least=0.0)
         if at.attack != 0.5:
-            asked = paid_for(levered(asked, tables.attack[_step(at.attack)]), asked, values, most=0.0)
+            asked = charge_for_gain(
+                apply_levers(asked, tables.attack[_step(at.attack)]), asked, values, most=0.0
+            )
         return asked
 
     def _fit(self, at: Situation, phase: int, kind: int) -> float:

@@ -1,18 +1,21 @@
-"""Captains that need no model: the named styles, one that plays as the data does, and a random one."""
+"""Captains that need no model: named styles, weaker ones, and a random one."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.matchups import Evening
-from spectator.environments.cricket.captaincy.random_captain import RANDOM
+from spectator.environments.cricket.ball.situation import Evening
 from spectator.environments.cricket.captaincy.reasons import (
     STEEP_RATE,
+    TOSS_FIELD_SHARE,
+    FirstTask,
     batter_reason,
     batting_reason,
+    better_first,
     bowler_reason,
     bowling_reason,
     field_reason,
@@ -21,16 +24,55 @@ from spectator.environments.cricket.captaincy.reasons import (
     play_reason,
     toss_reason,
 )
-from spectator.environments.cricket.captaincy.toss import TOSS_FIELD_SHARE, FirstTask, better_first
+from spectator.environments.cricket.match.engine import Segment
 from spectator.observations import Observation
-from spectator.policies.base import (
+from spectator.policies.policy import (
     Decision,
     Policy,
     Preset,
+    RandomPolicy,
     ScriptedPolicy,
     generator_snapshot,
     restore_generator,
 )
+
+LEFT_OUT: Final = 0.3
+"""How often an argument is left to its default."""
+
+
+class RandomCaptain(RandomPolicy):
+    """Draws a tool among the legal ones and each of its arguments among the lawful ones.
+
+    Args:
+        seed: Seed of its own generator.
+    """
+
+    def arguments(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Lawful arguments, no value twice, some of them left to their defaults."""
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        arguments: dict[str, str | float] = {}
+        for name, rule in properties.items():
+            if self._random.random() < LEFT_OUT:
+                continue
+            drawn = self._drawn(rule)
+            if drawn is not None and drawn not in arguments.values():
+                arguments[name] = drawn
+        return arguments
+
+    def _drawn(self, schema: Mapping[str, Any]) -> str | float | None:
+        """A value of a schema; ``None`` for texts and lists, which nobody can draw sensibly."""
+        if "enum" in schema:
+            choice: str = self._random.choice(schema["enum"])
+            return choice
+        if schema.get("type") == "number":
+            return round(self._random.uniform(schema["minimum"], schema["maximum"]), 2)
+        return None
+
+
+RANDOM: Final = Preset(
+    "random", "Wild Card", "Draws any legal tool, and its arguments too.", "random", RandomCaptain
+)
+
 
 SEGMENTS: Final = ("powerplay", "middle", "death")
 Levels = tuple[float, float, float]
@@ -313,3 +355,62 @@ _SELF: Final = replace(
     mirrors=True,
 )
 OPPONENTS: Final[dict[str, Preset]] = {**CAPTAINS, "cricsheet": _preset(CRICSHEET), "self": _SELF}
+
+
+BLOCKER: Final = Style(
+    "blocker", "Stonewaller", "Guards the wicket from the first ball to the last, whatever is needed.",
+    batting=(0.3, 0.3, 0.3),
+)  # fmt: skip
+NOVICE: Final = replace(
+    BLOCKER,
+    name="novice",
+    label="Novice",
+    summary="Hardly lifts the bat, and lets everybody bowl in turn, whoever is in.",
+    batting=(0.15, 0.15, 0.15),
+)
+
+
+class UnbendingCaptain(StyledCaptain):
+    """Keeps to its tempo whatever the rate.
+
+    Args:
+        style: How it plays.
+        seed: Seed of its own generator, for the toss.
+    """
+
+    def _aggression(self, view: Mapping[str, Any]) -> float:
+        """The style's own, hurried or not."""
+        part: Segment = view["segment"]
+        return self.style.batting[("powerplay", "middle", "death").index(part)]
+
+
+class NoviceCaptain(UnbendingCaptain):
+    """The same, and shares the bowling out: who has bowled least bowls next, in the order of the cards."""
+
+    def choose(self, observation: Observation) -> Decision:
+        """Decide what to do."""
+        decision, view = super().choose(observation), observation.content
+        asked = decision.action["arguments"]
+        if "bowler" not in asked and "bowlers" not in asked:
+            return decision
+        name = _in_turn(view)
+        arguments = asked | ({"bowler": name} if "bowler" in asked else {"bowlers": [name]})
+        return Decision({**decision.action, "arguments": arguments}, "heuristic", f"It is {name}'s turn.")
+
+
+def _in_turn(view: Mapping[str, Any]) -> str:
+    """Who has bowled least of those who may, and usually do, bowl."""
+    able = view["choices"]["bowlers"]
+    own = [one for one in able if "occasional" not in one["kind"]] or able
+    return str(min(own, key=lambda one: float(one["overs"]))["name"])
+
+
+def _weaker_preset(style: Style, kind: type[StyledCaptain]) -> Preset:
+    return Preset(style.name, style.label, style.summary, "heuristic", partial(kind, style))
+
+
+WEAKER: Final = {
+    style.name: _weaker_preset(style, kind)
+    for style, kind in ((NOVICE, NoviceCaptain), (BLOCKER, UnbendingCaptain))
+}
+"""Presets by name, the weakest first."""

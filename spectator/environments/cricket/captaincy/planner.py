@@ -2,7 +2,7 @@
 
 It sees the observation and nothing else, takes an average day, and gives every ball the decisions that are
 worth most to its side: length and line, field, stroke and intent. Who bowls it decides for all overs that are
-left at once (`bowling_ahead`).
+left at once (`lookahead.best_order`).
 """
 
 from __future__ import annotations
@@ -11,43 +11,40 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from spectator.environments.cricket.ball.vocabulary import SHOTS, DeliveryPlan
-from spectator.environments.cricket.captaincy.bowling_ahead import (
-    Costs,
-    Strain,
-    best_order,
-    costs_ahead,
-    strain_of,
-)
+from spectator.environments.cricket.ball.situation import SHOTS, DeliveryPlan
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
-from spectator.environments.cricket.captaincy.orders_ahead import batting_orders, bowling_orders
-from spectator.environments.cricket.captaincy.reading import (
-    cards,
-    faced_now,
-    fielding,
-    in_now,
-    situation_of,
-    to_come,
-)
-from spectator.environments.cricket.captaincy.reasons import play_reason
-from spectator.environments.cricket.captaincy.worth import (
+from spectator.environments.cricket.captaincy.lookahead import (
     INTENTS,
     PLANS,
-    CallWorth,
+    CallValue,
+    Costs,
+    TirednessCost,
+    batters_at_crease,
+    batting_orders,
+    best_order,
+    bowling_orders,
+    cards,
+    fielding,
     fields,
     placed,
-    told_plan,
+    plan_arguments,
+    remaining_over_costs,
+    situation_of,
+    striker_boundaries,
+    tiredness_cost,
+    to_come,
     value,
 )
+from spectator.environments.cricket.captaincy.reasons import play_reason
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Preset
+from spectator.policies.policy import Decision, Preset
 
 TOOLS: Final = frozenset({"bowler", "delivery", "field", "attack", "shot"})
 """What it decides itself; the rest, the toss included, is left as usual."""
 
 
 class OversAhead(NamedTuple):
-    """What the overs that are left cost with each bowler; see :func:`.bowling_ahead.best_order`.
+    """What the overs that are left cost with each bowler; see :func:`.lookahead.best_order`.
 
     Args:
         names: The bowlers.
@@ -61,7 +58,7 @@ class OversAhead(NamedTuple):
     costs: Costs
     left: list[int]
     resting: int | None
-    strain: Strain | None
+    strain: TirednessCost | None
 
 
 class PlannerCaptain(StyledCaptain):
@@ -133,12 +130,12 @@ class PlannerCaptain(StyledCaptain):
         names = [name for name, man in people.items() if man.bowls and self.left.get(name, 0) > 0]
         resting = next((at for at, name in enumerate(names) if name not in able), None)
         now, bowlers, following = situation_of(view), [people[name] for name in names], to_come(view)
-        batters = in_now(view)
-        fresh = costs_ahead(replace(now, tired=0.0), bowlers, batters, following, value)
+        batters = batters_at_crease(view)
+        fresh = remaining_over_costs(replace(now, tired=0.0), bowlers, batters, following, value)
         strain = None
         if view.get("tired") is not None:
-            tiring = costs_ahead(replace(now, tired=1.0), bowlers, batters, following, value)
-            strain = strain_of(fresh, tiring, [view["tired"].get(name, 0.0) for name in names])
+            tiring = remaining_over_costs(replace(now, tired=1.0), bowlers, batters, following, value)
+            strain = tiredness_cost(fresh, tiring, [view["tired"].get(name, 0.0) for name in names])
         return OversAhead(names, fresh, [self.left[name] for name in names], resting, strain)
 
     def _remember(self, view: Mapping[str, Any]) -> None:
@@ -175,7 +172,7 @@ class PlannerCaptain(StyledCaptain):
 
     def _bowl_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         own, ball = view["you"], situation_of(view)
-        worth = CallWorth(ball)
+        worth = CallValue(ball)
         own_plan = own["delivery"]
         plan = DeliveryPlan(**own_plan) if own_plan else None
         ball = replace(ball, delivery=plan, attack=own["attack"])
@@ -184,11 +181,11 @@ class PlannerCaptain(StyledCaptain):
             if worth.gain(replace(ball, delivery=best), ball, -1.0):
                 return (
                     "plan_delivery",
-                    told_plan(best),
+                    plan_arguments(best),
                     f"{_words(best)}: what {_name(view)} likes least.",
                 )
         if "field" in self._decides and "set_field" in legal:
-            known = fields(view["outside_limit"], faced_now(view))
+            known = fields(view["outside_limit"], striker_boundaries(view))
             best_field = min(known, key=lambda one: value(replace(ball, field=one.shape)))
             if worth.gain(replace(ball, field=best_field.shape), ball, -1.0):
                 return "set_field", placed(best_field), f"Men where {_name(view)} hits."
@@ -208,7 +205,7 @@ class PlannerCaptain(StyledCaptain):
         if own["shot_aggression"] is not None:
             return "play_delivery", {}, self._why_play(view)
         usual = replace(situation_of(view), aggression=own["aggression"])
-        worth = CallWorth(usual)
+        worth = CallValue(usual)
         shot = max((None, *SHOTS), key=lambda one: value(replace(usual, shot=one)))
         best = replace(usual, shot=shot)
         intent = max(INTENTS, key=lambda one: value(replace(best, aggression=one)))

@@ -1,12 +1,45 @@
-"""The reasons that scripted captains give for their decisions."""
+"""The reasons that scripted captains give for their decisions, the toss included."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from spectator.environments.cricket.captaincy.toss import LONG_OVERS, SHORT_OVERS
-from spectator.environments.cricket.forecast.resources import runs_to_come
+from spectator.environments.cricket.ball.situation import Evening
+from spectator.environments.cricket.forecast.state import runs_to_come
+
+FirstTask = Literal["bat", "field"]
+"""What the winner of a toss may elect to do first."""
+
+TOSS_FIELD_SHARE: Final = 0.70
+"""Winners of the toss who field first in real matches (innings_summary.json)."""
+
+SHORT_OVERS: Final = 5
+"""Overs of an innings up to which the side that knows its target is ahead, whatever the evening."""
+LONG_OVERS: Final = 20
+"""Overs of an innings up to which an even evening favours neither; in longer ones it is better to bat."""
+
+_BY_EVENING: Final[dict[Evening, FirstTask]] = {"dew": "field", "wearing": "bat"}
+
+
+def better_first(overs: int, evening: Evening) -> FirstTask | None:
+    """What wins more matches between equal captains; ``None`` where nothing is in it.
+
+    Args:
+        overs: Overs of an innings.
+        evening: The evening of the match.
+
+    Measured by simulation (docs/cricket-game.md, the toss).
+
+    >>> better_first(5, "wearing"), better_first(20, "wearing"), better_first(20, "even")
+    ('field', 'bat', None)
+    """
+    if overs <= SHORT_OVERS:
+        return "field"
+    if evening == "even":
+        return "bat" if overs > LONG_OVERS else None
+    return _BY_EVENING[evening]
+
 
 HURRIED: Final = 1.1
 """Runs wanted against what sides usually make from here, from which nobody has time to wait."""

@@ -1,19 +1,26 @@
-"""What each of the captain's tools does."""
+"""What each of the captain's tools does: plans, fields, orders, and balls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
+from spectator.environments.cricket.ball.grounds import Boundaries
+from spectator.environments.cricket.ball.situation import DeliveryPlan
 from spectator.environments.cricket.captaincy.arguments import (
+    ADVANCING,
     ONCE_A_BALL,
     OVERHEAD,
     TOOLS,
     AnalyzeSituation,
+    BowlOver,
+    BowlSession,
     CallToss,
+    PlacedFielder,
     PlanDelivery,
     PlanShot,
+    PlayOver,
+    PlaySession,
     ReflectAfterBall,
     SelectBatter,
     SelectBowler,
@@ -24,22 +31,192 @@ from spectator.environments.cricket.captaincy.arguments import (
     ToolArguments,
     UpdateMatchPlan,
 )
-from spectator.environments.cricket.captaincy.fields import chosen_field
-from spectator.environments.cricket.captaincy.legal_tools import ADVANCING
-from spectator.environments.cricket.captaincy.ordering import order_batting, order_bowling
-from spectator.environments.cricket.laws.deliveries import Side
-from spectator.environments.cricket.laws.innings import LawBroken
-from spectator.environments.cricket.laws.result import other
-from spectator.environments.cricket.laws.scorer import may_bat
-from spectator.environments.cricket.match.advice import analyze, usual_bowler
-from spectator.environments.cricket.match.captain_state import CaptainState
-from spectator.environments.cricket.match.field import check_field
+from spectator.environments.cricket.laws import LawBroken, Side
+from spectator.environments.cricket.match.captain_state import (
+    CaptainState,
+    Orders,
+    at_crease,
+    overs_ahead,
+    play_on,
+    rate_of,
+)
+from spectator.environments.cricket.match.engine import Match, analyze, usual_bowler
+from spectator.environments.cricket.match.field import (
+    PRESET_NAMES,
+    STANDARD,
+    Field,
+    check_field,
+    custom_field,
+    preset_field,
+)
 from spectator.environments.cricket.match.game import Game
-from spectator.environments.cricket.match.orders import play_on
+from spectator.environments.cricket.people import Team
+from spectator.environments.cricket.scorer import may_bat, other, overs_left
 from spectator.text import clean_text
 
-NOTE_LIMIT: Final = 500
 NAME_LIMIT: Final = 40
+
+
+def chosen_field(
+    preset: str | None, fielders: Sequence[PlacedFielder] | None, outside_limit: int, faced: Boundaries = ()
+) -> Field:
+    """The field of a preset (the standard one without a name) or of nine fielders, if it is lawful.
+
+    Args:
+        preset: Name of a preset.
+        fielders: Nine fielders, instead of a preset.
+        outside_limit: Most fielders outside the ring for the next ball.
+        faced: The boundaries as the striker sees them; empty for the neutral ground.
+
+    Raises:
+        LawBroken: Both are given, the preset is unknown, or the field would be called a no-ball.
+    """
+    if fielders is not None:
+        if preset is not None:
+            raise LawBroken("arguments.set_field", "Name a preset or place nine fielders, not both.")
+        field = custom_field([(clean_text(man.name, NAME_LIMIT), man.x, man.y) for man in fielders], faced)
+    else:
+        preset = STANDARD if preset is None else preset
+        if preset not in PRESET_NAMES:
+            known = ", ".join(PRESET_NAMES)
+            raise LawBroken(
+                "arguments.preset", f"No preset {clean_text(preset, NAME_LIMIT)!r}. Known: {known}."
+            )
+        field = preset_field(preset, outside_limit)
+    check_field(field, outside_limit)
+    return field
+
+
+NOTE_LIMIT: Final = 500
+
+
+def order_batting(game: Game, side: Side, captain: CaptainState, arguments: PlayOver | PlaySession) -> None:
+    """Take the batting captain's orders.
+
+    Raises:
+        LawBroken: They name somebody who cannot bat.
+    """
+    match = game.playing
+    team, innings = match.teams[side], match.current
+    waiting = [player for player in range(11) if may_bat(innings, player)]
+    batters_at_crease = [player for player in (innings.striker, innings.non_striker) if player is not None]
+    by_batter = {
+        _named(team, one.batter, [*batters_at_crease, *waiting], "K10.batter", "bat"): one.aggression
+        for one in arguments.by_batter
+    }
+    order = [_named(team, name, waiting, "K10.batter", "come in") for name in arguments.next_batters]
+    captain.orders = {
+        **_orders(match, arguments.aggression, arguments.ask.model_dump()),
+        "by_batter": by_batter,
+        "shot": arguments.shot,
+        "next_batters": order,
+    }
+    captain.aggression = arguments.aggression
+    told = {"by_batter": by_batter, "shot": arguments.shot, "next_batters": order}
+    _announce(game, side, captain, "batting", {"aggression": arguments.aggression, **told}, arguments)
+
+
+def order_bowling(game: Game, side: Side, captain: CaptainState, arguments: BowlOver | BowlSession) -> None:
+    """Take the fielding captain's orders.
+
+    Raises:
+        LawBroken: A bowler may not bowl then, or the field is unlawful.
+    """
+    match = game.playing
+    named = arguments.bowlers if isinstance(arguments, BowlSession) else _listed(arguments.bowler)
+    bowlers = _bowlers(game, named)
+    if arguments.preset is not None or arguments.fielders is not None:
+        field = chosen_field(arguments.preset, arguments.fielders, game.outside_limit, match.faced)
+        if field != captain.field:
+            if game.field_frozen:
+                raise LawBroken("N9.field", "The field stays for a free hit while the striker is the same.")
+            captain.field = field
+            game.emit("field_set", {"side": side, **field.copy_shown(match.faced)})
+    plan = {part: getattr(arguments, part) for part in ("length", "line", "pace")}
+    captain.orders = {
+        **_orders(match, arguments.attack, arguments.ask.model_dump()),
+        "bowlers": [*bowlers],  # they are struck off as they bowl; what is told of the order stays
+        "delivery": list(plan.values()) if any(plan.values()) else None,
+    }
+    captain.attack = arguments.attack
+    _announce(
+        game, side, captain, "bowling", {"attack": arguments.attack, "bowlers": bowlers, **plan}, arguments
+    )
+
+
+def _orders(match: Match, intent: float, ask: dict[str, Any]) -> Orders:
+    return {
+        "intent": intent,
+        "by_batter": {},
+        "shot": None,
+        "next_batters": [],
+        "bowlers": [],
+        "delivery": None,
+        "ask": {name: ask[name] for name in ("wicket", "boundary", "new_batter", "rate_above")},  # type: ignore[typeddict-item]  # its four keys
+        "seen": at_crease(match),
+        "rate": rate_of(match.current),
+    }
+
+
+def _announce(
+    game: Game, side: Side, captain: CaptainState, part: str, plan: Mapping[str, Any], arguments: Any
+) -> None:
+    """Tell the viewers what was ordered, as a strategy is told; what was left open is left out."""
+    ask = {name: value for name, value in arguments.ask.model_dump().items() if value not in (None, False)}
+    note = clean_text(arguments.note, NOTE_LIMIT)
+    captain.note(note)
+    captain.retold = []
+    told = {name: value for name, value in {**plan, "ask": ask}.items() if value not in (None, [], {})}
+    game.emit("plan_changed", {"side": side, "part": part, "plan": {**told, "note": note}})
+
+
+def _named(team: Team, name: str, able: Iterable[int], rule: str, verb: str) -> str:
+    able = list(able)
+    index = team.find(name)
+    if index is None or index not in able:
+        names = ", ".join(team.named(player) for player in able)
+        raise LawBroken(rule, f"{clean_text(name, NAME_LIMIT)!r} cannot {verb}. These can: {names}.")
+    return team.named(index)
+
+
+def _listed(name: str | None) -> list[str]:
+    return [] if name is None else [name]
+
+
+def _bowlers(game: Game, names: list[str]) -> list[str]:
+    """The names of those who bowl the overs ahead, if each may bowl his."""
+    match = game.playing
+    innings, team = match.current, match.teams[match.fielding_side]
+    overs = overs_ahead(match, game.decisions)
+    if innings.bowler is not None:
+        return _going_on(team, innings.bowler, names, overs)
+    if len(names) > len(overs):
+        raise LawBroken("arguments.bowlers", f"{len(names)} bowlers for {len(overs)} overs.")
+    eligible = match.eligible_bowlers()
+    found: list[int] = []
+    for number, name in enumerate(names):
+        able = [
+            player
+            for player in range(11)
+            if (player in eligible if number == 0 else player != team.keeper and player != found[-1])
+            and overs_left(innings, player) > found.count(player)
+            and player not in innings.barred_bowlers
+        ]
+        index = team.find(_named(team, name, able, "O3.bowler", f"bowl over {overs[number]}"))
+        assert index is not None
+        found.append(index)
+    return [team.named(index) for index in found]
+
+
+def _going_on(team: Team, bowler: int, names: list[str], overs: list[int]) -> list[str]:
+    """Bowlers named in the middle of an over, which its own bowler must finish."""
+    if not names:
+        return []
+    first = _named(team, names[0], [bowler], "O4.bowler", f"bowl over {overs[0]}, which has begun")
+    if len(names) > len(overs):
+        raise LawBroken("arguments.bowlers", f"{len(names)} bowlers for {len(overs)} overs.")
+    assert first
+    return [_named(team, name, range(11), "O3.bowler", "bowl") for name in names[1:]]
 
 
 def use(game: Game, side: Side, tool: str, arguments: ToolArguments) -> None:

@@ -22,7 +22,7 @@ from spectator.environments.cricket.ball.tables import (
     phase_of,
     rate_place,
 )
-from spectator.environments.cricket.people.players import PACE_STYLES, Player
+from spectator.environments.cricket.people import PACE_STYLES, Player
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -204,7 +204,7 @@ class SimulatedBalls:
     chasing: bool
 
 
-OnBalls = Callable[[SimulatedBalls], None]
+BallsCallback = Callable[[SimulatedBalls], None]
 
 
 @lru_cache(maxsize=8)

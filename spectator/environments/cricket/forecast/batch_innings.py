@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.matchups import KIND_OF_BOWLING, WICKET_FIT
+from spectator.environments.cricket.ball.situation import KIND_OF_BOWLING, WICKET_FIT
 from spectator.environments.cricket.ball.tables import (
     BYE,
     CATEGORIES,
@@ -24,13 +24,13 @@ from spectator.environments.cricket.ball.tables import (
 )
 from spectator.environments.cricket.forecast.arrays import (
     MAX_REQUIRED,
+    BallsCallback,
     Bools,
     Floats,
     InningsArrays,
     InningsTotals,
     Ints,
     ModelArrays,
-    OnBalls,
     SimulatedBalls,
     SkillArrays,
     people_on,
@@ -52,7 +52,7 @@ def play(
     skills: SkillArrays,
     at: InningsArrays,
     rng: np.random.Generator,
-    watch: OnBalls | None = None,
+    watch: BallsCallback | None = None,
     *,
     forced: NDArray[np.uint8] | None = None,
 ) -> InningsTotals:
@@ -83,7 +83,7 @@ class _BatchInnings:
         skills: SkillArrays,
         at: InningsArrays,
         rng: np.random.Generator,
-        watch: OnBalls | None,
+        watch: BallsCallback | None,
     ) -> None:
         self.model, self.skills, self.at, self.rng, self.watch = model, skills, at, rng, watch
         self.ids: Ints = np.arange(len(at.balls))

@@ -1,4 +1,8 @@
-"""The Monte Carlo forecast: who wins, what total, and what the rest of the over brings."""
+"""The Monte Carlo forecast: win chances, totals, and the rest of the over.
+
+To compare calls, all take the same random numbers, future by future: they then differ only by the calls
+and by what follows from them, and the difference has a fraction of the noise of either.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.matchups import Conditions, condition_runs
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.situation import Conditions, Situation, condition_runs
 from spectator.environments.cricket.ball.tables import CATEGORIES
 from spectator.environments.cricket.forecast.arrays import (
     Floats,
@@ -23,12 +26,13 @@ from spectator.environments.cricket.forecast.arrays import (
     skill_arrays,
 )
 from spectator.environments.cricket.forecast.batch_innings import play
-from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
 from spectator.environments.cricket.forecast.state import (
+    BowlingAttack,
     ForecastState,
     check_state,
     overs_of,
     plan_overs,
+    plan_remaining_overs,
     tired_overs,
 )
 
@@ -81,7 +85,7 @@ def forecast(
     Raises:
         ValueError: ``n`` is below 1, or the state is not of a match in progress.
 
-    >>> from spectator.environments.cricket.people.squads import draw_fixture
+    >>> from spectator.environments.cricket.people import draw_fixture
     >>> home, away = (squad.players for squad in draw_fixture(7))
     >>> chase = ForecastState(
     ...     innings_balls=120, powerplay_balls=36, balls=90, runs=110, wickets=4, target=150,
@@ -248,7 +252,7 @@ class Futures:
         at, n = self.state, self.n
         nought = np.zeros(n, dtype=np.int64)
         attack = at.reply or BowlingAttack.of(at.batting, overs_of(at), at.bowler_overs)
-        overs = bowl_out(attack.copy(), None)
+        overs = plan_remaining_overs(attack.copy(), None)
         innings = InningsArrays(
             innings_balls=at.innings_balls,
             powerplay_balls=at.powerplay_balls,
@@ -279,3 +283,42 @@ class Futures:
 def _today(conditions: Conditions, second: bool) -> tuple[float, float]:
     pace, spin = (condition_runs(conditions, spin, second) for spin in (False, True))
     return pace, spin
+
+
+Wins = NDArray[np.float64]
+"""1, 0.5 or 0 for every future, shape ``(n,)``: whether the side batting now wins."""
+
+
+def wins(state: ForecastState, n: int, seed: int, model: BallModel, called: Floats | None = None) -> Wins:
+    """Play ``n`` futures from ``state``.
+
+    Args:
+        state: Where the match stands.
+        n: How many, at least 1.
+        seed: Seed of their common numbers, 0 or more: the same one for all that are held against each other.
+        model: The ball model.
+        called: See :class:`..arrays.InningsArrays`.
+    """
+    futures = Futures(state, n, np.random.default_rng(seed), model, (seed,), called)
+    return futures.wins(futures.first())
+
+
+def next_ball_wins(state: ForecastState, rows: int, seed: int, model: BallModel) -> NDArray[np.float64]:
+    """Whether the side batting now wins after each of the eleven categories of the next ball.
+
+    The futures of a row have the same luck after the ball. So a row says more of how much better one category
+    is than another, which is what calls differ by, and less of how good any is, than eleven futures would.
+
+    Args:
+        state: Where the match stands.
+        rows: How many independent rows, at least 1.
+        seed: Seed of their numbers.
+        model: The ball model.
+
+    Returns:
+        1, 0.5 or 0, shape ``(rows, 11)``.
+    """
+    forced = np.tile(np.arange(CATEGORIES, dtype=np.uint8), rows)
+    rng = np.random.default_rng(seed)
+    futures = Futures(state, len(forced), rng, model, (seed,), sharing=CATEGORIES)
+    return futures.wins(futures.first(forced)).reshape(rows, CATEGORIES)

@@ -1,32 +1,135 @@
-"""The match engine: the Laws, the ball model and both captains' intents put together.
+"""The match engine: the Laws, the ball model and both captains' intents.
 
-It holds no policy and no observation; whoever drives it (the environment, the simulator, the forecast) asks
-``awaited`` what must happen next and makes it happen.
+It holds no policy and no observation. Its driver (environment, simulation, forecast) asks ``awaited``
+what must happen next and makes it happen. Squads, pitch, evening, ground and form come from a match's
+seed and options.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from spectator.environments.cricket.ball.grounds import Boundaries, as_faced
-from spectator.environments.cricket.ball.matchups import MEMORY
-from spectator.environments.cricket.ball.outcomes import RING_POSITIONS
+from spectator.environments.cricket import scorer
+from spectator.environments.cricket import scorer as laws
+from spectator.environments.cricket.ball.grounds import (
+    GROUNDS,
+    NEUTRAL_GROUND,
+    Boundaries,
+    Ground,
+    as_faced,
+    draw_ground,
+)
+from spectator.environments.cricket.ball.outcomes import RING_POSITIONS, BowledBall
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import Effects, Situation
-from spectator.environments.cricket.ball.tiredness import loads
-from spectator.environments.cricket.ball.tracking import BowledBall
-from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
-from spectator.environments.cricket.laws import result
-from spectator.environments.cricket.laws import scorer as laws
-from spectator.environments.cricket.laws.deliveries import Ball, Side
-from spectator.environments.cricket.laws.formats import RING_LIMIT, SUPER_OVER, Format
-from spectator.environments.cricket.laws.innings import Innings, LawBroken
-from spectator.environments.cricket.match.circumstances import ORDINARY, Circumstances
+from spectator.environments.cricket.ball.situation import (
+    EVEN,
+    MEMORY,
+    Conditions,
+    DeliveryPlan,
+    Effects,
+    Situation,
+    draw_conditions,
+    loads,
+)
+from spectator.environments.cricket.forecast.state import (
+    BowlingAttack,
+    chase_chance,
+    choose_bowler,
+    runs_to_come,
+    spin_habit,
+)
+from spectator.environments.cricket.laws import RING_LIMIT, SUPER_OVER, Ball, Format, Innings, LawBroken, Side
 from spectator.environments.cricket.match.field import Field, standard_field
-from spectator.environments.cricket.people.team import Team
+from spectator.environments.cricket.people import (
+    Team,
+    apart,
+    draw_difference,
+    draw_fixture,
+    in_form,
+    teams_of,
+)
+from spectator.environments.world import derive_seed
+
+DRAWN: Final = "drawn"
+UNEVEN: Final = "uneven"
+LEVEL: Final = "level"
+VARIED: Final[Mapping[str, Any]] = {"ground": DRAWN, "form": DRAWN, "fatigue": True, "squads": UNEVEN}
+"""All situations at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What both captains know of a match before its toss, but for its squads.
+
+    Args:
+        conditions: Pitch and evening.
+        ground: The ground.
+        fatigue: Whether bowlers tire.
+        formed: Whether players have a form of the day.
+        difference: Elo points by which the home squad is the stronger; ``None`` where squads are just drawn.
+
+    Attributes:
+        unusual: Whether an observation tells more of them than pitch, evening and cards.
+    """
+
+    conditions: Conditions = EVEN
+    ground: Ground = NEUTRAL_GROUND
+    fatigue: bool = False
+    formed: bool = False
+    difference: float | None = None
+    unusual: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        told = bool(self.ground.boundaries) or self.fatigue or self.difference is not None
+        object.__setattr__(self, "unusual", told)
+
+
+ORDINARY: Final = Circumstances()
+
+
+def circumstances_of(seed: int, options: Mapping[str, Any]) -> Circumstances:
+    """The circumstances of a match; what an option does not ask for is as it always was.
+
+    Args:
+        seed: Seed of the match.
+        options: Its options.
+    """
+    ground, squads = options.get("ground", NEUTRAL_GROUND.name), options.get("squads", DRAWN)
+    if squads == UNEVEN:
+        difference: float | None = draw_difference(_generator(seed, "difference"))
+    else:
+        difference = None if squads == DRAWN else float(squads)
+    return Circumstances(
+        draw_conditions(_generator(seed, "conditions")),
+        draw_ground(_generator(seed, "ground")) if ground == DRAWN else GROUNDS[ground],
+        bool(options.get("fatigue", False)),
+        options.get("form", LEVEL) == DRAWN,
+        difference,
+    )
+
+
+def teams_in(seed: int, circumstances: Circumstances, overs: int) -> dict[Side, Team]:
+    """Both teams of a match.
+
+    Args:
+        seed: Seed of the match.
+        circumstances: Its circumstances.
+        overs: Overs of an innings.
+    """
+    home, away = apart(draw_fixture(derive_seed(seed, "squads")), circumstances.difference or 0.0, overs)
+    if circumstances.formed:
+        rng = _generator(seed, "form")
+        home, away = in_form(rng, home), in_form(rng, away)
+    return teams_of((home, away))
+
+
+def _generator(seed: int, part: str) -> random.Random:
+    return random.Random(derive_seed(seed, part))
+
 
 NEUTRAL: Final = 0.5
 """Intent of real sides in the same situation."""
@@ -158,7 +261,7 @@ class Match:
         self.seen: dict[int, tuple[int, ...]] = {}
         self.innings: list[Innings] = []
         self.batting: list[Side] = []
-        self.result: result.Result | None = None
+        self.result: scorer.Result | None = None
         self._open(batting_first)
 
     @property
@@ -195,7 +298,7 @@ class Match:
         """Send a batter in.
 
         Raises:
-            LawBroken: See :func:`laws.take_batter`.
+            LawBroken: See :func:`.scorer.take_batter`.
         """
         laws.take_batter(self.innings[-1], player)
 
@@ -203,7 +306,7 @@ class Match:
         """Give a bowler the next over.
 
         Raises:
-            LawBroken: See :func:`laws.check_bowler`; the keeper does not bowl (a house rule).
+            LawBroken: See :func:`.scorer.check_bowler`; the keeper does not bowl (a house rule).
         """
         self.check_bowler(player)
         laws.take_bowler(self.innings[-1], player)
@@ -308,22 +411,22 @@ class Match:
             raise LawBroken("R1.innings_open", "The innings is still in progress.")
         self.settle_result()
         if self.result is None:
-            self._open(result.next_batting_side(self.batting))
+            self._open(scorer.next_batting_side(self.batting))
 
     def settle_result(self) -> None:
         """Look whether the innings played so far decide the match."""
         if self.innings[-1].closed:
-            self.result = result.decide(self.innings, self.batting, super_over=self.super_over)
+            self.result = scorer.decide(self.innings, self.batting, super_over=self.super_over)
 
     def _open(self, batting: Side) -> None:
         number = len(self.innings) + 1
-        fielding = result.other(batting)
+        fielding = scorer.other(batting)
         self.innings.append(
             Innings(
                 self.format if number <= 2 else SUPER_OVER,
-                target=result.target_of(self.innings[-1]) if number % 2 == 0 else None,
-                barred_batters=result.barred_batters(self.innings, self.batting, batting),
-                barred_bowlers=result.barred_bowlers(self.innings, self.batting, fielding),
+                target=scorer.target_of(self.innings[-1]) if number % 2 == 0 else None,
+                barred_batters=scorer.barred_batters(self.innings, self.batting, batting),
+                barred_bowlers=scorer.barred_bowlers(self.innings, self.batting, fielding),
             )
         )
         self.seen = {}
@@ -335,7 +438,7 @@ class Match:
         self.current: Innings = self.innings[-1]
         self.number = len(self.innings)
         self.batting_side: Side = self.batting[-1]
-        self.fielding_side: Side = result.other(self.batting_side)
+        self.fielding_side: Side = scorer.other(self.batting_side)
         self.effect = self.effects.of(self.number)
 
     def _fielder(self, delivered: BowledBall, bowler: int, field: Field) -> tuple[str | None, int | None]:
@@ -352,3 +455,85 @@ class Match:
         place = field.nearest(track.zone, deep=track.aerial and track.fielder not in RING_POSITIONS)
         others = [player for player in range(11) if player not in (bowler, keeper)]
         return field.fielders[place].name, others[place]
+
+
+Segment = Literal["powerplay", "middle", "death"]
+
+DEATH_SHARE: Final = 0.25
+"""Last part of an innings that counts as its death: 5 of 20 overs, as in the tables."""
+
+
+def segment_of(innings: Innings) -> Segment:
+    """The part of an innings that its next ball is in."""
+    return segment_at(innings.balls, innings.format.powerplay_balls, innings.format.balls)
+
+
+def segment_at(bowled: int, powerplay_balls: int, innings_balls: int) -> Segment:
+    """The part of an innings that the ball after ``bowled`` valid ones is in.
+
+    >>> [segment_at(balls, powerplay_balls=9, innings_balls=30) for balls in (0, 9, 24)]
+    ['powerplay', 'middle', 'death']
+    """
+    if bowled < powerplay_balls:
+        return "powerplay"
+    return "death" if innings_balls - bowled <= DEATH_SHARE * innings_balls else "middle"
+
+
+def usual_bowler(match: Match) -> int:
+    """Index of the bowler whom a side with no particular plan would choose for the next over.
+
+    See :func:`..forecast.state.choose_bowler`; the forecast expects the same.
+
+    Raises:
+        LawBroken: No over is about to begin.
+    """
+    eligible = match.eligible_bowlers()
+    if not eligible:
+        raise LawBroken("O3.bowler", "No over is about to begin.")
+    return choose_bowler(bowling_attack(match), eligible)
+
+
+def bowling_attack(match: Match) -> BowlingAttack:
+    """The fielding side's bowling in the innings in progress."""
+    innings, team = match.current, match.teams[match.fielding_side]
+    return BowlingAttack(
+        innings.format.overs,
+        innings.format.bowler_overs,
+        innings.format.extra_overs,
+        innings.over_starters,
+        laws.overs_left_of_all(innings),
+        team.bowling_worth,
+        team.bowls,
+        team.bowls_spin,
+        team.death_bowlers,
+        spin_habit(team.name, match.number),
+    )
+
+
+def analyze(match: Match, side: Side) -> dict[str, Any]:
+    """The analyst's view, plain JSON: par, projection or chance, and the overs that bowlers have left.
+
+    Args:
+        match: The match.
+        side: Who asks.
+    """
+    innings = match.current
+    balls_left, lost = innings.balls_left, innings.wickets
+    to_come = runs_to_come(balls_left, lost)
+    par_used = runs_to_come(innings.format.balls, 0) - to_come
+    view: dict[str, Any] = {
+        "resource_par_so_far": round(par_used, 1),
+        "ahead_of_par": round(innings.runs - par_used, 1),
+        "projected_total": round(innings.runs + to_come),
+    }
+    if innings.needed is not None:
+        chance = chase_chance(balls_left, lost, innings.needed)
+        view["chance_of_chase"] = round(chance, 3)
+        view["chance_of_win"] = round(chance if side == match.batting_side else 1.0 - chance, 3)
+    team = match.teams[match.fielding_side]
+    view["bowlers_left"] = [
+        {"name": player.name, "overs": overs}
+        for index, player in enumerate(team.players)
+        if player.bowls and (overs := laws.overs_left(innings, index))
+    ]
+    return view

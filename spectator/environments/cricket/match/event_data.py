@@ -1,16 +1,120 @@
-"""The data of each ``cricket.*`` event, read from the match at the moment it happens."""
+"""The data of ``cricket.*`` events and of scorecards, read from the match."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from spectator.environments.cricket.ball.vocabulary import SECTORS
-from spectator.environments.cricket.laws.deliveries import mark, overs_text
-from spectator.environments.cricket.laws.innings import BatterLine, Innings
-from spectator.environments.cricket.laws.scorer import overs_left
-from spectator.environments.cricket.match.descriptions import describe, how_out
+from spectator.environments.cricket.ball.situation import SECTORS
+from spectator.environments.cricket.laws import BatterLine, Innings, mark, overs_text
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, PlayedBall
-from spectator.environments.cricket.people.team import Team
+from spectator.environments.cricket.people import Team
+from spectator.environments.cricket.scorer import overs_left
+
+ZONE_WORDS: Final[tuple[str, ...]] = (
+    "fine on the leg side", "behind square on the leg side", "through midwicket",
+    "straight on the leg side", "straight on the off side", "through the covers",
+    "behind point", "fine on the off side",
+)  # fmt: skip
+"""Where a ball went, by sector 1 .. 8."""
+
+_NUMBERS: Final = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+)
+
+
+def number_word(number: int) -> str:
+    """A small number in words, a large one in figures."""
+    return _NUMBERS[number] if 0 <= number < len(_NUMBERS) else str(number)
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def surname(name: str) -> str:
+    """What a player is called on air."""
+    return name.partition(" ")[2] or name
+
+
+def how_out(kind: str, bowler: str, fielder: str, keeper: str) -> str:
+    """A dismissal as scorecards write it, such as ``c Rahil Colvane b Omar Pendarro``.
+
+    Args:
+        kind: One of the scorer's dismissals.
+        bowler: Name of the bowler.
+        fielder: Name of the fielder; empty when none took part.
+        keeper: Name of the wicket-keeper, marked with a dagger.
+
+    >>> how_out("caught", "Omar Pendarro", "Rahil Colvane", keeper="Wes Bexhorn")
+    'c Rahil Colvane b Omar Pendarro'
+    """
+    caught = f"†{fielder}" if fielder == keeper else fielder
+    if kind == "caught":
+        return f"c {caught} b {bowler}"
+    if kind == "caught and bowled":
+        return f"c & b {bowler}"
+    if kind == "stumped":
+        return f"st †{fielder} b {bowler}"
+    if kind == "run out":
+        return f"run out ({caught})" if fielder else "run out"
+    short = {"bowled": "b", "lbw": "lbw b", "hit wicket": "hit wicket b"}.get(kind)
+    return f"{short} {bowler}" if short else kind
+
+
+def describe(ball: Mapping[str, Any]) -> str:
+    """One short sentence on a ball, from the data of ``cricket.ball_bowled``."""
+    return f"{surname(ball['bowler'])} to {surname(ball['striker'])}: {_outcome(ball)}"
+
+
+def _outcome(ball: Mapping[str, Any]) -> str:
+    if ball["dismissal"]:
+        return _dismissal(ball)
+    if ball["wides"]:
+        return "wide" if ball["wides"] == 1 else f"wide, {number_word(ball['wides'])} in all"
+    call = "no-ball, " if ball["noball"] else ""
+    if ball["byes"]:
+        return f"{call}{plural(ball['byes'], 'bye')}"
+    if ball["legbyes"]:
+        return f"{call}{plural(ball['legbyes'], 'leg-bye')}"
+    return call + _off_the_bat(ball)
+
+
+def _off_the_bat(ball: Mapping[str, Any]) -> str:
+    bat, where = ball["bat"], f" {ZONE_WORDS[ball['zone'] - 1]}" if ball["zone"] else ""
+    if not bat:
+        return "no run"
+    if ball["boundary"] and not ball["ran"]:
+        return f"{'SIX' if bat == 6 else 'FOUR'}{where}"
+    if ball["boundary"]:
+        return f"{number_word(bat)}, with overthrows"
+    return f"{plural(bat, 'run')}{where}"
+
+
+def _dismissal(ball: Mapping[str, Any]) -> str:
+    out, kind = surname(ball["out"]), ball["dismissal"]
+    fielder = (
+        f" by {surname(ball['fielder'])}"
+        if ball["fielder"] and kind in ("caught", "stumped", "run out")
+        else ""
+    )
+    call = "off a wide, " if ball["wides"] else "off a no-ball, " if ball["noball"] else ""
+    runs = ball["runs"] - (1 if call else 0)
+    made = f" after {plural(runs, 'run')}" if runs else ""
+    return f"OUT, {call}{out} {kind}{fielder}{made}"
+
 
 Data = dict[str, Any]
 
@@ -305,3 +409,56 @@ def match_ended(match: Match) -> Data:
         "balls_left": decided.balls_left,
         "super_overs": decided.super_overs,
     }
+
+
+def scorecards(match: Match) -> dict[str, Any]:
+    """Every innings so far, by its number as text."""
+    return {str(number): scorecard(match, number) for number in range(1, match.number + 1)}
+
+
+def scorecard(match: Match, number: int) -> dict[str, Any]:
+    """One innings: batting and bowling cards, extras, fall of wickets and overs.
+
+    Args:
+        match: The match.
+        number: 1, 2, then 3, 4, ... in super overs.
+    """
+    innings, side = match.innings[number - 1], match.batting[number - 1]
+    team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
+    batting, total = {}, 0
+    for player, line in innings.batting.items():
+        figures = batter_line(innings, team, player)
+        key = f"{figures.pop('number'):02d}"
+        batting[key] = {"how_out": dismissal_text(line, team, rivals), **figures}
+    bowling = {}
+    for player in innings.bowling:
+        figures = bowler_line(innings, rivals, player)
+        key = f"{figures.pop('number'):02d}"
+        del figures["balls"]
+        bowling[key] = figures
+    overs = {}
+    for over, (runs, wickets, _) in enumerate(innings.overs, 1):
+        total += runs
+        bowler = rivals.players[innings.over_starters[over - 1]].name
+        overs[str(over)] = {"runs": runs, "wickets": wickets, "score": total, "bowler": bowler}
+    card: dict[str, Any] = {
+        "side": side,
+        "name": team.name,
+        "balls": innings.format.balls,
+        "batting": batting,
+        "bowling": bowling,
+        "extras": extras(innings),
+        "fall": {
+            str(wicket): {
+                "score": runs,
+                "wicket": wicket,
+                "name": team.players[player].name,
+                "at": overs_text(balls),
+            }
+            for runs, wicket, player, balls in innings.fall
+        },
+        "overs": overs,
+    }
+    if innings.closed:
+        card |= {"closed": innings.closed, "total": score(innings)}
+    return card

@@ -1,31 +1,106 @@
-"""A game from the toss to the result: the match, both captains, whose turn it is, and its events."""
+"""A game from toss to result: match, captains, whose turn it is, and events."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
 
 from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.ball.plan_effects import LOFT
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.forecast.pitch_reading import PitchReading
-from spectator.environments.cricket.laws.deliveries import SIDES, Side
-from spectator.environments.cricket.laws.formats import Format
-from spectator.environments.cricket.laws.innings import LawBroken
+from spectator.environments.cricket.laws import BOWLERS_DISMISSALS, SIDES, Format, Innings, LawBroken, Side
 from spectator.environments.cricket.match import event_data
-from spectator.environments.cricket.match.account import Account
-from spectator.environments.cricket.match.captain_state import CaptainState
-from spectator.environments.cricket.match.circumstances import ORDINARY, Circumstances
-from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, PlayedBall
-from spectator.environments.cricket.match.field import Field, standard_field
-from spectator.environments.cricket.match.forecasting import decision_values, forecast_data
-from spectator.environments.cricket.match.milestones import milestones
-from spectator.environments.cricket.match.orders import Decisions, planned_turn
-from spectator.environments.cricket.match.positions import STANDARD
-from spectator.environments.cricket.match.segments import segment_of
-from spectator.environments.cricket.people.team import Team
+from spectator.environments.cricket.match.captain_state import CaptainState, Decisions, planned_turn
+from spectator.environments.cricket.match.engine import (
+    ORDINARY,
+    BattingIntent,
+    BowlingIntent,
+    Circumstances,
+    Match,
+    PlayedBall,
+    segment_of,
+)
+from spectator.environments.cricket.match.field import STANDARD, Field, standard_field
+from spectator.environments.cricket.match.forecasts import PitchReading, decision_values, forecast_data
+from spectator.environments.cricket.people import Team
 from spectator.events import Fact
+
+
+class Account(Protocol):
+    """Keeps account of a match; told before anything is done, so that it can hold it against the usual."""
+
+    def begun(self, match: Match) -> None:
+        """Play is about to begin, at the toss or in the middle of a match."""
+        ...
+
+    def choosing_bowler(self, match: Match, bowler: int) -> None:
+        """``bowler`` is about to be given the next over."""
+        ...
+
+    def choosing_batters(self, match: Match, batters: Sequence[int]) -> None:
+        """``batters`` are about to be sent in, in this order."""
+        ...
+
+    def deciding(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
+        """A ball is about to be bowled with these intents."""
+        ...
+
+    def dump(self) -> dict[str, Any]:
+        """All that :meth:`load` needs, plain JSON."""
+        ...
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Go on from where :meth:`dump` was called."""
+        ...
+
+    def happened(self, match: Match) -> None:
+        """It was bowled, and what follows from it is done."""
+        ...
+
+
+BATTER: Final = (50, 100, 150, 200, 250, 300)
+PARTNERSHIP: Final = (50, 100, 150, 200)
+TEAM: Final = (50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
+WICKETS: Final = 5
+
+
+def milestones(match: Match, played: PlayedBall) -> list[dict[str, Any]]:
+    """Data of each ``cricket.milestone_reached`` that the ball brought; a super over has none."""
+    innings = match.innings[played.innings - 1]
+    if innings.format.is_super_over:
+        return []
+    side = match.batting[played.innings - 1]
+    team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
+    found = [
+        {"side": side, "kind": kind, "name": team.named(who) or team.name, "value": value, "balls": balls}
+        for kind, who, value, balls in _of_runs(innings, played)
+    ]
+    bowler = innings.bowling[played.bowler]
+    if bowler.wickets == WICKETS and played.counted.dismissal in BOWLERS_DISMISSALS:
+        name = rivals.players[played.bowler].name
+        found.append(
+            {"side": rivals.side, "kind": "wickets", "name": name, "value": WICKETS, "balls": bowler.balls}
+        )
+    return [{"innings": played.innings, **one} for one in found]
+
+
+def _of_runs(innings: Innings, played: PlayedBall) -> Iterator[tuple[str, int | None, int, int]]:
+    """Kind, player (``None`` for the side), round figure and balls of each passed by the ball's runs."""
+    runs, ball, striker = innings.runs, played.counted, innings.batting[played.striker]
+    stand, stand_balls = innings.partner_runs, innings.partner_balls
+    if played.out is not None:
+        before = innings.fall[-2][3] if len(innings.fall) > 1 else 0
+        stand, stand_balls = innings.partnerships[-1], innings.balls - before
+    for kind, who, after, gained, figures, balls in (
+        ("batter", played.striker, striker.runs, ball.bat, BATTER, striker.balls),
+        ("partnership", None, stand, ball.runs, PARTNERSHIP, stand_balls),
+        ("team", None, runs, ball.runs, TEAM, innings.balls),
+    ):
+        for value in figures if gained else ():
+            if after - gained < value <= after:
+                yield kind, who, value, balls
+
 
 Phase = Literal[
     "toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "bowling_plan", "batting_plan", "over"

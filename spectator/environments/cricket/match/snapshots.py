@@ -6,11 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from spectator.environments.cricket.ball.grounds import MOST_M
-from spectator.environments.cricket.ball.situation import Effects
-from spectator.environments.cricket.ball.vocabulary import SECTORS, DeliveryPlan
-from spectator.environments.cricket.laws.formats import SUPER_OVER
-from spectator.environments.cricket.laws.innings import BatterLine, BowlerLine, Innings
+from spectator.environments.cricket.ball.grounds import MAX_BOUNDARY_M
+from spectator.environments.cricket.ball.situation import SECTORS, DeliveryPlan, Effects
+from spectator.environments.cricket.laws import SUPER_OVER, BatterLine, BowlerLine, Innings
 from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import Match
@@ -127,7 +125,7 @@ def _load_captain(data: Mapping[str, Any]) -> CaptainState:
 
 def _load_field(preset: str, outside: int, fielders: list[list[Any]]) -> Field:
     if preset == "custom":
-        return custom_field([(name, x, y) for name, x, y in fielders], (MOST_M,) * len(SECTORS))
+        return custom_field([(name, x, y) for name, x, y in fielders], (MAX_BOUNDARY_M,) * len(SECTORS))
     return preset_field(preset, outside)
 
 

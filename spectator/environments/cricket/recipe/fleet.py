@@ -18,11 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.recipe.examples import options_of_match, plain_options, scripted
-from spectator.environments.cricket.trained.orders import calls_of
-from spectator.environments.cricket.trained.sight import Sight
-from spectator.environments.cricket.trained.speech import ORDER_PARTS, SpokenOrder
-from spectator.environments.cricket.trained.tokens import Tokenizer
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.trained.network import Tokenizer
+from spectator.environments.cricket.trained.perception import Sight
+from spectator.environments.cricket.trained.speech import ORDER_PARTS, SpokenOrder, calls_of
+from spectator.environments.world import derive_seed
 
 SIDES = ("home", "away")
 
@@ -229,7 +228,7 @@ Choose = Callable[[list[Ask]], "Answering"]
 
 
 class Answering:
-    """Answers for the asks of one round; implemented by :class:`.speaking.Speaking`."""
+    """Answers for the asks of one round; implemented by :class:`.torch_network.BatchedSpeech`."""
 
     def tokens(self) -> list[int]:
         """A token for every ask that is still open, in order."""

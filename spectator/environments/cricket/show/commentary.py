@@ -1,21 +1,290 @@
-"""The commentary of a match, drawn from its events and the viewers' state."""
+"""The commentary of a match, drawn from its events and the viewers' state.
+
+A second commentator answers after each over and each wicket; before the toss the ground, the stronger
+side and players in form are named.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from spectator.environments.cricket.match.descriptions import plural
+from spectator.environments.cricket.ball.grounds import USUAL_BOUNDARY_M
+from spectator.environments.cricket.match.event_data import number_word, plural, surname
+from spectator.environments.cricket.people import FORM_SD
 from spectator.environments.cricket.show import phrases
-from spectator.environments.cricket.show.analyst import after_over, after_wicket
-from spectator.environments.cricket.show.calls import call_ball, radio_ball, score_words
-from spectator.environments.cricket.show.circumstances import before_the_toss
-from spectator.environments.cricket.show.phrase_choice import PhrasePicker
+from spectator.environments.cricket.show.ball_commentary import call_ball, radio_ball, score_words
+from spectator.environments.cricket.show.phrases import PhrasePicker
 from spectator.events import Event
-from spectator.narration.base import Line
+from spectator.narration.commentary import Line
 
 Data = Mapping[str, Any]
+
+UNEQUAL_SIDES_M: Final = 8.0
+"""From so many metres on, one side of a ground is said to be the shorter."""
+UNEQUAL: Final = 25.0
+"""From so many Elo points on, a side is said to be the stronger."""
+NOTABLE_FORM: Final = 1.5 * FORM_SD
+EVEN_MATCHED: Final = "On paper there is nothing between them."
+
+
+def before_the_toss(data: Data) -> Iterator[str]:
+    """Sentences about the circumstances of a match; none about the ordinary ones.
+
+    Args:
+        data: Data of ``cricket.match_arranged``.
+    """
+    if "ground" in data:
+        yield ground_words(data["ground"]["boundaries"])
+    if "squad_difference" in data:
+        yield _strength(data, data["squad_difference"])
+    for side in ("home", "away"):
+        words = _form(data["form"][side]) if "form" in data else ""
+        if words:
+            yield f"{data[side]['name']}: {words}."
+
+
+def ground_words(boundaries: list[float]) -> str:
+    """A sentence on how far the rope is.
+
+    Args:
+        boundaries: Metres by sector, as a right-hander at the first end sees them.
+
+    >>> ground_words([64, 60, 60, 66, 72, 78, 78, 72])
+    'The boundary is 60 metres on one side and 78 on the other; the ends change that every over.'
+    """
+    one, other = (sum(boundaries[at : at + 2]) / 2.0 for at in (1, 5))
+    straight = (boundaries[3] + boundaries[4]) / 2.0
+    if abs(one - other) >= UNEQUAL_SIDES_M:
+        near, far = sorted((one, other))
+        sides = f"{near:.0f} metres on one side and {far:.0f} on the other"
+        return f"The boundary is {sides}; the ends change that every over."
+    square = (one + other) / 2.0
+    small, big = max(square, straight) < USUAL_BOUNDARY_M, min(square, straight) > USUAL_BOUNDARY_M
+    size = "A small ground" if small else "A big ground" if big else "The boundary"
+    return f"{size}: {square:.0f} metres square of the wicket, {straight:.0f} straight."
+
+
+def _strength(data: Data, difference: float) -> str:
+    if abs(difference) < UNEQUAL:
+        return EVEN_MATCHED
+    stronger = data["home" if difference > 0 else "away"]["name"]
+    return f"{stronger} have the stronger squad, by {abs(difference):.0f} rating points."
+
+
+def _form(players: list[Data]) -> str:
+    """Who is in form and who is not; empty when nobody stands out."""
+    in_form = [one for one in players if _picked_for(one) >= NOTABLE_FORM]
+    out = [one for one in players if _picked_for(one) <= -NOTABLE_FORM]
+    parts = [
+        f"{', '.join(surname(one['name']) for one in found[:3])} {words}"
+        for found, words in ((in_form, "in form"), (out, "out of form"))
+        if found
+    ]
+    return "; ".join(parts)
+
+
+def _picked_for(player: Data) -> float:
+    """The form in what he is picked for: a bowler's as a bowler."""
+    return float(player["bat"] if player["bowl"] is None else player["bowl"])
+
+
+Answer = tuple[tuple[str, ...], dict[str, object]]
+"""Ways to say a thing, and what fills their slots."""
+
+ASKED_FOR_MUCH: Final = 0.7
+"""Level from which a captain has asked for runs or wickets; 0.5 is what real sides do."""
+SCORED: Final = 25
+"""Runs from which a dismissed batter's score is worth a word."""
+ANSWERED_SWING: Final = 0.05
+"""Least change of the chance to win in an over that is told."""
+EXPENSIVE, CHEAP = 14, 3
+STAND: Final = 30
+AHEAD, BEHIND = -1.0, 1.5
+"""Runs an over by which a chase is ahead or behind."""
+
+
+def after_wicket(data: Data, state: Data) -> str:
+    """The answer to a wicket.
+
+    Args:
+        data: Data of the ``cricket.ball_bowled`` that took it.
+        state: What viewers see after it.
+    """
+    return _said(_of_wicket(data, state["world"]), data, state)
+
+
+def after_over(data: Data, state: Data) -> str:
+    """The answer to the end of an over; empty at the end of an innings, where there is more to say.
+
+    Args:
+        data: Data of ``cricket.over_completed``.
+        state: What viewers see after it.
+    """
+    won = data["need"] is not None and data["need"] <= 0
+    if won or not data["balls_left"] or data["score"]["wickets"] >= 10:
+        return ""
+    return _said(_of_over(data, state["world"]), data, state)
+
+
+def _said(answers: Iterator[Answer], data: Data, state: Data) -> str:
+    """The first answer that has a phrase not used lately; the last of them where all were."""
+    picker = PhrasePicker(data, state, told=("reply",))
+    said = ""
+    for options, facts in answers:
+        phrase = picker.pick(options, "analyst")
+        said = phrase.format(**facts)
+        if picker.is_new(phrase):
+            break
+    return said[:1].upper() + said[1:]
+
+
+def _of_wicket(data: Data, world: Data) -> Iterator[Answer]:
+    line = data["striker_line"] if data["out"] == data["striker"] else data["non_striker_line"]
+    facts: dict[str, object] = {
+        "out": surname(data["out"]),
+        "bowler": surname(data["bowler"]),
+        "runs": line["runs"],
+        "balls": plural(line["balls"], "ball"),
+        "down": f"{data['score']['wickets']} down for {data['score']['runs']}",
+        "batting": world["teams"][world["batting"]]["name"],
+        "bowling": world["teams"][world["bowling"]]["name"],
+    }
+    taken, intents = data["dismissal"] != "run out", data["intents"]
+    if world["over"]["marks"].count("W") == 2:
+        yield ("Two in the over now. {batting} are {down}.", "That is a second one this over: {down}."), facts
+    if taken and intents["attack"] >= ASKED_FOR_MUCH:
+        yield (
+            (
+                "{bowling} had set everything on a wicket, and they have it.",
+                "That is what the attack was for: {out} gone for {runs}.",
+                "They gave up runs to look for that one. {down}.",
+            ),
+            facts,
+        )
+    if taken and intents["aggression"] >= ASKED_FOR_MUCH:
+        yield (
+            (
+                "{batting} asked for big hitting, and this is its price.",
+                "He was told to go for it. {runs} from {balls}, and out.",
+                "Hitting out was the order: it has cost them {out}.",
+            ),
+            facts,
+        )
+    if line["runs"] >= SCORED:
+        yield (
+            (
+                "He had {runs} from {balls}: that is the one they wanted.",
+                "{runs} from {balls} for {out}, and {bowling} can breathe again.",
+            ),
+            facts,
+        )
+    if data["need"] is not None and data["need"] > 0 and data["balls_left"]:
+        chase = {"need": data["need"], "left": plural(data["balls_left"], "ball")}
+        yield (
+            ("It is {need} from {left} now, {down}.", "{down}, and still {need} to get from {left}."),
+            facts | chase,
+        )
+    yield (
+        (
+            "{out} goes for {runs} from {balls}. {batting} are {down}.",
+            "So {batting} are {down}, and {out} had {runs}.",
+            "{runs} from {balls} was all that {out} made: {down}.",
+        ),
+        facts,
+    )
+
+
+def _of_over(data: Data, world: Data) -> Iterator[Answer]:
+    bowler = data["bowler"]
+    overs = bowler["overs"].removesuffix(".0")
+    taken = number_word(bowler["wickets"]) if bowler["wickets"] else "none"
+    facts: dict[str, object] = {
+        "bowler": surname(bowler["name"]),
+        "figures": f"{taken} for {bowler['runs']} from {overs} over{'' if overs == '1' else 's'}",
+        "runs": plural(data["runs"], "run"),
+        "batting": world["teams"][world["batting"]]["name"],
+        "bowling": world["teams"][world["bowling"]]["name"],
+        "wickets": number_word(data["wickets"]),
+    }
+    if data["wickets"] >= 2:
+        yield (
+            (
+                "{wickets} wickets in it: that over belongs to {bowling}.",
+                "An over with {wickets} wickets: {batting} have to start again.",
+            ),
+            facts,
+        )
+    yield from _of_chances(data, world)
+    if data["maiden"]:
+        yield ("Nothing off {bowler} at all. {figures}.", "A maiden in this game is worth a wicket."), facts
+    if data["runs"] >= EXPENSIVE:
+        yield (
+            (
+                "{runs} is a dear one: {bowler} now has {figures}.",
+                "{batting} will take {runs} an over all day.",
+            ),
+            facts,
+        )
+    yield from _of_a_chase(world)
+    if data["runs"] <= CHEAP:
+        yield (
+            ("Only {runs}: {bowler} gives them nothing to hit.", "{figures}: {bowler} is hard to get away."),
+            facts,
+        )
+    stand = world["partnership"]
+    if stand["runs"] >= STAND:
+        yield (
+            ("These two have put on {stand} from {balls}.", "The stand is worth {stand} now, from {balls}."),
+            {"stand": stand["runs"], "balls": plural(stand["balls"], "ball")},
+        )
+    yield ("{bowler} has {figures}.", "{runs} from that one. {bowler}: {figures}."), facts
+
+
+def _of_chances(data: Data, world: Data) -> Iterator[Answer]:
+    """What the over did to the chance to win, where that was simulated."""
+    told = world.get("chances", {}).get(str(data["innings"]), {})
+    before = [key for key in sorted(told) if not told[key].get("at", "").startswith(f"{data['over'] - 1}.")]
+    if not before or max(told) == before[-1]:
+        return
+    was, now = told[before[-1]]["home"], told[max(told)]["home"]
+    if abs(now - was) < ANSWERED_SWING:
+        return
+    side = "home" if now > was else "away"
+    was, now = (was, now) if side == "home" else (1 - was, 1 - now)
+    yield (
+        (
+            "That over takes {team} from {was} % to {now} %, by simulation.",
+            "{team} were at {was} % before that over. They are at {now} % now.",
+        ),
+        {"team": world["teams"][side]["name"], "was": round(100 * was), "now": round(100 * now)},
+    )
+
+
+def _of_a_chase(world: Data) -> Iterator[Answer]:
+    equation = world.get("equation", {})
+    current, required = equation.get("current"), equation.get("required")
+    if current is None or required is None:
+        return
+    facts: dict[str, object] = {"current": f"{current:.1f}", "required": f"{required:.1f}"}
+    if required - current >= BEHIND:
+        yield (
+            (
+                "They have gone at {current} an over, and need {required} from here.",
+                "{required} an over is asked for now. So far it has been {current}.",
+            ),
+            facts,
+        )
+    elif required - current <= AHEAD:
+        yield (
+            (
+                "They are ahead of it: {required} an over will do.",
+                "{required} an over wins it, and they have gone at {current}.",
+            ),
+            facts,
+        )
+
 
 MAX_LINE: Final = 300
 

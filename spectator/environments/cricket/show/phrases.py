@@ -1,13 +1,18 @@
-"""The phrases of the commentary: many ways to say each thing, none of which could be false.
+"""The phrases of the commentary, and the choice of one that was not used lately.
 
-A slot in braces is filled by :mod:`commentary`. A phrase speaks of the length, line, stroke or direction only
-where the event says it, and of a fielder only where one stands.
+None of them can be false: a phrase speaks of the length, line, stroke or direction only where the event
+says it, and of a fielder only where one stands. A slot in braces is filled by :mod:`.commentary`. The
+same event always gets the same phrase.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from spectator.environments.world import derive_seed
 
 Phrases = tuple[str, ...]
 
@@ -324,7 +329,7 @@ RUN_OUT: Final[Phrases] = (
     "A mix-up, and {out} is run out by {fielder}. OUT!",
     "OUT! {out} is run out! {fielder} does the work.",
 )
-RUN_OUT_NOBODY: Final[Phrases] = ("OUT! Run out! {out} is short of the crease.",)
+RUN_OUT_NO_FIELDER: Final[Phrases] = ("OUT! Run out! {out} is short of the crease.",)
 RUN_OUT_AGAIN: Final[Phrases] = (
     "They want one more, and {out} is run out by {fielder}. OUT!",
     "OUT! Pushing for another, {out} is short: run out by {fielder}.",
@@ -416,3 +421,58 @@ SWING: Final[Phrases] = (
     "A turning point: {team} had {before} chances in a hundred, now {after} (simulated).",
     "The match turns: {before} in a hundred for {team} before that, {after} after it (simulated).",
 )
+
+
+_SLOT: Final = re.compile(r"\{[a-z_]+\}")
+
+
+class PhrasePicker:
+    """Chooses among phrases: one that was not used lately, and always the same one for the same event.
+
+    Args:
+        data: The event's data, which decides where the choice begins.
+        state: What viewers see; its feed holds what was said.
+        told: Members of a line in the feed that hold what was said.
+    """
+
+    def __init__(
+        self, data: Mapping[str, Any], state: Mapping[str, Any], told: Sequence[str] = ("text", "radio")
+    ) -> None:
+        score = data.get("score")
+        self._seed = score["runs"] if isinstance(score, Mapping) else 0
+        self._facts = (
+            data.get("innings", 0),
+            data.get("at", ""),
+            data.get("delivery", 0),
+            str(data.get("striker", "")),
+        )
+        feed = state.get("feed", {})
+        self._said = "\n".join(
+            " ".join(feed[key].get(member, "") for member in told) for key in sorted(feed)
+        ).lower()
+
+    def pick(self, options: Sequence[str], *salt: str) -> str:
+        """One of ``options``: the first, from where the event begins, that was not used lately.
+
+        When all were, the one that was used longest ago.
+        """
+        first = self.number(len(options), *salt)
+        turned = [*options[first:], *options[:first]]
+        for option in turned:
+            if self.is_new(option):
+                return option
+        return min(turned, key=lambda option: self._said.rfind(fixed_part(option)))
+
+    def number(self, below: int, *salt: str) -> int:
+        """A number from the event's own data, equal in every process."""
+        return derive_seed(self._seed, *self._facts, *salt) % below
+
+    def is_new(self, phrase: str) -> bool:
+        """Whether ``phrase`` was not used lately."""
+        return fixed_part(phrase) not in self._said
+
+
+@lru_cache(maxsize=2048)
+def fixed_part(phrase: str) -> str:
+    """The longest part of a phrase that stays the same whatever fills it."""
+    return max((part.strip(" ").lower() for part in _SLOT.split(phrase)), key=len)

@@ -5,23 +5,251 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from spectator.environments.cricket.show.ball_projection import project_ball
-from spectator.environments.cricket.show.glance import glance
-from spectator.environments.cricket.show.innings_charts import par_line, par_percentile
-from spectator.environments.cricket.show.patches import (
-    Patch,
-    at_crease,
-    batter,
-    bowler,
-    equation,
-    field_patch,
-    foretold,
-    opening_field,
-    replace,
-    zero_extras,
-)
+from spectator.environments.cricket.forecast.state import runs_to_come
+from spectator.environments.cricket.match.engine import segment_at
+from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.cricket.show.summary import OVERS, glance, par, percentile
 from spectator.events import Event
-from spectator.merge_patch import apply_patch, make_patch
+from spectator.json_values import apply_patch, make_patch
+
+Patch = dict[str, Any]
+
+
+def zero_extras() -> Patch:
+    """No extras yet."""
+    return {"wides": 0, "noballs": 0, "byes": 0, "legbyes": 0, "penalties": 0, "total": 0}
+
+
+def replace(old: Mapping[str, Any] | None, new: Patch, *, keep: tuple[str, ...] = ()) -> Patch:
+    """A patch that leaves exactly ``new`` where ``old`` was, and of ``old`` what ``keep`` names."""
+    return {**{key: None for key in old or () if key not in new and key not in keep}, **new}
+
+
+def equation(
+    target: int | None,
+    runs: int,
+    balls: int,
+    left: int,
+    super_over: bool,
+    wickets: int = 0,
+    *,
+    forecast: bool = False,
+) -> Patch:
+    """What is wanted and what is made: runs an over, and the rest by what is being played for.
+
+    A match with a forecast takes its projection from there (see :func:`foretold`), so that there is one.
+    """
+    current = round(6.0 * runs / balls, 2) if balls else 0.0
+    if target is None:
+        if super_over or forecast:
+            return {"current": current}
+        return {"current": current, "projected": round(runs + runs_to_come(left, wickets))}
+    need = max(0, target - runs)
+    chase: Patch = {"need": need, "balls": left, "current": current}
+    if left:
+        chase["required"] = round(6.0 * need / left, 2)
+    return chase
+
+
+def foretold(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """The projection of the equation of a first innings, from the data of ``cricket.forecast``."""
+    if world.get("target") or not data["futures"]:
+        return {}
+    return {"equation": {"projected": data["total_median"]}}
+
+
+def field_patch(field: Mapping[str, Any]) -> Patch:
+    """A field, its men by number."""
+    return {
+        "preset": field["preset"],
+        "fielders": {str(number): man for number, man in enumerate(field["fielders"], 1)},
+    }
+
+
+def opening_field(outside_limit: int) -> Patch:
+    """The field that stands before a captain sets one."""
+    return {**field_patch(standard_field(outside_limit).shown), "outside_limit": outside_limit}
+
+
+def batter(line: Mapping[str, Any]) -> Patch:
+    """What viewers see of a batter's line."""
+    return {
+        "name": line["name"],
+        "runs": line["runs"],
+        "balls": line["balls"],
+        "fours": line["fours"],
+        "sixes": line["sixes"],
+    }
+
+
+def at_crease(world: Mapping[str, Any], ends: Mapping[str, Any], known: Mapping[str, Patch]) -> Patch:
+    """Who is at which end, with the lines known best; a vacant end is removed."""
+    before = {line["name"]: line for line in (world.get("batters") or {}).values()}
+    return {
+        end: None if ends[end] is None else known.get(ends[end]) or before[ends[end]]
+        for end in ("striker", "non_striker")
+    }
+
+
+def bowler(line: Mapping[str, Any]) -> Patch:
+    """What viewers see of a bowler's line."""
+    return {
+        "name": line["name"],
+        "kind": line["kind"],
+        "overs": line["overs"],
+        "maidens": line["maidens"],
+        "runs": line["runs"],
+        "wickets": line["wickets"],
+        "left": line["left"],
+    }
+
+
+def par_line(world: Mapping[str, Any], innings: int) -> Patch:
+    """What real innings had after each over; only a match of their length has any."""
+    if world["format"]["overs"] != OVERS:
+        return {}
+    known = ((over, par(innings, over)) for over in range(1, OVERS + 1))
+    lines = {str(over): line._asdict() for over, line in known if line is not None}
+    return {"par": {str(innings): lines}} if lines else {}
+
+
+def par_percentile(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """Where the innings stands among real ones of its length, as a percentile."""
+    if world["format"]["overs"] != OVERS:
+        return {}
+    share = percentile(data["innings"], data["over"], data["score"]["runs"])
+    return {} if share is None else {"standing": {str(data["innings"]): {str(data["over"]): share}}}
+
+
+def wagon_wheel(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """Scoring strokes by innings, batter, sector and runs off the bat, of the balls that were played here."""
+    if data["zone"] is None or not data["bat"]:
+        return {}
+    number, batter = str(data["innings"]), f"{data['striker_line']['number']:02d}"
+    sector, runs = str(data["zone"]), str(data["bat"])
+    strokes = world.get("wheel", {}).get(number, {}).get(batter, {}).get(sector, {}).get(runs, 0)
+    return {"wheel": {number: {batter: {sector: {runs: strokes + 1}}}}}
+
+
+def planned_levels(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """What both match plans had in store for the part of the innings that a ball was bowled in.
+
+    ``batting`` is the aggression and ``bowling`` the attack that was announced, both in [0, 1].
+    """
+    format = world["format"]
+    bowled = 6 * data["over"] + data["ball"] - 1
+    segment = segment_at(bowled, format["powerplay_balls"], format["balls"])
+    fielding = "away" if data["side"] == "home" else "home"
+    plans = world.get("plans", {})
+    announced = {
+        role: plans.get(side, {}).get("match_plan", {}).get(f"{role}_{segment}")
+        for role, side in (("batting", data["side"]), ("bowling", fielding))
+    }
+    planned = {role: level for role, level in announced.items() if level is not None}
+    return {"planned": {"segment": segment, **planned}} if planned else {}
+
+
+def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
+    """Everything that a ball changes."""
+    data, world = event.data, state["world"]
+    side, number = data["side"], str(data["innings"])
+    striker, partner, by = data["striker_line"], data["non_striker_line"], data["bowler_line"]
+    lines = {striker["name"]: batter(striker), partner["name"]: batter(partner)}
+    super_over = bool(world.get("super_over"))
+    score = data["score"]
+    return {
+        "score": {side: score},
+        "equation": replace(
+            world.get("equation"),
+            equation(
+                data["target"],
+                score["runs"],
+                score["balls"],
+                data["balls_left"],
+                super_over,
+                score["wickets"],
+                forecast="forecast" in world,
+            ),
+            keep=("projected",) if "forecast" in world and not data["target"] else (),
+        ),
+        "badges": {"free_hit": data["free_hit_next"], "powerplay": data["powerplay_next"]},
+        "batters": at_crease(world, data["ends"], lines),
+        "bowler": bowler(by),
+        "over": {"number": data["over"] + 1, "marks": [*world["over"]["marks"], data["mark"]]},
+        "partnership": data["partnership"],
+        "extras": data["extras_so_far"],
+        "field": _opened_field(world, data),
+        "last_ball": replace(world.get("last_ball"), _last_ball(state, event)),
+        "scorecards": {
+            number: {
+                "batting": {
+                    f"{striker['number']:02d}": batter(striker),
+                    f"{partner['number']:02d}": batter(partner),
+                },
+                "bowling": {f"{by['number']:02d}": bowler(by)},
+                "extras": data["extras_so_far"],
+            }
+        },
+        **wagon_wheel(world, data),
+    }
+
+
+def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """The standard field opens up by itself when the powerplay ends; the limit is told whatever the field."""
+    limit = data["outside_limit_next"]
+    if world["field"].get("outside_limit") == limit:
+        return {}
+    if world["field"]["preset"] != "standard" or data["powerplay"] == data["powerplay_next"]:
+        return {"outside_limit": limit}
+    return opening_field(limit)
+
+
+def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:
+    data = event.data
+    ball: Patch = {
+        "seq": event.seq,
+        "at": data["at"],
+        "innings": data["innings"],
+        "mark": data["mark"],
+        "kind": data["kind"],
+        "words": data["words"],
+        "runs": data["runs"],
+        "striker": data["striker"],
+        "bowler": data["bowler"],
+        "length": data["length"],
+        "line": data["line"],
+        "speed_kmh": data["speed_kmh"],
+        "shot": data["shot"],
+        "free_hit": data["free_hit"],
+        "aerial": data["aerial"],
+        "intents": {key: value for key, value in data["intents"].items() if value is not None},
+        **planned_levels(state["world"], data),
+    }
+    if data["zone"] is not None:
+        ball["zone"] = data["zone"]
+        ball["direction"] = data["direction"]
+    batting = data["side"]
+    decisions = {}
+    for role, actor in (("batting", batting), ("bowling", "away" if batting == "home" else "home")):
+        made = (state.get("decisions") or {}).get(actor)
+        if made is not None:
+            decisions[role] = {
+                "actor": actor,
+                "tool": made["action"].get("tool", ""),
+                "arguments": _without_null(made["action"].get("arguments") or {}),
+                "reasoning": made.get("reasoning", ""),
+                "source": made["source"],
+            }
+    if decisions:
+        ball["decisions"] = decisions
+    return ball
+
+
+def _without_null(value: Any) -> Any:
+    """Arguments as a state may hold them; a stranger's action may be any JSON."""
+    if isinstance(value, Mapping):
+        return {key: _without_null(item) for key, item in value.items() if item is not None}
+    return value
 
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
@@ -30,7 +258,7 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     if fold is None:
         return {}
     patch = fold(state, event)
-    if event.type not in _SEEN_FROM_AFAR:
+    if event.type not in _SUMMARY_EVENTS:
         return patch
     world = state.get("world", {})
     seen = glance(apply_patch(world, patch))
@@ -244,7 +472,7 @@ def _match_ended(state: Mapping[str, Any], event: Event) -> Patch:
     return {"result": event.data["result"], **({"winner": winner} if winner else {})}
 
 
-_SEEN_FROM_AFAR: Final = frozenset(
+_SUMMARY_EVENTS: Final = frozenset(
     {
         "cricket.match_arranged",
         "cricket.position_set",

@@ -1,4 +1,4 @@
-"""A ball drawn: the field as it was set, the way of the ball, and what came of it."""
+"""Drawings of a match: the ground on its tile, and the scenes of a ball."""
 
 from __future__ import annotations
 
@@ -7,12 +7,110 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.grounds import Boundaries, rope_at
-from spectator.environments.cricket.match.descriptions import surname
+from spectator.environments.contract import (
+    CHERRY,
+    FAINT,
+    GRASS,
+    GROUND,
+    INK,
+    LINE,
+    SKY,
+    WILLOW,
+    Mover,
+    Scene,
+    text_svg,
+)
+from spectator.environments.cricket.ball.grounds import USUAL_BOUNDARY_M, Boundaries, as_faced, rope_at
+from spectator.environments.cricket.match.event_data import surname
 from spectator.environments.cricket.match.field import PITCH_M, RING_M, inside_the_rope
-from spectator.environments.cricket.show.ground_plan import MIDDLE_M, ball_end, faced_rope
 from spectator.events import Event
-from spectator.scenes import CHERRY, FAINT, GRASS, GROUND, INK, LINE, SKY, WILLOW, Mover, Scene, text_svg
+
+MIDDLE_M: Final = PITCH_M / 2
+REACH_M: Final = {"six": 84.0, "four": 70.0, "dot": 14.0, "extra": 20.0}
+"""Metres from the striker at which a ball is drawn to end; only its direction is the model's."""
+
+
+def faced_rope(world: Mapping[str, Any], over: int, striker: str) -> Boundaries:
+    """Metres from the middle of the pitch to the rope by sector, as a right-hander's drawing sees it.
+
+    Args:
+        world: The world's part of the viewers' state.
+        over: Over of the innings, from 0.
+        striker: Who bats.
+    """
+    ground = world.get("ground")
+    if not ground:
+        return (USUAL_BOUNDARY_M,) * 8
+    return as_faced(tuple(ground["boundaries"]), over, striker in ground["left_handers"])
+
+
+def ball_end(ball: Mapping[str, Any], rope: Boundaries) -> tuple[float, float] | None:
+    """Where a drawing lets a ball end, metres from the striker towards off side and bowler; ``None`` where it
+    was not hit.
+
+    Args:
+        ball: ``zone``, ``kind``, ``runs`` and ``aerial`` of it.
+        rope: As the striker faces it.
+    """
+    zone = ball.get("zone")
+    if not zone:
+        return None
+    angle, kind = (zone - 0.5) * math.pi / 4, ball["kind"]
+    reach = REACH_M.get(kind, min(62.0, 22.0 + 14.0 * ball["runs"] + (12.0 if ball["aerial"] else 0.0)))
+    x, y = -math.sin(angle) * reach, -math.cos(angle) * reach
+    far = math.hypot(x, y - MIDDLE_M)
+    limit = rope_at(rope, x, y - MIDDLE_M) + (6 if kind == "six" else 0)
+    if kind not in ("six", "four") and far <= limit:
+        return x, y
+    return x * limit / far, MIDDLE_M + (y - MIDDLE_M) * limit / far
+
+
+def picture(world: Mapping[str, Any]) -> dict[str, Any]:
+    """See :attr:`spectator.environments.world.World.picture`; empty until the match is arranged.
+
+    ``rope`` is the boundary, metres from the middle of the pitch by sector from fine leg round to third;
+    ``men`` are the fielders, ``[x, y]`` each; ``powerplay`` is left out where there is none. ``ball`` is the
+    last ball of this innings: its number ``seq``, its ``kind`` and, where it was hit, where it went ``to``
+    and whether it was ``aerial``. Places are metres from the striker towards the off side and the bowler.
+    ``marks`` are the wickets among the chances, once a match without any is known as such left out.
+
+    Args:
+        world: The world's part of the viewers' state.
+    """
+    if "teams" not in world:
+        return {}
+    striker = (world.get("batters") or {}).get("striker") or {}
+    rope = faced_rope(world, world.get("over", {}).get("number", 1) - 1, striker.get("name", ""))
+    fielders = world.get("field", {}).get("fielders", {})
+    men = [inside_the_rope(man["x"], man["y"], rope) for man in fielders.values()]
+    drawn: dict[str, Any] = {
+        "rope": [round(reach) for reach in rope],
+        "men": [[round(x), round(y)] for x, y in men],
+    }
+    if "chances" in world or "last_ball" not in world:
+        drawn["marks"] = _wickets(world.get("chances", {}))
+    if world.get("badges", {}).get("powerplay"):
+        drawn["powerplay"] = True
+    if (ball := world.get("last_ball")) and ball["innings"] == world.get("innings"):
+        drawn["ball"] = _ball(ball, rope)
+    return drawn
+
+
+def _ball(ball: Mapping[str, Any], rope: Boundaries) -> dict[str, Any]:
+    drawn: dict[str, Any] = {"seq": ball["seq"], "kind": ball["kind"]}
+    if (end := ball_end(ball, rope)) is not None:
+        drawn["to"] = [round(end[0]), round(end[1])]
+        if ball["aerial"]:
+            drawn["aerial"] = True
+    return drawn
+
+
+def _wickets(told: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[int]:
+    """Places of wickets among the chances; the chance before an innings repeats the mark before it."""
+    points = [(ball, told[innings][ball]) for innings in sorted(told) for ball in sorted(told[innings])]
+    fell = [int(ball) > 0 and point.get("mark", "").endswith("W") for ball, point in points]
+    return [place for place, is_wicket in enumerate(fell) if is_wicket]
+
 
 Data = Mapping[str, Any]
 Spot = tuple[float, float]
@@ -30,7 +128,7 @@ MARK_COLOURS: Final = {"wicket": CHERRY, "six": WILLOW, "four": GRASS, "extra": 
 
 
 def scenes(event: Event, before: Data, after: Data) -> Sequence[Scene]:
-    """The scenes of a ball, see :class:`spectator.scenes.SceneArtist`; none of any other event."""
+    """The scenes of a ball, see :class:`SceneArtist`; none of any other event."""
     if event.type != "cricket.ball_bowled" or "teams" not in after:
         return ()
     ball = event.data

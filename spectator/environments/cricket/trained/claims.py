@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.vocabulary import SECTORS, SHOTS
+from spectator.environments.cricket.ball.situation import SECTORS, SHOTS
 
 View = Mapping[str, Any]
 Test = Callable[["Said", "re.Match[str]"], bool]

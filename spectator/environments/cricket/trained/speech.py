@@ -1,7 +1,7 @@
-"""What the trained captain may say, token by token: an order in one sentence, each choice with a true reason.
+"""What the trained captain may say, token by token, and an order's tool calls.
 
-A sentence is a row of choices. Only the tokens of choices that are legal, and of clauses that hold, can
-follow; where a single token can follow, the model is not asked.
+An order is one sentence, a row of choices, each with a true reason. Only the tokens of choices that are
+legal, and of clauses that hold, can follow; where a single token can follow, the model is not asked.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from spectator.environments.cricket.ball.vocabulary import SHOTS
+from spectator.environments.cricket.ball.situation import SHOTS
+from spectator.environments.cricket.captaincy.lookahead import fields, placed, striker_boundaries
 from spectator.environments.cricket.match.field import legal_presets
-from spectator.environments.cricket.trained import because
-from spectator.environments.cricket.trained.sight import PACKED, Sight, kind_of
-from spectator.environments.cricket.trained.tokens import NOTHING, Tokenizer
+from spectator.environments.cricket.trained import perception
+from spectator.environments.cricket.trained.network import NOTHING, Tokenizer
+from spectator.environments.cricket.trained.perception import PACKED, Sight, kind_of
 
 Order = dict[str, Any]
 """What is ordered: the value of each part that was chosen."""
@@ -136,7 +137,7 @@ def _bowl(sight: Sight) -> Sentence:
             [Option(f" {slot}, {kind_of(card)}", slot) for slot, card in sight.bowlers.items()],
         )
         order["by"] = by.value
-        yield from _why(because.for_bowler(sight, by.value))
+        yield from _why(perception.for_bowler(sight, by.value))
     else:
         yield from _word(f" {sight.bowling} bowls on", f" {sight.bowling} stays on")
     length = yield WordChoice(
@@ -151,7 +152,7 @@ def _bowl(sight: Sight) -> Sentence:
     )
     order |= {"length": length.value, "line": line.value}
     if length.value or line.value:
-        yield from _why(because.for_ball(sight, length.value, line.value))
+        yield from _why(perception.for_ball(sight, length.value, line.value))
     if not sight.view["free_hit"]:
         presets = [name.replace("_", " ") for name in legal_presets(sight.view["outside_limit"])]
         named = [name for name in (*presets, *PACKED) if name != "standard"]
@@ -161,14 +162,14 @@ def _bowl(sight: Sight) -> Sentence:
         )
         order["field"] = field.value
         if field.value != "standard":
-            yield from _why(because.for_field(sight, field.value))
+            yield from _why(perception.for_field(sight, field.value))
     attack = yield WordChoice(
         "attack",
         [Option(NOTHING, 0.5), *(Option(f"; {words}", level) for level, words in ATTACK_WORDS.items())],
     )
     order["attack"] = attack.value
     if attack.value != 0.5:
-        yield from _why(because.for_attack(sight, attack.value))
+        yield from _why(perception.for_attack(sight, attack.value))
     yield from _word(".")
     return order
 
@@ -180,14 +181,14 @@ def _bat(sight: Sight) -> Sentence:
         [Option(f" {USUAL_STROKES}"), *(Option(f" the {name}", name) for name in SHOTS)],
     )
     if shot.value:
-        yield from _why(because.for_shot(sight, shot.value))
+        yield from _why(perception.for_shot(sight, shot.value))
     levels: dict[str, float] = {}
     for slot in sight.batters:
         level = yield WordChoice(
             "level", [Option(f"; {slot} {words}", value) for value, words in LEVEL_WORDS.items()], slot
         )
         levels[slot] = level.value
-        yield from _why(because.for_level(sight, slot, level.value))
+        yield from _why(perception.for_level(sight, slot, level.value))
     yield from _word(".")
     return {"shot": shot.value, "levels": levels}
 
@@ -200,7 +201,7 @@ def _word(*texts: str) -> Generator[WordChoice, Option, None]:
     yield WordChoice("word", [Option(text) for text in texts])
 
 
-def _why(clauses: because.Clauses) -> Generator[WordChoice, Option, None]:
+def _why(clauses: perception.Clauses) -> Generator[WordChoice, Option, None]:
     """One of the clauses, or nothing where there is none."""
     said = [Option(f" {link} {text}", text, weight) for text, weight in clauses for link in ("as", "since")]
     yield WordChoice("why", [*said, Option(NOTHING, None, 0.2)])
@@ -306,3 +307,94 @@ class SpokenOrder:
                 self.allowed = following
                 return
             self._say(following[0])
+
+
+ASK: Final = {"new_batter": True}
+"""When the captain is asked before the over ends, as the planner is."""
+PHASES: Final = ("powerplay", "middle", "death")
+
+Call = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+
+
+def calls_of(sight: Sight, order: Order) -> list[Call]:
+    """The calls that carry an order out; all but the last are preparations, which a captain may skip."""
+    role, legal = sight.role, sight.legal
+    if role == "plan":
+        return [
+            (
+                "set_match_plan",
+                {f"{side}_{part}": order["plan"] for side in ("batting", "bowling") for part in PHASES},
+            )
+        ]
+    if role in ("toss", "elect"):
+        return [("call_toss", {"call": "heads", "elect": order["elect"]})]
+    if role in ("openers", "batter"):
+        named = [sight.names[slot] for slot in order["in"]]
+        return [("select_batter", dict(zip(("batter", "partner"), named, strict=False)))]
+    if legal[0] == "select_bowler":
+        return [("select_bowler", {"bowler": sight.names[order["by"]]})]
+    if legal[0] in ("bowl_over", "bowl_session"):
+        return [(legal[0], _bowling(sight, order, session=legal[0] == "bowl_session"))]
+    if legal[0] in ("play_over", "play_session"):
+        return [(legal[0], _batting(sight, order))]
+    return _ball_by_ball(sight, order)
+
+
+def _bowling(sight: Sight, order: Order, *, session: bool) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"attack": order["attack"], "ask": dict(ASK)}
+    if "by" in order:  # within an over nobody is named
+        name = sight.names[order["by"]]
+        arguments |= {"bowlers": [name]} if session else {"bowler": name}
+    return arguments | _planned(order) | _field(sight, order)
+
+
+def _batting(sight: Sight, order: Order) -> dict[str, Any]:
+    own = [
+        {"batter": sight.names[slot], "aggression": level}
+        for slot, level in order["levels"].items()
+        if level != 0.5
+    ]
+    arguments: dict[str, Any] = {"aggression": 0.5, "ask": dict(ASK)}
+    if order["shot"]:
+        arguments["shot"] = order["shot"]
+    return arguments | ({"by_batter": own} if own else {})
+
+
+def _ball_by_ball(sight: Sight, order: Order) -> list[Call]:
+    """The changes that may still be made before the ball for nothing, then the ball."""
+    legal, own = sight.legal, sight.view["you"]
+    if sight.role == "bat":
+        level = next(iter(order["levels"].values()))
+        wanted = {"shot": order["shot"], "aggression": level} if order["shot"] else {"aggression": level}
+        usual = not order["shot"] and level == own["aggression"]
+        changed: list[Call] = [] if usual else [("plan_shot", wanted)]
+        last: Call = ("play_delivery", {})
+    else:
+        changed, last = [], ("bowl_delivery", {})
+        if (planned := _planned(order)) and planned != {
+            k: v for k, v in (own["delivery"] or {}).items() if v
+        }:
+            changed.append(("plan_delivery", planned))
+        if order.get("field") not in (None, sight.field):
+            changed.append(("set_field", _field(sight, order)))
+        if order["attack"] != own["attack"]:
+            changed.append(("set_bowling_strategy", {"attack": order["attack"]}))
+    free = [call for call in changed if call[0] in legal][: max(0, min(1, own["free_calls"]))]
+    return [*free, last]
+
+
+def _planned(order: Order) -> dict[str, Any]:
+    return {part: order[part] for part in ("length", "line") if order.get(part)}
+
+
+def _field(sight: Sight, order: Order) -> dict[str, Any]:
+    """The field as arguments; nothing where it has to stay."""
+    name = order.get("field")
+    if name is None:
+        return {}
+    if name in PACKED:
+        return placed(
+            fields(sight.view["outside_limit"], striker_boundaries(sight.view))[PACKED.index(name) - 2]
+        )
+    return {"preset": name.replace(" ", "_")}

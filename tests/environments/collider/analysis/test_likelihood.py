@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from spectator.environments.collider.analysis import likelihood
-from spectator.environments.collider.analysis.backgrounds import design
 from spectator.environments.collider.analysis.likelihood import covariance, minimise
 from spectator.environments.collider.analysis.peaks import PeakProblem
+from spectator.environments.collider.analysis.shapes import design
 from tests.environments.collider.analysis.toys import Toy
 
 TOY = Toy(z=10.0)

@@ -38,8 +38,8 @@ def test_the_limit_is_that_of_pyhf() -> None:
     """The same likelihood with a background that is known but for its scale, by another program."""
     import pyhf
 
-    from spectator.environments.collider.analysis.limits import limit_of
-    from spectator.environments.collider.analysis.yields import YieldProblem
+    from spectator.environments.collider.analysis.likelihood import YieldProblem
+    from spectator.environments.collider.analysis.significance import limit_of
 
     signal, smooth, seen = (
         np.array([2.0, 8.0, 3.0]),

@@ -10,8 +10,7 @@ from spectator.environments.collider.analysis import (
     dataset_generator,
     global_significance,
 )
-from spectator.environments.collider.analysis.backgrounds import design, poisson_regression
-from spectator.environments.collider.analysis.normal import z_of_p
+from spectator.environments.collider.analysis.shapes import design, poisson_regression, z_of_p
 from tests.hash_seeds import printed
 
 EDGES = np.linspace(100.0, 160.0, 121)

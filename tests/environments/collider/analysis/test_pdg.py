@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.collider.analysis.pdg import ELECTRON_MASS_GEV, MUON_MASS_GEV, PDG
+from spectator.environments.collider.analysis.open_data import ELECTRON_MASS_GEV, MUON_MASS_GEV, PDG
 
 
 @pytest.mark.parametrize("name", PDG)

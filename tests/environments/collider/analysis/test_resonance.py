@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from spectator.environments.collider.analysis import ResonanceFit, fit_resonance, fit_resonances
-from spectator.environments.collider.analysis.backgrounds import design, log_likelihood_gap
 from spectator.environments.collider.analysis.checks import Floats
-from spectator.environments.collider.analysis.shapes import gauss_bins, voigt_bins
+from spectator.environments.collider.analysis.shapes import design, gauss_bins, log_likelihood_gap, voigt_bins
 from tests.environments.collider.analysis.toys import Toy
 
 

@@ -10,7 +10,7 @@ from spectator.environments.collider.analysis import (
     profile_significance,
     scan,
 )
-from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
+from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
 from tests.environments.collider.analysis.toys import Toy
 
 

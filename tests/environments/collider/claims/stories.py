@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from spectator.environments.collider.claim_file import claim_file, read_evidence
 from spectator.environments.collider.claims import ClaimFile
-from spectator.environments.collider.claims.reading import claim_file, read_evidence
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal.chain import GENESIS, extend
+from spectator.journal.contract import GENESIS, extend
 from tests.environments.collider.analysis.toys import Toy
 from tests.journal.records import started
 

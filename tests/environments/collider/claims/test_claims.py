@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectator.cli import main
+from spectator.environments.collider.claim_file import recompute
 from spectator.environments.collider.claims import (
     ClaimFile,
     ClaimReport,
@@ -17,9 +18,8 @@ from spectator.environments.collider.claims import (
     export_claim,
     read_claim,
 )
-from spectator.environments.collider.claims.recompute import recompute
 from spectator.errors import EpisodeNotFound, InvalidRequest, JournalDamaged
-from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.sql_journal import SqlJournal
 from tests.environments.collider.claims.stories import (
     EPISODE,
     Told,

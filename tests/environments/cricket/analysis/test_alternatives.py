@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectator.environments.alternatives import Alternative, Alternatives
-from spectator.environments.cricket.analysis.analyst import CricketAnalyst
-from spectator.environments.cricket.analysis.ball_calls import going_on
-from spectator.environments.cricket.analysis.words import call_words
-from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
+from spectator.environments.contract import Alternative, Alternatives
+from spectator.environments.cricket.analyst import CricketAnalyst
+from spectator.environments.cricket.ball.situation import DeliveryPlan
+from spectator.environments.cricket.calls import call_words, current_call
 from spectator.environments.cricket.captaincy.arguments import TOOLS
-from spectator.environments.cricket.forecast.common_numbers import wins
+from spectator.environments.cricket.forecast.monte_carlo import wins
 from spectator.environments.cricket.match.engine import BowlingIntent
 from spectator.environments.cricket.match.field import preset_field
-from spectator.environments.cricket.match.forecasting import forecast_state, with_bowler
+from spectator.environments.cricket.match.forecasts import forecast_state, with_bowler
 from spectator.observations import Observation
 from tests.environments.cricket.playing import advance, begin, captain, options, play
 
@@ -215,10 +214,10 @@ def test_super_overs_and_ends_have_none() -> None:
 
 def test_every_tool_has_words() -> None:
     field = preset_field("leg_side", 5)
-    assert going_on(BowlingIntent(0.6, DeliveryPlan("yorker", "leg"), field)) == (
+    assert current_call(BowlingIntent(0.6, DeliveryPlan("yorker", "leg"), field)) == (
         "bowl on: yorker, leg, leg side field, attack more (0.6)"
     )
-    assert going_on(BowlingIntent()) == "bowl on as real sides do"
+    assert current_call(BowlingIntent()) == "bowl on as real sides do"
     for tool, arguments in TOOLS.items():
         words = call_words(tool, arguments().model_dump())
         assert 3 < len(words) <= 100, tool

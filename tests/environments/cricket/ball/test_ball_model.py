@@ -12,22 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.ball.fielding import OPEN_FIELD, POWERPLAY_FIELD
-from spectator.environments.cricket.ball.matchups import Conditions, draw_conditions
+from spectator.environments.cricket.ball.plan_effects import OPEN_FIELD, POWERPLAY_FIELD
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.ball.tables import CATEGORIES, DOT, RUN_OUT, SIX, WICKET, WIDE, rhythm
-from spectator.environments.cricket.ball.vocabulary import (
+from spectator.environments.cricket.ball.situation import (
     LENGTHS,
     LINES,
     PACES,
     PLANNED_LENGTHS,
     SHOTS,
+    Conditions,
     DeliveryPlan,
     FieldShape,
+    Situation,
+    draw_conditions,
 )
-from spectator.environments.cricket.laws.deliveries import NO_BALL_DISMISSALS, WIDE_DISMISSALS
-from spectator.environments.cricket.people.players import PACE_STYLES, SPIN_STYLES, Player
+from spectator.environments.cricket.ball.tables import CATEGORIES, DOT, RUN_OUT, SIX, WICKET, WIDE, rhythm
+from spectator.environments.cricket.laws import NO_BALL_DISMISSALS, WIDE_DISMISSALS
+from spectator.environments.cricket.people import PACE_STYLES, SPIN_STYLES, Player
 from tests.hash_seeds import printed
 
 MODEL = BallModel.load()
@@ -142,7 +143,7 @@ def test_one_seed_draws_the_same_balls_in_another_process() -> None:
     code = (
         "import random\n"
         "from spectator.environments.cricket.ball.sampler import BallModel, Situation\n"
-        "from spectator.environments.cricket.people.squads import draw_fixture\n"
+        "from spectator.environments.cricket.people import draw_fixture\n"
         "m, (a, b), r = BallModel.load(), draw_fixture(1), random.Random(5)\n"
         "print([m.bowl(Situation(i, 120, 0, None, a.players[0], i, b.players[10]), r) for i in range(60)])"
     )

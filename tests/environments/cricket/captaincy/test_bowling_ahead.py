@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.captaincy.bowling_ahead import best_order, costs_ahead, later
+from spectator.environments.cricket.captaincy.lookahead import (
+    best_order,
+    cards,
+    fielding,
+    later,
+    remaining_over_costs,
+    situation_of,
+    to_come,
+    value,
+)
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
-from spectator.environments.cricket.captaincy.reading import cards, fielding, situation_of, to_come
-from spectator.environments.cricket.captaincy.worth import value
 from tests.environments.cricket.playing import begin, captain
 
 
@@ -53,7 +60,7 @@ def test_a_good_bowler_is_worth_more_at_the_death_than_in_the_middle() -> None:
     people = cards(view, fielding(view))
     batters = [cards(view, view["batting"])[view[end]["name"]] for end in ("striker", "non_striker")]
     bowlers = sorted((man for man in people.values() if man.bowls == "pace"), key=lambda man: man.bowl_runs)
-    costs = costs_ahead(situation_of(view), [bowlers[0], bowlers[-1]], batters, to_come(view), value)
+    costs = remaining_over_costs(situation_of(view), [bowlers[0], bowlers[-1]], batters, to_come(view), value)
     assert len(costs) == 20
     saved = [worse - better for better, worse in costs]
     assert all(one > 0 for one in saved)

@@ -12,8 +12,7 @@ import pytest
 
 from spectator.environments.cricket.captaincy.arguments import OVERHEAD, TOOLS
 from spectator.environments.cricket.match.captain_state import CALLS_A_TURN, FREE_CALLS
-from spectator.environments.cricket.match.field import check_field, custom_field
-from spectator.environments.cricket.match.positions import POSITIONS, PRESETS
+from spectator.environments.cricket.match.field import POSITIONS, PRESETS, check_field, custom_field
 from spectator.events import encode_json
 from spectator.observations import Observation
 from tests.environments.cricket.playing import advance, begin, play, tools_of

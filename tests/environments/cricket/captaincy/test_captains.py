@@ -8,8 +8,8 @@ import pytest
 
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.reasons import hurried
-from spectator.environments.cricket.forecast.resources import chase_chance, runs_to_come
-from spectator.environments.cricket.simulate import open_match, play_out
+from spectator.environments.cricket.forecast.state import chase_chance, runs_to_come
+from spectator.environments.cricket.simulation import open_match, play_out
 from tests.environments.cricket.playing import SCRIPTED, begin, captain, play
 
 

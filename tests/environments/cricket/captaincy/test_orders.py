@@ -13,9 +13,8 @@ import pytest
 from spectator.environments.conformance import check_world
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
-from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.models import CricketObservation
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.environment import CricketEnvironment, CricketObservation
+from spectator.environments.world import derive_seed
 from spectator.events import encode_json
 from spectator.observations import Observation
 from tests.environments.cricket.playing import (

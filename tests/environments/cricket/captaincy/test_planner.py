@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.captaincy.captains import STYLES, RandomCaptain, StyledCaptain
+from spectator.environments.cricket.captaincy.lookahead import situation_of
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
-from spectator.environments.cricket.captaincy.random_captain import RandomCaptain
-from spectator.environments.cricket.captaincy.reading import situation_of
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent
 from spectator.environments.cricket.match.field import standard_field
 from spectator.observations import Observation

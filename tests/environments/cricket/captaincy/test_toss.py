@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.ball.matchups import EVENINGS, Evening
+from spectator.environments.cricket.ball.situation import EVENINGS, Evening
 from spectator.environments.cricket.captaincy.captains import CRICSHEET, STYLES, StyledCaptain
-from spectator.environments.cricket.captaincy.toss import SHORT_OVERS, FirstTask, better_first
-from spectator.environments.cricket.simulate import open_match, play_out
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.captaincy.reasons import SHORT_OVERS, FirstTask, better_first
+from spectator.environments.cricket.simulation import open_match, play_out
+from spectator.environments.world import derive_seed
 from tests.environments.cricket.playing import begin, captain
 from tools.cricket_blind import named
 from tools.cricket_search import contest

@@ -8,15 +8,13 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 
-from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
 from spectator.environments.cricket.forecast.monte_carlo import forecast
-from spectator.environments.cricket.forecast.state import plan_overs
-from spectator.environments.cricket.laws.formats import format_of
+from spectator.environments.cricket.forecast.state import BowlingAttack, plan_overs, plan_remaining_overs
+from spectator.environments.cricket.laws import format_of
 from spectator.environments.cricket.match.engine import Match, load_model
-from spectator.environments.cricket.match.forecasting import forecast_state
-from spectator.environments.cricket.people.squads import draw_fixture
-from spectator.environments.cricket.people.team import teams_of
-from spectator.environments.cricket.simulate import play_out, send_in_next
+from spectator.environments.cricket.match.forecasts import forecast_state
+from spectator.environments.cricket.people import draw_fixture, teams_of
+from spectator.environments.cricket.simulation import play_out, send_in_next
 
 MATCHES = 60
 CHASES = 12
@@ -109,6 +107,6 @@ def test_the_forecast_expects_the_bowlers_that_the_engine_uses(overs: int) -> No
 def test_extra_overs_go_to_as_many_bowlers_as_the_law_allows() -> None:
     """Twelve overs: two each, and two of them bowl a third (Law O5)."""
     players = draw_fixture(3)[0].players
-    chosen = bowl_out(BowlingAttack.of(players, 12, 2, 2), None)
+    chosen = plan_remaining_overs(BowlingAttack.of(players, 12, 2, 2), None)
     counts = sorted((chosen.count(player) for player in set(chosen)), reverse=True)
     assert len(chosen) == 12 and counts[0] <= 3 and sum(count == 3 for count in counts) <= 2

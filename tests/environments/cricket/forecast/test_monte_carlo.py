@@ -12,11 +12,14 @@ import pytest
 
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
 from spectator.environments.cricket.forecast.monte_carlo import decision_value, forecast, next_ball_values
-from spectator.environments.cricket.forecast.state import ForecastState, plan_overs
-from spectator.environments.cricket.people.players import Player
-from spectator.environments.cricket.people.squads import draw_fixture
+from spectator.environments.cricket.forecast.state import (
+    BowlingAttack,
+    ForecastState,
+    plan_overs,
+    plan_remaining_overs,
+)
+from spectator.environments.cricket.people import Player, draw_fixture
 from tools.cricket_model.fitting.counts import read_json, read_rows
 
 MODEL = BallModel.load()
@@ -160,7 +163,7 @@ def test_the_forecast_agrees_with_the_fitted_logistic() -> None:
 def usual_attack(balls: int) -> tuple[BowlingAttack, int | None]:
     """The bowling of average bowlers after so many balls of 20 overs, and who bowled last."""
     attack = BowlingAttack.of(average(AWAY.players), 20, 4)
-    for bowler in bowl_out(attack.copy(), None)[: balls // 6]:
+    for bowler in plan_remaining_overs(attack.copy(), None)[: balls // 6]:
         attack.take(bowler)
     return attack, attack.starters[-1] if attack.starters else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.forecast.par import par, percentile
+from spectator.environments.cricket.show.summary import par, percentile
 
 
 def test_par_is_the_tables_line() -> None:

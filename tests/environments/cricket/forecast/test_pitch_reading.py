@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from spectator.environments.cricket.forecast.monte_carlo import forecast
-from spectator.environments.cricket.forecast.pitch_reading import Expected, PitchReading
 from spectator.environments.cricket.match.engine import Match, load_model
-from spectator.environments.cricket.match.forecasting import forecast_data, forecast_state
-from spectator.environments.cricket.simulate import open_match, play_out
+from spectator.environments.cricket.match.forecasts import (
+    Expected,
+    PitchReading,
+    forecast_data,
+    forecast_state,
+)
+from spectator.environments.cricket.simulation import open_match, play_out
 
 MATCHES = 90
 

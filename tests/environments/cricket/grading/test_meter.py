@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import OUTCOME
+from spectator.environments.contract import OUTCOME
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter, specificity
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.grading import MEASURES, CricketMeter, specificity
+from spectator.environments.world import derive_seed
 from spectator.events import Event
 from tests.environments.cricket.playing import options
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.forecast.resources import runs_to_come
-from spectator.environments.cricket.grading import reward
-from spectator.environments.cricket.laws.deliveries import Ball
-from spectator.environments.cricket.laws.innings import Innings
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket import grading
+from spectator.environments.cricket.forecast.state import runs_to_come
+from spectator.environments.cricket.laws import Ball, Innings
+from spectator.environments.world import derive_seed
 from spectator.observations import Observation
 from tests.environments.cricket.builders import BOWLED, DOT, SIX, bowl, fresh
 from tests.environments.cricket.playing import Chooser, captain, last_of, play, tools_of
@@ -147,9 +146,9 @@ def test_a_probe_loses_to_the_heuristic(name: str, heuristic: list[float]) -> No
 
 
 def test_the_shares_make_a_whole_and_no_loss_scores_above_a_win() -> None:
-    shares = (reward.RESULT_SHARE, reward.QUALITY_SHARE, reward.COHERENCE_SHARE, reward.VALIDITY_SHARE)
+    shares = (grading.RESULT_SHARE, grading.QUALITY_SHARE, grading.COHERENCE_SHARE, grading.VALIDITY_SHARE)
     assert sum(shares) == pytest.approx(1.0)
-    assert sum(shares[1:]) < reward.RESULT_SHARE
+    assert sum(shares[1:]) < grading.RESULT_SHARE
     scores: dict[float, list[float]] = {0.0: [], 0.5: [], 1.0: []}
     for seed in range(60):
         last = play(seed, "random" if seed % 2 else "aggressive", max_overs=1, super_over=seed % 3 == 0).last
@@ -201,15 +200,15 @@ def test_a_chase_won_early_is_worth_what_it_was_worth() -> None:
     early = chase(SIX, SIX, SIX)
     assert early.closed == "target" and early.balls_left == 27
     used = runs_to_come(30, 0) - runs_to_come(27, 0)
-    spread = reward.RUNS_SD_PER_ROOT_BALL * math.sqrt(30)
+    spread = grading.RUNS_SD_PER_ROOT_BALL * math.sqrt(30)
     expected = 0.5 * (1.0 + math.erf((18 - used) / spread / math.sqrt(2.0)))
-    assert reward._standing(early) == pytest.approx(expected) and expected > 0.75
+    assert grading._standing(early) == pytest.approx(expected) and expected > 0.75
     unasked = bowl(fresh(5), SIX, SIX, SIX, *[DOT] * 27)
-    assert unasked.closed is not None and reward._standing(unasked) < 0.2, "as a whole innings it is poor"
+    assert unasked.closed is not None and grading._standing(unasked) < 0.2, "as a whole innings it is poor"
 
 
 def test_the_earlier_a_target_is_reached_with_the_same_wickets_the_better() -> None:
-    found = [reward._standing(chase(*[DOT] * late, SIX, SIX, SIX)) for late in (0, 6, 12, 18, 24)]
+    found = [grading._standing(chase(*[DOT] * late, SIX, SIX, SIX)) for late in (0, 6, 12, 18, 24)]
     assert found == sorted(found, reverse=True) and len(set(found)) == len(found)
 
 
@@ -217,14 +216,14 @@ def test_a_chase_that_lost_wickets_used_more_to_get_there() -> None:
     at_ease = chase(DOT, DOT, SIX, SIX, SIX)
     in_need = chase(BOWLED, BOWLED, SIX, SIX, SIX)
     assert at_ease.balls_left == in_need.balls_left
-    assert reward._standing(at_ease) > reward._standing(in_need)
+    assert grading._standing(at_ease) > grading._standing(in_need)
 
 
 def test_a_target_that_was_missed_is_worth_no_more_than_it_was() -> None:
     missed = chase(SIX, *[DOT] * 29)
     unasked = bowl(fresh(5), SIX, *[DOT] * 29)
     assert missed.closed not in (None, "target")
-    assert reward._standing(missed) == reward._standing(unasked) < 0.05
+    assert grading._standing(missed) == grading._standing(unasked) < 0.05
 
 
 def test_coherence_is_one_for_deeds_as_planned_and_nought_without_a_plan() -> None:
@@ -233,4 +232,4 @@ def test_coherence_is_one_for_deeds_as_planned_and_nought_without_a_plan() -> No
     environment = play(1, "heuristic", "cricsheet", max_overs=2).environment
     game = environment._game
     assert game is not None
-    assert reward.rubric(game.playing, game.captains["away"], "away")["coherence"] == 0.0
+    assert grading.rubric(game.playing, game.captains["away"], "away")["coherence"] == 0.0

@@ -13,10 +13,14 @@ import pytest
 from server.openenv.worlds import WireWorlds
 from spectator.catalog import load_world
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.environment import REFUSED_IN_A_ROW, CricketEnvironment, step_cap
-from spectator.environments.cricket.grading.reward import expected_share
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.environments.cricket.environment import (
+    MAX_CONSECUTIVE_REJECTIONS,
+    CricketEnvironment,
+    step_cap,
+)
+from spectator.environments.cricket.grading import expected_share
+from spectator.episodes.controls import Pace
+from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.episodes.single_agent import SingleAgent
 from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.observations import Observation
@@ -152,7 +156,7 @@ NONSENSE = {"tool": "no_such_tool"}
 
 def test_refusals_that_go_on_end_the_match_in_the_bare_class() -> None:
     environment, observation = begin(1)
-    for _ in range(REFUSED_IN_A_ROW - 1):
+    for _ in range(MAX_CONSECUTIVE_REJECTIONS - 1):
         observation = environment.step(NONSENSE)
         assert observation.refused is not None and not observation.done
     observation = environment.step(NONSENSE)
@@ -169,7 +173,7 @@ def test_refusals_that_go_on_end_the_match_in_the_bare_class() -> None:
 def test_one_legal_call_in_between_starts_the_count_again() -> None:
     environment, observation = begin(1, max_overs=1)
     for _ in range(3):
-        for _ in range(REFUSED_IN_A_ROW - 1):
+        for _ in range(MAX_CONSECUTIVE_REJECTIONS - 1):
             observation = environment.step(NONSENSE)
         observation = environment.step({"tool": tools_of(observation)[0]})
         assert observation.refused is None and not observation.done
@@ -190,10 +194,10 @@ def test_the_bare_class_keeps_the_step_cap() -> None:
 def test_a_single_agent_that_sends_nonsense_is_cut_short() -> None:
     agent = SingleAgent("cricket")
     seen = agent.reset(seed=5, tell=True)
-    for _ in range(REFUSED_IN_A_ROW):
+    for _ in range(MAX_CONSECUTIVE_REJECTIONS):
         seen = agent.step(NONSENSE)
     assert seen.done and "truncated" in seen.metadata
-    told = agent.take_told()
+    told = agent.take_recorded_turns()
     assert told.ended is not None and told.ended.reason == "step_cap" and told.ended.truncated
     agent.close()
 

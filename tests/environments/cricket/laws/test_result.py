@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.laws import result
-from spectator.environments.cricket.laws.deliveries import Ball, Side
-from spectator.environments.cricket.laws.formats import SUPER_OVER
-from spectator.environments.cricket.laws.scorer import Innings, LawBroken, give_ball
+from spectator.environments.cricket import scorer
+from spectator.environments.cricket.laws import SUPER_OVER, Ball, Side
+from spectator.environments.cricket.scorer import Innings, LawBroken, give_ball
 from tests.environments.cricket.builders import BOWLED, DOT, FOUR, SIX, WIDE, bowl, fresh, ready, runs
 
 
@@ -24,21 +23,21 @@ def made(total: int, *, target: int | None = None) -> Innings:
 
 
 def decided(first: Innings, second: Innings) -> str:
-    found = result.decide([first, second], ["home", "away"], super_over=False)
+    found = scorer.decide([first, second], ["home", "away"], super_over=False)
     assert found is not None
     return found.words("Red River" if found.winner == "home" else "Fernhill")
 
 
 def test_R2_the_target_is_one_more_with_penalty_runs() -> None:
-    assert result.target_of(made(12)) == 13
-    assert result.target_of(bowl(fresh(1), Ball(penalty=5), *[DOT] * 5)) == 6
+    assert scorer.target_of(made(12)) == 13
+    assert scorer.target_of(bowl(fresh(1), Ball(penalty=5), *[DOT] * 5)) == 6
 
 
 def test_R2_level_scores_are_a_tie() -> None:
     first = made(12)
     second = made(12, target=13)
     assert (second.closed, decided(first, second)) == ("overs", "Match tied")
-    assert result.decide([first, second], ["home", "away"]) is None
+    assert scorer.decide([first, second], ["home", "away"]) is None
 
 
 def test_R5_won_by_runs() -> None:
@@ -64,7 +63,7 @@ def test_R5_a_chase_won_off_a_wide_does_not_use_a_ball() -> None:
 def test_R6_the_side_that_batted_second_bats_first_and_the_order_is_then_reversed() -> None:
     batting: list[Side] = ["home", "away"]
     while len(batting) < 8:
-        batting.append(result.next_batting_side(batting))
+        batting.append(scorer.next_batting_side(batting))
     assert batting == ["home", "away", "away", "home", "home", "away", "away", "home"]
 
 
@@ -83,8 +82,8 @@ def test_R6_super_overs_decide_and_are_repeated_until_they_do() -> None:
     level = [super_over(*[FOUR] * 6), super_over(*[FOUR] * 6, target=25)]
     won = [super_over(*[DOT] * 6), super_over(runs(1), target=1)]
     batting: list[Side] = ["home", "away", "away", "home", "home", "away"]
-    assert result.decide([*tied, *level], batting[:4]) is None
-    found = result.decide([*tied, *level, *won], batting)
+    assert scorer.decide([*tied, *level], batting[:4]) is None
+    found = scorer.decide([*tied, *level, *won], batting)
     assert found is not None
     assert (found.winner, found.super_overs) == ("away", 2)
     assert found.words("Fernhill") == "Match tied; Fernhill won the super over (the second)"
@@ -97,9 +96,9 @@ def test_R6_dismissed_batters_and_the_last_bowler_are_not_available_again() -> N
     played = [*tied, first, second]
     batting: list[Side] = ["home", "away", "away", "home"]
     sides: list[Side] = ["home", "away"]
-    assert result.barred_batters(played, batting, "away") == {0}
-    assert result.barred_batters(played, batting, "home") == frozenset()
-    assert [result.barred_bowlers(played, batting, side) for side in sides] == [{10}, {10}]
+    assert scorer.barred_batters(played, batting, "away") == {0}
+    assert scorer.barred_batters(played, batting, "home") == frozenset()
+    assert [scorer.barred_bowlers(played, batting, side) for side in sides] == [{10}, {10}]
     again = Innings(SUPER_OVER, barred_batters={0}, barred_bowlers={10})
     with pytest.raises(LawBroken, match=r"^R6\."):
         give_ball(again, 10)
@@ -111,16 +110,16 @@ def test_R6_when_nobody_is_left_to_bat_everybody_may_again() -> None:
     pairs: list[Innings] = []
     batting: list[Side] = ["home", "away"]
     for number in range(5):
-        barred = result.barred_batters([made(12), made(12, target=13), *pairs], batting, "away")
+        barred = scorer.barred_batters([made(12), made(12, target=13), *pairs], batting, "away")
         assert len(barred) == (2 * number if number < 5 else 0)
         first = bowl(Innings(SUPER_OVER, barred_batters=barred), BOWLED, BOWLED)
         pairs += [first, super_over(*[DOT] * 6, target=1)]
         batting += ["away", "home"]
     played = [made(12), made(12, target=13), *pairs]
-    assert result.barred_batters(played, batting, "away") == frozenset()
+    assert scorer.barred_batters(played, batting, "away") == frozenset()
 
 
 def test_R6_only_super_overs_count_their_own_wickets() -> None:
     """Those out in the match itself may bat in its super over."""
     tied = [bowl(fresh(1), BOWLED, *[DOT] * 5), bowl(fresh(1, target=1), *[DOT] * 6)]
-    assert result.barred_batters(tied, ["home", "away"], "home") == frozenset()
+    assert scorer.barred_batters(tied, ["home", "away"], "home") == frozenset()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.laws import scorer as laws
-from spectator.environments.cricket.laws.deliveries import Ball, mark, overs_text
-from spectator.environments.cricket.laws.innings import BowlerLine, LawBroken
+from spectator.environments.cricket import scorer as laws
+from spectator.environments.cricket.laws import Ball, BowlerLine, LawBroken, mark, overs_text
 from tests.environments.cricket.builders import (
     BOWLED,
     CAUGHT,

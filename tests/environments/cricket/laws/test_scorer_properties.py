@@ -7,10 +7,9 @@ import random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.laws import scorer as laws
-from spectator.environments.cricket.laws.deliveries import DISMISSALS, Ball
-from spectator.environments.cricket.laws.formats import SUPER_OVER, Format, format_of
-from spectator.environments.cricket.laws.scorer import Innings, LawBroken
+from spectator.environments.cricket import scorer as laws
+from spectator.environments.cricket.laws import DISMISSALS, SUPER_OVER, Ball, Format, format_of
+from spectator.environments.cricket.scorer import Innings, LawBroken
 from tests.environments.cricket.builders import everything, fresh, ready
 
 KINDS = sorted(DISMISSALS)

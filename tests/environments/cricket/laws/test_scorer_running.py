@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.laws import scorer as laws
-from spectator.environments.cricket.laws.deliveries import Ball
-from spectator.environments.cricket.laws.formats import SUPER_OVER
-from spectator.environments.cricket.laws.scorer import Innings, LawBroken
+from spectator.environments.cricket import scorer as laws
+from spectator.environments.cricket.laws import SUPER_OVER, Ball
+from spectator.environments.cricket.scorer import Innings, LawBroken
 from tests.environments.cricket.builders import (
     BOWLED,
     CAUGHT,

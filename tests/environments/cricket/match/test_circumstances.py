@@ -17,27 +17,33 @@ from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.grounds import (
     GROUND_NAMES,
     GROUNDS,
-    LEAST_M,
-    MOST_M,
+    MAX_BOUNDARY_M,
+    MIN_BOUNDARY_M,
     as_faced,
     draw_ground,
     ground_factors,
     lean,
     rope_at,
 )
+from spectator.environments.cricket.ball.situation import load_by_over, loads
 from spectator.environments.cricket.ball.tables import SIX
-from spectator.environments.cricket.ball.tiredness import load_by_over, loads
-from spectator.environments.cricket.captaincy.reading import situation_of
+from spectator.environments.cricket.captaincy.lookahead import situation_of
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.forecast.monte_carlo import forecast
-from spectator.environments.cricket.grading.win_table import WinTable
-from spectator.environments.cricket.match.circumstances import VARIED, circumstances_of, teams_in
-from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, load_model
+from spectator.environments.cricket.match.engine import (
+    VARIED,
+    BattingIntent,
+    BowlingIntent,
+    circumstances_of,
+    load_model,
+    teams_in,
+)
 from spectator.environments.cricket.match.field import inside_the_rope, is_inside_ground, standard_field
-from spectator.environments.cricket.match.forecasting import forecast_state
-from spectator.environments.cricket.people.players import Player
-from spectator.environments.cricket.simulate import open_match, play_out, send_in_next
-from spectator.environments.seeds import derive_seed
+from spectator.environments.cricket.match.forecasts import forecast_state
+from spectator.environments.cricket.people import Player
+from spectator.environments.cricket.simulation import open_match, play_out, send_in_next
+from spectator.environments.cricket.win_table import WinTable
+from spectator.environments.world import derive_seed
 from tests.environments.cricket.playing import Told, begin, captain, options, play
 from tools.cricket_model.forecast_matches import misses
 
@@ -158,7 +164,7 @@ def test_every_ground_is_lawful_and_the_drawn_ones_favour_no_side() -> None:
     drawn = [draw_ground(random.Random(seed)).boundaries for seed in range(400)]
     assert len(set(drawn)) == 6
     for name in GROUND_NAMES[1:]:
-        assert all(LEAST_M <= metres <= MOST_M for metres in GROUNDS[name].boundaries)
+        assert all(MIN_BOUNDARY_M <= metres <= MAX_BOUNDARY_M for metres in GROUNDS[name].boundaries)
     leans = [lean(as_faced(sizes, 0, False)) for sizes in drawn]
     assert abs(fmean(leans)) < 3.5 * stdev(leans) / 20
     assert fmean(fmean(sizes) for sizes in drawn) == pytest.approx(69.0, abs=1.5)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spectator.environments.cricket.laws.result import other
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
+from spectator.environments.cricket.scorer import other
 from tests.environments.cricket.playing import begin, captain
 
 

@@ -11,8 +11,8 @@ import pytest
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
 from spectator.environments.cricket.match.field import standard_field
-from spectator.environments.cricket.match.forecasting import decision_values, forecast_state
-from spectator.environments.cricket.simulate import open_match, play_out
+from spectator.environments.cricket.match.forecasts import decision_values, forecast_state
+from spectator.environments.cricket.simulation import open_match, play_out
 from spectator.observations import Observation
 from tests.environments.cricket.playing import begin, play
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.laws.deliveries import overs_text
-from spectator.environments.cricket.laws.formats import SUPER_OVER, format_of
-from spectator.environments.cricket.laws.scorer import LawBroken
+from spectator.environments.cricket.laws import SUPER_OVER, format_of, overs_text
 from spectator.environments.cricket.match.field import (
     BOUNDARY_M,
+    POSITIONS,
+    PRESET_NAMES,
     RING_M,
     Field,
     check_field,
@@ -23,7 +23,7 @@ from spectator.environments.cricket.match.field import (
     standard_field,
     zone_of,
 )
-from spectator.environments.cricket.match.positions import POSITIONS, PRESET_NAMES
+from spectator.environments.cricket.scorer import LawBroken
 from tests.environments.cricket.builders import DOT, NO_BALL, WIDE, bowl, fresh
 
 # T20I playing conditions from July 2025: overs of a shortened innings and of its powerplay.

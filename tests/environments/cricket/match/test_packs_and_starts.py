@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.packs import PACKS, development_seeds
-from spectator.environments.seeds import MAX_SEED, SEALED_BIT, sealed_seeds
+from spectator.environments.cricket.world import PACKS, development_seeds
+from spectator.environments.world import MAX_SEED, SEALED_BIT, sealed_seeds
 from tests.environments.cricket.playing import begin, options, play
 
 NAMES = {"default", "powerplay", "chase", "defend", "death", "super-over", "collapse", "varied"}

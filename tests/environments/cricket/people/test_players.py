@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.people.players import PACE_STYLES, SPIN_STYLES, STYLE_TITLES, Player
+from spectator.environments.cricket.people import PACE_STYLES, SPIN_STYLES, STYLE_TITLES, Player
 
 
 def test_every_style_has_a_title() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.people.names import GIVEN, SURNAMES, TEAMS, name_fault
-from spectator.environments.cricket.people.squads import Squad, draw_fixture
+from spectator.environments.cricket.people import GIVEN, SURNAMES, TEAMS, Squad, draw_fixture, name_fault
 from tests.hash_seeds import printed
 
 
@@ -27,7 +26,7 @@ def test_any_seed_draws_a_side_that_can_play(seed: int) -> None:
 
 
 def test_a_seed_draws_the_same_squad_in_another_process() -> None:
-    code = "from spectator.environments.cricket.people.squads import draw_fixture; print(draw_fixture(7))"
+    code = "from spectator.environments.cricket.people import draw_fixture; print(draw_fixture(7))"
     assert printed(code, 4).strip() == str(draw_fixture(7))
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.show.analyst import after_over
+from spectator.environments.cricket.show.commentary import after_over
 from tests.environments.cricket.playing import Told, play
 
 

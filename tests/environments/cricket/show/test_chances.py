@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.show.glance import chances
+from spectator.environments.cricket.show.summary import chances
 
 TOLD: dict[str, Any] = {
     "2": {"000": {"home": 0.4}, "001": {"home": 0.3}},

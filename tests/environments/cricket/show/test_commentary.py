@@ -12,7 +12,7 @@ import pytest
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.match.field import preset_field
 from spectator.environments.cricket.show import phrases
-from spectator.environments.cricket.show.phrase_choice import fixed_part
+from spectator.environments.cricket.show.phrases import fixed_part
 from spectator.events import Event
 from tests.environments.cricket.playing import Told, begin, play
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.show.glance import glance
 from spectator.environments.cricket.show.projection import project
+from spectator.environments.cricket.show.summary import glance
 from spectator.events import Event
-from spectator.merge_patch import apply_patch
+from spectator.json_values import apply_patch
 from tests.environments.cricket.playing import play
 
 

@@ -10,11 +10,11 @@ import pytest
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.grounds import rope_at
 from spectator.environments.cricket.match.field import PITCH_M
-from spectator.environments.cricket.show.glance import chances
-from spectator.environments.cricket.show.picture import picture
+from spectator.environments.cricket.show.scenes import picture
+from spectator.environments.cricket.show.summary import chances
 from spectator.environments.world import MAX_PICTURE_BYTES
 from spectator.events import Event, encode_json
-from spectator.merge_patch import apply_patch, make_patch
+from spectator.json_values import apply_patch, make_patch
 from tests.environments.cricket.playing import play
 
 Shown = list[tuple[Event, dict[str, Any], dict[str, Any]]]

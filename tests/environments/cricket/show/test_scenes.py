@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from spectator.environments.contract import SCENE_HEIGHT, SCENE_WIDTH, Scene, whole_svg
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.show.scenes import CENTRE, RADIUS, scenes
 from spectator.events import Event
-from spectator.merge_patch import apply_patch
-from spectator.scenes import SCENE_HEIGHT, SCENE_WIDTH, Scene, whole_svg
+from spectator.json_values import apply_patch
 from tests.environments.cricket.playing import play
 
 Drawn = list[tuple[Event, tuple[Scene, ...]]]

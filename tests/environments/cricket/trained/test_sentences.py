@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.people.players import STYLE_TITLES
-from spectator.environments.cricket.trained.card import FOLDER
+from spectator.environments.cricket.people import STYLE_TITLES
+from spectator.environments.cricket.trained.captain import FOLDER
 from spectator.environments.cricket.trained.claims import false_claims
-from spectator.environments.cricket.trained.endpoint import network
-from spectator.environments.cricket.trained.orders import calls_of
-from spectator.environments.cricket.trained.sight import KINDS, Sight
-from spectator.environments.cricket.trained.speech import SpokenOrder
-from spectator.environments.cricket.trained.tokens import Tokenizer
+from spectator.environments.cricket.trained.network import Tokenizer
+from spectator.environments.cricket.trained.perception import KINDS, Sight
+from spectator.environments.cricket.trained.policy import network
+from spectator.environments.cricket.trained.speech import SpokenOrder, calls_of
 from spectator.observations import Observation
 from tests.environments.cricket.playing import begin
 

@@ -14,15 +14,12 @@ import pytest
 
 from spectator.clock import SystemClock
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.trained.captain import trained_captain
-from spectator.environments.cricket.trained.card import CARD, FOLDER, WEIGHTS, card_of
+from spectator.environments.cricket.trained.captain import CARD, FOLDER, WEIGHTS, card_of, trained_captain
 from spectator.environments.cricket.trained.claims import false_claims
-from spectator.environments.cricket.trained.endpoint import network
 from spectator.environments.cricket.trained.network import Memory, in_eight_bits
-from spectator.environments.cricket.trained.policy import TrainedPolicy
+from spectator.environments.cricket.trained.policy import TrainedPolicy, network
 from spectator.errors import ConfigurationError
-from spectator.policies.base import Decision
-from spectator.policies.thoughts import Thought
+from spectator.policies.policy import Decision, Thought
 from tests.environments.cricket.playing import begin, captain
 
 FIVE: dict[str, Any] = {"decisions": "over", "ground": "drawn", "form": "drawn", "fatigue": True}
@@ -34,7 +31,7 @@ async def play(seed: int, heard: list[Thought] | None = None, **given: Any) -> l
     own, other = WORLD.captains["trained"].build(seed), captain("heuristic", seed)
     assert isinstance(own, TrainedPolicy)
     if heard is not None:
-        own.think_aloud(heard.append)
+        own.stream_thoughts(heard.append)
     decisions = []
     while not observation.done:
         if observation.actor == "home":

@@ -1,0 +1,323 @@
+"""Checks of a deployment, from inside and from outside: ``spectator doctor``.
+
+Inside: settings, data folder, journal and programs. Outside: what any client sees. No check changes
+anything that lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Final, Literal
+
+import httpx
+from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
+
+from spectator.errors import SpectatorError
+from spectator.journal.contract import EpisodeFilter
+from spectator.journal.sql_journal import SqlJournal
+from spectator.narration.voices import espeak_program
+from spectator.policies.captains import load_captains, unpriced_captains
+
+from .settings import Settings, is_loopback, read_environment, welcome
+
+Verdict = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found.
+
+    Args:
+        verdict: ``ok``, ``warning`` where it works but should not stay so, or ``failed``.
+        name: What was checked.
+        detail: What was found and, if it is not ok, what to do.
+
+    >>> print(Finding("warning", "HTTPS", "the address is plain HTTP; put a proxy with TLS in front"))
+    warning  HTTPS: the address is plain HTTP; put a proxy with TLS in front
+    """
+
+    verdict: Verdict
+    name: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict:8} {self.name}: {self.detail}"
+
+
+SAMPLE: Final = 3
+"""Newest ended episodes whose chains are followed."""
+
+PAGE: Final = 500
+"""Events that are read at once."""
+
+LEAST_FREE: Final = 100_000_000
+LITTLE_FREE: Final = 1_000_000_000
+"""Bytes of free disk below which a check fails, or warns."""
+
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+
+
+async def inside_checks() -> AsyncIterator[Finding]:
+    """Check what the environment and this machine hold, changing nothing that lasts."""
+    try:
+        settings = read_environment()
+    except SpectatorError as error:
+        yield Finding("failed", "settings", str(error))
+        return
+    said = welcome(settings, settings.host, settings.port).partition("\n")[2]
+    yield Finding("ok", "settings", f"profile {settings.profile}; {said}")
+    if settings.operator_token is None and not settings.on_loopback:
+        yield Finding("warning", "token", "everybody may stop and slow matches; set SPECTATOR_OPERATOR_TOKEN")
+    yield _caps(settings)
+    for finding in _folder(settings):
+        yield finding
+    yield await _journal(settings)
+    for finding in _programs(settings):
+        yield finding
+
+
+def _caps(settings: Settings) -> Finding:
+    """Whether the caps of money limit every model that can be asked here."""
+    try:
+        unpriced = unpriced_captains(load_captains(settings.captains_file), settings.variables)
+    except SpectatorError as error:
+        return Finding("failed", "models", str(error))
+    if (wrong := settings.cannot_bind(unpriced)) is not None:
+        sentence, asked_for = wrong
+        return Finding("failed" if asked_for else "warning", "models", sentence)
+    return Finding("ok", "models", "the caps limit every model that can be asked here")
+
+
+def _folder(settings: Settings) -> Iterator[Finding]:
+    folder = settings.data_dir
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(b"x")
+    except OSError as error:
+        rule = "let the server's user write it, or set SPECTATOR_DATA_DIR"
+        yield Finding("failed", "data folder", f"{there} cannot be written: {error.strerror}; {rule}")
+        return
+    yield Finding(
+        "ok", "data folder", f"{folder} can be written" if there == folder else f"{folder} can be made"
+    )
+    free = shutil.disk_usage(there).free
+    wanted = max(LITTLE_FREE, settings.keep_mb * 1e6)
+    told = f"{free / 1e6:,.0f} MB free"
+    if free < LEAST_FREE:
+        yield Finding("failed", "disk", f"{told}; matches stand still once it is full: make room")
+    elif free < wanted:
+        yield Finding("warning", "disk", f"{told}, less than {wanted / 1e6:,.0f} MB: set SPECTATOR_KEEP_MB")
+    else:
+        yield Finding("ok", "disk", told)
+
+
+async def _journal(settings: Settings) -> Finding:
+    path: Path = settings.data_dir / "journal.db"
+    url = f"sqlite:///{path}" if settings.journal_url is None else settings.journal_url.get_secret_value()
+    if settings.journal_url is None and not await asyncio.to_thread(path.exists):
+        return Finding("ok", "journal", "none yet; the first start makes one")
+    try:
+        journal = await SqlJournal.open(url, writable=False)
+    except SpectatorError as error:
+        return Finding("failed", "journal", f"{error}; a start sets a damaged one aside")
+    try:
+        return await _sampled(journal)
+    except SpectatorError as error:
+        return Finding("failed", "journal", f"{error}; spectator verify says more, other episodes are served")
+    finally:
+        await journal.aclose()
+
+
+async def _sampled(journal: SqlJournal) -> Finding:
+    events = 0
+    ended = await journal.episodes(EpisodeFilter(ended=True, limit=SAMPLE))
+    for summary in ended:
+        seq = 0
+        while texts := await journal.texts(summary.episode_id, after_seq=seq, limit=PAGE):
+            seq += len(texts)
+        events += seq
+    figures = await journal.figures()
+    told = f"{figures.episodes} episodes, {figures.bytes / 1e6:,.1f} MB"
+    return Finding("ok", "journal", f"{told}; the newest {len(ended)} that ended are whole ({events} events)")
+
+
+def _programs(settings: Settings) -> Iterator[Finding]:
+    speaks = espeak_program()
+    if speaks is not None:
+        yield Finding("ok", "espeak-ng", speaks)
+    elif settings.voice == "espeak":
+        yield Finding(
+            "failed", "espeak-ng", "not found, and SPECTATOR_VOICE=espeak needs it: install espeak-ng"
+        )
+    else:
+        yield Finding(
+            "warning", "espeak-ng", "not found; browsers speak for themselves: install espeak-ng for clips"
+        )
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    yield Finding("ok", "chromium", browser or "not found; only the tests of the pages need it")
+
+
+FORGED: Final = "192.0.2.66"
+"""An address that nobody has (RFC 5737)."""
+
+NOBODY: Final = "ep-00000000000000000000000000"
+"""The id of no episode."""
+
+PATIENCE_S: Final = 10.0
+SLOW_S: Final = 2.0
+CLOCK_S: Final = 5.0
+CLOCK_WRONG_S: Final = 60.0
+
+
+class OutsideChecks:
+    """Looks at one server.
+
+    Args:
+        url: Where it is.
+        token: Its operator's; ``None`` where that is not known.
+        transport: How it is asked; over the network when left out.
+    """
+
+    def __init__(
+        self, url: str, token: str | None, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._url = httpx.URL(url if url.endswith("/") else f"{url}/")
+        self._token = token
+        self._local = is_loopback(self._url.host)
+        self._client = httpx.AsyncClient(base_url=self._url, timeout=PATIENCE_S, transport=transport)
+
+    async def findings(self) -> AsyncIterator[Finding]:
+        """Every check; the first that fails to reach the server is the last."""
+        async with self._client:
+            began = time.monotonic()
+            try:
+                health = await self._client.get("health")
+            except httpx.HTTPError as error:
+                rule = "is it running, and does the name lead there?"
+                yield Finding("failed", "reachable", f"{self._url}: {error or type(error).__name__}; {rule}")
+                return
+            for finding in self._of_health(health, time.monotonic() - began):
+                yield finding
+            for check in (self._ready, self._compression, self._address, self._control, self._figures):
+                try:
+                    yield await check()
+                except (httpx.HTTPError, ValueError, KeyError) as error:
+                    yield Finding("failed", check.__name__.strip("_"), f"{type(error).__name__}: {error}")
+            yield await self._socket()
+
+    def _of_health(self, health: httpx.Response, took_s: float) -> Iterator[Finding]:
+        if health.status_code != 200 or "healthy" not in health.text:
+            yield Finding(
+                "failed", "reachable", f"/health answered {health.status_code}: is this a Spectator?"
+            )
+        elif took_s > SLOW_S:
+            yield Finding(
+                "warning", "reachable", f"/health took {took_s:.1f} s; see the loop's lag at /operator"
+            )
+        else:
+            yield Finding("ok", "reachable", f"/health answered in {1000 * took_s:.0f} ms")
+        if self._url.scheme == "https":
+            yield Finding("ok", "HTTPS", "the address is HTTPS")
+        elif self._local:
+            yield Finding("ok", "HTTPS", "not needed on this machine")
+        else:
+            yield Finding("warning", "HTTPS", "tokens travel in the clear; put a proxy with TLS in front")
+        yield self._clock(health)
+
+    def _clock(self, health: httpx.Response) -> Finding:
+        try:
+            theirs = parsedate_to_datetime(health.headers["date"])
+        except (KeyError, ValueError):
+            return Finding("warning", "clock", "the server says no time")
+        off = (theirs - datetime.now(UTC)).total_seconds()
+        told = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} this machine's"
+        if abs(off) <= CLOCK_S:
+            return Finding("ok", "clock", "agrees with this machine's")
+        verdict: Verdict = "warning" if abs(off) <= CLOCK_WRONG_S else "failed"
+        return Finding(verdict, "clock", f"{told}; let both keep time by NTP")
+
+    async def _ready(self) -> Finding:
+        answer = await self._client.get("readyz")
+        if answer.status_code == 200:
+            return Finding("ok", "ready", "episodes can be recorded now")
+        detail = answer.json().get("detail", answer.text[:200])
+        return Finding("failed", "ready", f"{answer.status_code}: {detail} See the server's log")
+
+    async def _compression(self) -> Finding:
+        answer = await self._client.get("", headers={"Accept-Encoding": "gzip"})
+        if answer.headers.get("content-encoding"):
+            return Finding("ok", "compression", answer.headers["content-encoding"])
+        return Finding(
+            "warning", "compression", "pages come uncompressed; let the proxy pass Accept-Encoding on"
+        )
+
+    async def _address(self) -> Finding:
+        plain, *forged = [
+            (await self._client.get("api/address", headers=headers)).json()["address"]
+            for headers in ({}, {"X-Forwarded-For": FORGED}, {"X-Forwarded-For": f"{FORGED}, {FORGED}"})
+        ]
+        name, told = "proxies", f"this client is counted as {plain}"
+        if any(one != plain for one in forged):
+            if self._local:
+                return Finding("ok", name, f"{told}, and a proxy on this machine is believed")
+            rule = "set SPECTATOR_TRUSTED_HOPS to the number of proxies that append to X-Forwarded-For"
+            return Finding("failed", name, f"a forged X-Forwarded-For is believed ({forged[0]}): {rule}")
+        if not self._local and _is_private(plain):
+            rule = "everybody may count as one: set SPECTATOR_TRUSTED_HOPS to the number of proxies"
+            return Finding("warning", name, f"{told}, which is a proxy's; {rule}")
+        return Finding("ok", name, f"{told}, whatever X-Forwarded-For it sends")
+
+    async def _control(self) -> Finding:
+        answer = await self._client.post("custom/stop_episode", json={"episode_id": NOBODY})
+        if answer.status_code in (401, 403):
+            return Finding("ok", "control", "a stranger may not stop or slow a match")
+        if self._local:
+            return Finding("ok", "control", "open, to this machine")
+        return Finding(
+            "warning", "control", "everybody may stop and slow matches; set SPECTATOR_OPERATOR_TOKEN"
+        )
+
+    async def _figures(self) -> Finding:
+        without = await self._client.get("operator/status")
+        if without.status_code == 200 and not self._local:
+            return Finding(
+                "failed", "token", "/operator is open to this client without it; set SPECTATOR_OPERATOR_TOKEN"
+            )
+        if self._token is None:
+            return Finding("ok", "token", "not sent; set SPECTATOR_OPERATOR_TOKEN here to check it, too")
+        headers = {"Authorization": f"Bearer {self._token}"}
+        answer = await self._client.get("metrics", headers=headers)
+        if answer.status_code == 200:
+            return Finding("ok", "token", "it is the operator's")
+        return Finding(
+            "failed", "token", f"{answer.status_code}: SPECTATOR_OPERATOR_TOKEN here is not the server's"
+        )
+
+    async def _socket(self) -> Finding:
+        scheme = "wss" if self._url.scheme == "https" else "ws"
+        address = str(self._url.copy_with(scheme=scheme).join("live"))
+        try:
+            async with connect(address, open_timeout=PATIENCE_S, close_timeout=1) as socket:
+                first = await socket.recv()
+        except (OSError, WebSocketException, TimeoutError) as error:
+            rule = "let the proxy pass Upgrade and Connection on, and keep sockets open"
+            return Finding("failed", "WebSocket", f"{error or type(error).__name__}; {rule}")
+        return Finding("ok", "WebSocket", f"open, and the first message came ({len(first)} characters)")
+
+
+def _is_private(address: str) -> bool:
+    try:
+        return ipaddress.ip_network(address, strict=False).is_private
+    except ValueError:
+        return False

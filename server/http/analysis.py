@@ -1,0 +1,289 @@
+"""Alternatives to a decision, and the reliability of reported chances.
+
+Both weigh what was decided: ``/api/episodes/{id}/alternatives``, ``/api/reliability`` and its page.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spectator.catalog import load_world, world_names
+from spectator.episodes.alternatives import AnalysisDiverged, AnalysisRequest, DecisionsOnRecord
+from spectator.errors import ConfigurationError, FieldError, InvalidRequest
+from spectator.evaluation.reliability import EVEN, PromisedTenth, Reliability, reliability_of
+from spectator.journal.contract import EpisodeSummary
+
+from ..background.child_processes import Key
+from ..lru_cache import LruCache
+from ..security import faults
+from ..security.budget import Held
+from ..security.faults import Refused, documented
+from ..services import Services, ServicesDep, services_of
+from ..viewers.wire import MAX_SEQ
+from .episodes import summary_of
+from .pages import Page, Templates, static_path
+from .responses import MaskedRoute, lines_of, reading
+
+EPISODES: Final = 8
+"""Episodes of which the decisions are kept, about 100 kB each."""
+
+
+class DecisionReader:
+    """Reads what was decided in ended episodes, which does not change any more."""
+
+    def __init__(self) -> None:
+        self._kept: LruCache[tuple[str, str], DecisionsOnRecord] = LruCache(EPISODES)
+
+    async def of(self, services: Services, summary: EpisodeSummary) -> DecisionsOnRecord:
+        """What was decided in an ended episode.
+
+        Raises:
+            InvalidRequest: It was played in another version of its world.
+            JournalError: The record cannot be read.
+        """
+        key = summary.episode_id, summary.epoch
+        if (kept := self._kept.get(key)) is not None:
+            return kept
+        made = DecisionsOnRecord()
+        async for piece in lines_of(services.records, summary.episode_id, 0, services.budget.reading):
+            await run_in_threadpool(made.read, piece.splitlines())
+        world = services.cast.load(summary.environment)
+        if (played := made.started["environment_version"]) != world.version:
+            rule = f"was played in version {played} of {world.name}; here is {world.version}"
+            raise InvalidRequest([FieldError("episode_id", rule)])
+        self._kept.keep(key, made)
+        return made
+
+
+NEAR: Final = 2
+"""Decisions on either side that are named to whoever asks for an event that is none."""
+
+PROBLEMS: Final = documented(
+    faults.NO_EPISODE, faults.NOT_FOUND, faults.UNENDED, faults.INVALID, faults.TOO_MANY, faults.CROWDED,
+    faults.TIMED_OUT, faults.NO_JOURNAL, faults.DAMAGED,
+)  # fmt: skip
+
+
+class AlternativeCall(BaseModel):
+    """One call at a decision."""
+
+    action: dict[str, Any] = Field(description="The call, as it is sent")
+    words: str = Field(description="The same in a few plain words")
+    chance: float = Field(
+        ge=0, le=1, description="Chance that the side of whoever decides wins after it, as simulated"
+    )
+    error: float = Field(ge=0, description="Its standard error")
+    gain: float = Field(description="`chance` less that after what was decided")
+    gain_error: float = Field(
+        ge=0, description="Standard error of that; both are played with the same random numbers"
+    )
+    played: bool = Field(description="Whether it is what was decided")
+    place: int = Field(ge=1, description="Its place among all that were weighed, 1 the best")
+
+
+class AlternativesAnswer(BaseModel):
+    """What else could have been decided at one decision."""
+
+    episode_id: str
+    seq: int = Field(description="Number of the decision's event")
+    actor: str = Field(description="Who decided, and whose side's chances are told")
+    best: list[AlternativeCall] = Field(
+        description="Best first, what was decided among them; empty where nothing can be simulated"
+    )
+    weighed: int = Field(description="How many calls were weighed")
+    futures: int = Field(description="How many futures were played for that")
+    how: str = Field(description="What is simulated; why nothing is, where ``best`` is empty")
+
+
+def alternatives_router() -> APIRouter:
+    """The route ``/api/episodes/{id}/alternatives``."""
+    router = APIRouter(prefix="/api/episodes", tags=["history"], route_class=MaskedRoute)
+    reader = DecisionReader()
+
+    @router.get("/{episode_id}/alternatives", responses=PROBLEMS)
+    async def get_alternatives(
+        episode_id: str,
+        request: Request,
+        services: ServicesDep,
+        seq: Annotated[int, Query(ge=1, le=MAX_SEQ, description="Number of a decision's event")],
+    ) -> AlternativesAnswer:
+        """What else could have been decided at a decision of an ended episode, best first.
+
+        The same for whoever asks, as the chances are drawn from the episode's seed.
+        """
+        async with reading(services, request):
+            summary = await summary_of(services, episode_id)
+            _need_analyst(services, summary)
+            if summary.ended_at is None:  # what is hidden until then may show in what would have been better
+                raise Refused(faults.UNENDED, "What else could have been decided is told once it has ended.")
+            made = await reader.of(services, summary)
+        place = _place_of(seq, made, summary)
+        key = summary.episode_id, summary.epoch, seq
+        told = await _weighed(services, request, AnalysisRequest.of(episode_id, made, place), key)
+        return AlternativesAnswer(episode_id=episode_id, seq=seq, actor=made.decisions[place].actor, **told)
+
+    return router
+
+
+async def _weighed(services: Services, request: Request, wanted: AnalysisRequest, key: Key) -> dict[str, Any]:
+    """What else there was at a decision: kept, or weighed now on the account of whoever asks."""
+    if (known := services.alternatives.known(key)) is not None:
+        return known
+    services.budget.require_weighing(request)
+    async with services.budget.hold(Held.ALTERNATIVES, request):
+        try:
+            found = await services.alternatives.weigh(wanted, key)
+        except AnalysisDiverged as error:
+            raise InvalidRequest([FieldError("seq", f"cannot be weighed: {error}")]) from error
+    services.budget.charge_weighing(request, found.seconds)
+    return found.told
+
+
+def _need_analyst(services: Services, summary: EpisodeSummary) -> None:
+    """Raise where the world of an episode is not here, or weighs nothing."""
+    name = summary.environment
+    world = services.cast.load(name) if name in world_names() else None
+    if world is None or world.analyst is None:
+        raise HTTPException(404, f"{summary.title} has nobody who weighs decisions")
+
+
+def _place_of(seq: int, made: DecisionsOnRecord, summary: EpisodeSummary) -> int:
+    """Place of the decision of an event among all of its episode.
+
+    Raises:
+        InvalidRequest: The event is not there, or is none.
+    """
+    if seq > summary.head_seq:
+        raise InvalidRequest(
+            [FieldError("seq", f"must be from 1 to {summary.head_seq}: so long is the record")]
+        )
+    numbers = [one.seq for one in made.decisions]
+    place = bisect_left(numbers, seq)
+    if place == len(numbers) or numbers[place] != seq:
+        near = (
+            ", ".join(str(one) for one in numbers[max(0, place - NEAR) : place + NEAR]) or "none is recorded"
+        )
+        raise InvalidRequest([FieldError("seq", f"must be the event of a decision; those near it: {near}")])
+    return place
+
+
+class ReliabilityBin(BaseModel):
+    """The chances that were told within one tenth."""
+
+    low: float = Field(ge=0, lt=1, description="Its lower end; the upper one is a tenth above")
+    told: int = Field(ge=0, description="How often such a chance was told")
+    matches: int = Field(ge=0, description="In how many matches")
+    promised: float | None = Field(description="Mean of what was told; null where nothing was")
+    happened: float | None = Field(description="Share that came true, a tie as half")
+    happened_low: float | None = Field(description="Lower end of its 95 % interval, which counts matches")
+    happened_high: float | None = Field(description="Upper end likewise")
+
+
+class WorldReliability(BaseModel):
+    """What one world's told chances were worth."""
+
+    environment: str
+    title: str
+    matches: int = Field(description="Finished matches in which chances were told, forks left out")
+    brier: float | None = Field(description="Mean square of promise less outcome; 0.25 is always saying half")
+    tenths: list[ReliabilityBin] = Field(description="Ten, the least likely first")
+
+
+class ReliabilityReport(BaseModel):
+    """Promised against happened, by world, for the agent's seat."""
+
+    worlds: list[WorldReliability]
+    owed: int = Field(description="Ended episodes that are not in it yet")
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityPage(Page):
+    """What ``reliability.html`` is given.
+
+    Args:
+        report: What was found.
+        even: The Brier score of whoever always says one half.
+    """
+
+    report: ReliabilityReport
+    even: float
+
+
+router = APIRouter(tags=["history"], route_class=MaskedRoute)
+
+
+@router.get("/api/reliability", responses=documented(faults.TOO_MANY, faults.CROWDED))
+async def reliability(request: Request, services: ServicesDep) -> ReliabilityReport:
+    """Whether told chances came true: of ten that were told as 70 %, about seven should have."""
+    async with services.budget.hold(Held.READS, request):
+        return await _report(services)
+
+
+def reliability_page(templates: Templates) -> APIRouter:
+    """The route ``/reliability``; it works without a script."""
+    pages = APIRouter(include_in_schema=False)
+
+    @pages.get("/reliability")
+    async def show(request: Request) -> Response:
+        services = services_of(request)
+        async with services.budget.hold(Held.READS, request):
+            report = await _report(services)
+        page = ReliabilityPage(
+            root="./",
+            static=f"./{static_path(request)}",
+            title="Reliability · Spectator",
+            report=report,
+            even=EVEN,
+        )
+        return await run_in_threadpool(templates.render, "reliability.html", page)
+
+    return pages
+
+
+async def _report(services: Services) -> ReliabilityReport:
+    keeper = services.scorekeeper
+    known = list(keeper.known)
+    found = await run_in_threadpool(reliability_of, known)
+    worlds = [_world(name, one) for name, one in sorted(found.items())]
+    return ReliabilityReport(worlds=worlds, owed=keeper.owed)
+
+
+def _world(name: str, found: Reliability) -> WorldReliability:
+    title = name
+    if name in world_names():
+        try:
+            title = load_world(name).title
+        except ConfigurationError:
+            pass
+    return WorldReliability(
+        environment=name,
+        title=title,
+        matches=found.matches,
+        brier=found.brier,
+        tenths=_told(found.tenths()),
+    )
+
+
+def _told(tenths: Sequence[PromisedTenth]) -> list[ReliabilityBin]:
+    return [
+        ReliabilityBin(
+            low=one.low,
+            told=one.told,
+            matches=one.matches,
+            promised=one.promised,
+            happened=None if one.happened is None else one.happened.value,
+            happened_low=None if one.happened is None else max(0.0, one.happened.low),
+            happened_high=None if one.happened is None else min(1.0, one.happened.high),
+        )
+        for one in tenths
+    ]

@@ -1,0 +1,409 @@
+"""Routes for operators: ``/readyz``, ``/metrics``, ``/operator``, deletion.
+
+``/health`` is part of the OpenEnv contract.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse
+
+from spectator.clock import timestamp
+from spectator.episodes.handle import EpisodeHandle
+from spectator.episodes.supervisor import Supervisor
+from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, JournalUnavailable
+from spectator.narration.narrator import NarrationCounts
+
+from ..background.housekeeping import DeletedEpisode, Housekeeper
+from ..security import faults
+from ..security.bodies import Body, body_of, documented_body
+from ..security.budget import WORDS, Held
+from ..security.faults import Refused, documented
+from ..security.requests import address_of, masked
+from ..services import Services, ServicesDep, services_of
+from ..viewers.audience import Audience, EpisodeSignals
+from ..viewers.wire import EPISODE_ID
+from .control import ALWAYS, DayUsage, usage_today
+
+router = APIRouter(tags=["health"])
+
+
+class CountedAddress(BaseModel):
+    """Whom the limits take a client for."""
+
+    address: str
+
+
+class Ready(BaseModel):
+    """Episodes can be started and recorded now."""
+
+    status: Literal["ready"] = "ready"
+
+
+@router.get("/readyz", responses=documented(faults.NO_JOURNAL, faults.RECOVERING))
+async def ready(services: ServicesDep) -> Ready:
+    """Whether what ran before this server is recovered, the journal can be written and read now, and nothing
+    that is played waits for it."""
+    services.readiness.need()
+    await services.journal.check()
+    for live in services.supervisor.showing():
+        if live.trouble is not None:
+            raise JournalUnavailable(live.trouble.message)
+    return Ready()
+
+
+@router.get("/api/address")
+async def address(request: Request) -> CountedAddress:
+    """The address as which whoever asks is counted; it must not follow what a client writes."""
+    return CountedAddress(address=address_of(request))
+
+
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses=documented(faults.UNAUTHENTICATED, faults.TOO_MANY),
+)
+async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
+    """Figures of this process in the Prometheus text format; needs the operator's token when one is set."""
+    services.guard.require_operator(request)
+    state = CollectorRegistry()
+    state.register(_ServiceFigures(services))
+    text = generate_latest(state) + generate_latest(services.timings.registry)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+
+class _ServiceFigures(Collector):
+    """What the services know when they are asked, as metrics."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def collect(self) -> Iterator[Metric]:
+        """Every figure that is not counted by the library itself."""
+        yield from _of_viewers(self._services.audience)
+        yield from _of_episodes(self._services.supervisor, self._services.signals)
+        yield from _of_the_record(self._services.housekeeper)
+        yield from _of_speech(self._services.narration.tally)
+        yield from _of_the_budget(self._services)
+
+
+def _of_viewers(audience: Audience) -> Iterator[Metric]:
+    yield _gauge("viewers", "Viewers that are connected", len(audience))
+    codes: Counter[tuple[str, ...]] = Counter()
+    for close, count in audience.closed.items():
+        codes[(str(close.code),)] += count
+    yield _counter("viewers_closed", "Viewers that this server closed", ["code"], codes)
+
+
+def _of_episodes(supervisor: Supervisor, signals: EpisodeSignals) -> Iterator[Metric]:
+    yield _gauge("episodes_running", "Episodes that run", len(supervisor.running()))
+    troubled = sum(live.trouble is not None for live in supervisor.showing())
+    yield _gauge("episodes_troubled", "Episodes whose record cannot be written now", troubled)
+    yield _gauge("episodes_shown", "Episodes of others that are shown here", len(supervisor.external()))
+    yield _gauge("episode_slots", "Episodes that may run at once", supervisor.slots)
+    yield _counter("episodes_started", "Episodes that began", [], {(): signals.started})
+    ended = {(reason,): count for reason, count in signals.ended.items()}
+    yield _counter("episodes_ended", "Episodes that ended", ["reason"], ended)
+    published = {(name,): count for name, count in signals.published.items()}
+    yield _counter("events_published", "Events that were recorded and published", ["type"], published)
+
+
+def _of_the_record(housekeeper: Housekeeper) -> Iterator[Metric]:
+    size = housekeeper.size
+    if size is not None:
+        yield _gauge("journal_bytes", "What the journal takes", size.bytes)
+        yield _gauge("journal_free_bytes", "The part that holds nothing", size.free_bytes)
+        yield _gauge("journal_episodes", "Episodes in the journal", size.episodes)
+    yield _counter("episodes_pruned", "Old episodes that were removed", [], {(): housekeeper.removed})
+    yield _counter("pruned_bytes", "About what they took", [], {(): housekeeper.removed_bytes})
+
+
+def _of_speech(counts: NarrationCounts) -> Iterator[Metric]:
+    outcomes = {(name,): count for name, count in counts.outcomes.items()}
+    yield _counter("lines", "What became of the lines that were to be spoken", ["outcome"], outcomes)
+    summary = "Lines that a voice could not speak"
+    yield _counter("voice_failures", summary, ["voice", "reason"], counts.failures)
+
+
+def _of_the_budget(services: Services) -> Iterator[Metric]:
+    budget, spent = services.budget, services.ledger.spent
+    refused = {(limit,): count for limit, count in budget.refused.items()}
+    yield _counter("refusals", "Requests that a limit refused", ["limit"], refused)
+    yield _gauge("openenv_sessions", "Private environments that are open", budget.environments.total())
+    reads, summary = budget.places[Held.READS], "Records and leaderboards that are read now"
+    yield _gauge("reads", summary, sum(reads.held.values()))
+    yield _gauge("reads_waiting", "Readers that wait for their turn", reads.waiting)
+    yield _gauge("starts_paused", "Whether the operator has paused starts", services.orders.paused)
+    yield _gauge("starts_waiting", "Starts that wait for a slot", services.queue.waiting)
+    yield _gauge("unended_bytes", "About what episodes without an end take", services.unended.bytes)
+    yield _gauge("model_tokens_today", "Tokens that models used today, UTC", spent.tokens)
+    yield _gauge("model_cost_today", "The same in US dollars", spent.cost)
+    yield _gauge(
+        "voice_characters_today", "Characters that paid voices were sent today", budget.characters.sent
+    )
+
+
+def _gauge(name: str, summary: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"spectator_{name}", summary, value=value)
+
+
+def _counter(name: str, summary: str, labels: Sequence[str], samples: Mapping[Any, float]) -> Metric:
+    family = CounterMetricFamily(f"spectator_{name}", summary, labels=labels)
+    for values, count in samples.items():
+        family.add_metric(values, count)
+    return family
+
+
+class EpisodeUsage(BaseModel):
+    """A running or shown episode, and what it takes."""
+
+    episode_id: str
+    environment: str
+    captain: str
+    opponent: str | None
+    address: str | None = Field(
+        description="Who started it, without the last part; null if not known any more"
+    )
+    started_at: str = Field(description="RFC 3339")
+    turn: int
+    events: int
+    paused: bool
+    viewers: int
+    shown: bool = Field(description="Whether it is played elsewhere and only shown here")
+
+
+class BudgetUsage(BaseModel):
+    """One limit, and how much of it is taken now."""
+
+    name: str = Field(description="Name of the limit")
+    words: str = Field(description="What it limits, for people")
+    used: float
+    limit: float = Field(description="0 = none")
+    addresses: dict[str, float] = Field(description="By address, without its last part, the largest first")
+
+
+class JournalUsage(BaseModel):
+    """The journal's size."""
+
+    bytes: int | None = Field(description="null before housekeeping has looked")
+    free_bytes: int | None
+    episodes: int | None
+    unended_bytes: int = Field(description="About what the episodes without an end take")
+    limit_bytes: float = Field(description="SPECTATOR_KEEP_MB; 0 = none")
+
+
+class OperatorStatus(BaseModel):
+    """Who takes what."""
+
+    paused_since: str | None = Field(description="RFC 3339; null while starts are open")
+    hidden: list[str] = Field(description="Names that are shown to nobody")
+    episodes: list[EpisodeUsage]
+    budgets: list[BudgetUsage]
+    refusals: dict[str, int] = Field(description="By limit, since the start")
+    models_today: DayUsage
+    characters_today: int = Field(description="Characters that paid voices were sent today")
+    journal: JournalUsage
+    loop_lag_s: float = Field(description="The longest of the last minute")
+    deleted: list[DeletedEpisode] = Field(description="The newest deletions")
+
+
+class ChooseName(Body):
+    """Which name is meant."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["name"]})
+
+    name: str = Field(default="", max_length=64, description="A label, exactly as it is shown")
+
+
+class HiddenNames(BaseModel):
+    """The names that are shown to nobody."""
+
+    hidden: list[str]
+
+
+class StartsPaused(BaseModel):
+    """Whether starts are paused."""
+
+    paused_since: str | None = Field(description="RFC 3339; null while starts are open")
+
+
+NETWORKS: Final = 8
+"""Addresses that are named for each limit."""
+
+PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE)
+
+
+async def _deleter(connection: HTTPConnection) -> None:
+    """Whoever may not delete records and pause starts is refused."""
+    services_of(connection).guard.require_deleter(connection)
+
+
+operator_router = APIRouter(tags=["operator"], dependencies=[Depends(_deleter)])
+
+
+@operator_router.get(
+    "/operator/status",
+    responses=documented(faults.UNAUTHENTICATED, faults.NOT_HERE, faults.TOO_MANY, faults.NO_JOURNAL),
+)
+async def operator_status(services: ServicesDep) -> OperatorStatus:
+    """Who takes what now."""
+    supervisor, budget, size = services.supervisor, services.budget, services.housekeeper.size
+    return OperatorStatus(
+        paused_since=services.orders.kept.paused_since,
+        hidden=sorted(services.orders.kept.hidden),
+        episodes=[
+            *(_taken(live, services, shown=False) for live in supervisor.running()),
+            *(_taken(live, services, shown=True) for live in supervisor.external()),
+        ],
+        budgets=_budgets(services),
+        refusals=dict(budget.refused.most_common()),
+        models_today=usage_today(services),
+        characters_today=budget.characters.sent,
+        journal=JournalUsage(
+            bytes=None if size is None else size.bytes,
+            free_bytes=None if size is None else size.free_bytes,
+            episodes=None if size is None else size.episodes,
+            unended_bytes=services.unended.bytes,
+            limit_bytes=services.settings.keep_mb * 1e6,
+        ),
+        loop_lag_s=round(services.loop_lag.worst, 4),
+        deleted=await services.deletions.newest(),
+    )
+
+
+def _taken(live: EpisodeHandle, services: Services, *, shown: bool) -> EpisodeUsage:
+    plan, starter = live.plan, services.budget.starter(live.episode_id)
+    return EpisodeUsage(
+        episode_id=live.episode_id,
+        environment=plan.world.name,
+        captain=plan.captain.label,
+        opponent=None if plan.opponent is None else plan.opponent.label,
+        address=None if starter is None else masked(starter),
+        started_at=timestamp(live.started_at),
+        turn=live.turn,
+        events=live.head_seq,
+        paused=live.paused,
+        viewers=services.audience.total(live.episode_id),
+        shown=shown,
+    )
+
+
+def _budgets(services: Services) -> list[BudgetUsage]:
+    budget, settings = services.budget, services.settings
+    running, sessions = len(services.supervisor.running()), budget.environments
+    found = [
+        _budget("max_episodes", "episodes at once", running, settings.max_episodes),
+        _budget("max_waiting", "starts that wait for a slot", services.queue.waiting, settings.max_waiting),
+        _budget("max_viewers", "viewers at once", len(services.audience), settings.max_viewers),
+        _budget(
+            "openenv_max_sessions",
+            "OpenEnv environments at once",
+            sessions.total(),
+            settings.openenv_max_sessions,
+            sessions,
+        ),
+    ]
+    for what, rate in budget.rates.items():
+        hour = rate.by_all.used().get("", 0)
+        words = f"{WORDS[what]} in an hour; by address in a minute"
+        found.append(_budget(f"{what}_per_hour", words, hour, rate.by_all.limit, rate.by_address.used()))
+    for held, places in budget.places.items():
+        taken = places.held
+        found.append(_budget(f"max_{held}", f"{held} at once", sum(taken.values()), places.total, taken))
+    recorded = {address: size / 1e6 for address, size in budget.recorded.used().items()}
+    words, most = "million characters recorded by one address in an hour", max(recorded.values(), default=0.0)
+    limit = settings.recorded_mb_per_hour
+    found.append(_budget("recorded_mb_per_hour", words, round(most, 1), limit, recorded))
+    for name, words, allowance in (
+        ("openenv_compute_s_per_minute", "addresses whose environments computed too long", budget.compute),
+        ("requests_per_minute", "addresses that sent too many requests", budget.requests),
+    ):
+        owed = allowance.owed()
+        found.append(_budget(name, f"{words}; seconds to wait", len(owed), 0, owed))
+    return found
+
+
+def _budget(
+    name: str, words: str, used: float, limit: float, addresses: Mapping[str, float] | None = None
+) -> BudgetUsage:
+    by_network: dict[str, float] = {}
+    for address, taken in (addresses or {}).items():
+        by_network[masked(address)] = by_network.get(masked(address), 0.0) + taken
+    largest = sorted(by_network.items(), key=lambda one: -one[1])[:NETWORKS]
+    shown = {one: round(taken, 1) for one, taken in largest}
+    return BudgetUsage(name=name, words=words, used=used, limit=limit, addresses=shown)
+
+
+@operator_router.post("/operator/pause", responses=PROBLEMS)
+async def pause_starts(services: ServicesDep) -> StartsPaused:
+    """Let nobody but the operator start, fork or publish, until `/operator/resume`; kept across restarts."""
+    if not services.orders.paused:
+        now = timestamp(services.clock.now())
+        await asyncio.to_thread(services.orders.give, paused_since=now)
+    return StartsPaused(paused_since=services.orders.kept.paused_since)
+
+
+@operator_router.post("/operator/resume", responses=PROBLEMS)
+async def resume_starts(services: ServicesDep) -> StartsPaused:
+    """Let everybody start again."""
+    await asyncio.to_thread(services.orders.give, paused_since=None)
+    return StartsPaused(paused_since=None)
+
+
+ChosenName = Annotated[ChooseName, Depends(body_of(ChooseName))]
+
+
+@operator_router.post("/operator/hide", responses=PROBLEMS, openapi_extra=documented_body(ChooseName))
+async def hide_name(chosen: ChosenName, services: ServicesDep) -> HiddenNames:
+    """Show a name to nobody, live or recorded, but to whoever sends the token; the record keeps it."""
+    return await _hide(services, services.orders.kept.hidden | {_named(chosen)})
+
+
+@operator_router.post("/operator/unhide", responses=PROBLEMS, openapi_extra=documented_body(ChooseName))
+async def show_name(chosen: ChosenName, services: ServicesDep) -> HiddenNames:
+    """Show a name again."""
+    return await _hide(services, services.orders.kept.hidden - {_named(chosen)})
+
+
+def _named(chosen: ChooseName) -> str:
+    if not chosen.name:
+        raise InvalidRequest([FieldError("name", "is needed: a label, exactly as it is shown")])
+    return chosen.name
+
+
+async def _hide(services: Services, hidden: frozenset[str]) -> HiddenNames:
+    await asyncio.to_thread(services.orders.give, hidden=hidden)
+    await services.audience.show_again()
+    return HiddenNames(hidden=sorted(hidden))
+
+
+@operator_router.delete(
+    "/api/episodes/{episode_id}",
+    tags=["history"],
+    responses=documented(
+        faults.UNAUTHENTICATED, faults.NOT_HERE, faults.FOREIGN_ORIGIN, faults.TOO_MANY, faults.NO_EPISODE,
+        faults.UNENDED, faults.ELSEWHERE, faults.INVALID, faults.NO_JOURNAL,
+    ),
+)  # fmt: skip
+async def delete_episode(episode_id: str, services: ServicesDep) -> DeletedEpisode:
+    """Remove an ended episode from the record; `deleted.ndjson` keeps that it was there, and its digest."""
+    summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
+    if summary is None:
+        raise EpisodeNotFound(episode_id[:64])
+    if (run := services.runs.records.run_of(episode_id)) is not None:
+        raise Refused(
+            faults.ELSEWHERE, f"{episode_id} is in the record of the run {run}, which is only watched here"
+        )
+    if summary.ended_at is None:
+        raise Refused(faults.UNENDED, f"{episode_id} has not ended; stop it first")
+    return await services.deletions.delete(summary)

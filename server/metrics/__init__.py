@@ -1,1 +1,0 @@
-"""Histograms of how long the work of the server takes, for Prometheus."""

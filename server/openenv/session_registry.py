@@ -1,0 +1,186 @@
+"""The private environments that are open: never more than the limit."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.requests import HTTPConnection
+from starlette.websockets import WebSocket
+
+from spectator.clock import Clock
+from spectator.errors import EpisodeError
+from spectator.steppers.shared_thread import SharedThread
+
+from ..security.budget import Budget
+from ..security.requests import address_of
+from ..setting_types import PREFIX
+from .publisher import Publisher
+from .session import ComputeSlots, Session, SessionLimits
+from .worlds import WireWorld
+
+REMEMBERED: Final = 1000
+"""Environments that were let go for their silence of which that is remembered."""
+
+
+class SessionsFull(EpisodeError):
+    """As many environments are open as may be.
+
+    Args:
+        active: How many are.
+        limit: How many may be.
+        whose: Of whom, where the limit is that of an address and not everybody's.
+    """
+
+    def __init__(self, active: int, limit: int, whose: str = "") -> None:
+        self.active = active
+        self.limit = limit
+        self.of_address = bool(whose)
+        self.setting = "openenv_sessions_per_address" if whose else "openenv_max_sessions"
+        named = f"{PREFIX}{self.setting.upper()}"
+        super().__init__(
+            f"{active} of {limit} environments{whose} are open ({named}); close one or come back later"
+        )
+
+
+class SessionRegistry:
+    """All private environments.
+
+    Args:
+        limits: How many, and for how long.
+        clock: Measures silence.
+        new_id: Makes an id that nobody can guess.
+        publisher: Who shows episodes to everybody, for clients that may ask for it.
+    """
+
+    def __init__(
+        self,
+        limits: SessionLimits,
+        clock: Clock,
+        new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
+        publisher: Publisher | None = None,
+    ) -> None:
+        self.limits = limits
+        self.publisher = publisher
+        self._clock = clock
+        self._new_id = new_id
+        self._places = ComputeSlots()
+        self._shared = SharedThread(name="openenv")
+        self._open: dict[str, Session] = {}
+        self._closing = False
+        self._expired: OrderedDict[str, None] = OrderedDict()
+        self.budget: Budget | None = None
+        """What clients draw on, once the server has one."""
+
+    @property
+    def active(self) -> int:
+        """How many are open now; those that were silent for too long are let go first."""
+        self._reap()
+        return len(self._open)
+
+    async def open(
+        self, wire: WireWorld, connection: HTTPConnection | None = None, *, kept: bool = False
+    ) -> Session:
+        """Open an environment; whoever opened it closes it.
+
+        Args:
+            wire: Which world.
+            connection: Whose it is; one address may have only so many sockets and kept environments. The
+                operator is not limited.
+            kept: Whether it is to live between requests; at most half of all may, so that clients who never
+                say goodbye leave room for those whose socket tells when they are gone.
+
+        Raises:
+            SessionsFull: As many are open as may be.
+            EnvironmentFault: It cannot be constructed.
+        """
+        active, limit = self.active, self.limits.sessions
+        half = max(1, limit // 2)
+        if (
+            self._closing
+            or active >= limit
+            or (kept and sum(one.kept for one in self._open.values()) >= half)
+        ):
+            raise self._full(active, limit)
+        account = None if self.budget is None or connection is None else self.budget.account(connection)
+        lasts = kept or isinstance(connection, WebSocket)
+        address = "" if connection is None or not lasts else address_of(connection)
+        if address and (account is None or account.address is not None):
+            self._need_room_of(address)
+        session = Session(
+            self._new_id(), wire, self.limits, self._clock, self._places, self._shared, kept=kept
+        )
+        session.address = address
+        if self.budget is not None and account is not None:
+            session.account = account
+            self.budget.environments[account.name] += 1
+        self._open[session.session_id] = session
+        try:
+            await session.build()
+        except BaseException:
+            self.close(session)
+            raise
+        return session
+
+    @asynccontextmanager
+    async def private(self, wire: WireWorld, connection: HTTPConnection) -> AsyncIterator[Session]:
+        """An environment for the time of the ``with``; see :meth:`open`."""
+        session = await self.open(wire, connection)
+        try:
+            yield session
+        finally:
+            self.close(session)
+
+    def find(self, session_id: str, wire: WireWorld) -> Session | None:
+        """The kept environment of this id and world, if there still is one."""
+        self._reap()
+        session = self._open.get(session_id)
+        if session is None or not session.kept or session.wire.world.name != wire.world.name:
+            return None
+        return session
+
+    def note_silence(self, name: str) -> None:
+        """Remember that what ``name`` names, a kept environment or an address, was let go for its silence."""
+        self._expired[name] = None
+        self._expired.move_to_end(name)
+        while len(self._expired) > REMEMBERED:
+            self._expired.popitem(last=False)
+
+    def expired(self, name: str) -> str | None:
+        """What to tell whoever asks for what was let go for its silence; ``None`` where nothing was."""
+        if name not in self._expired:
+            return None
+        return f"the environment was let go after {self.limits.idle_s:g} s of silence: it expired"
+
+    def close(self, session: Session) -> None:
+        """Let an environment and its slot go. Safe to call twice."""
+        if self._open.pop(session.session_id, None) is not None and self.budget and session.account:
+            self.budget.environments[session.account.name] -= 1
+            self.budget.environments += Counter()  # those with none left go
+        session.close()
+
+    async def aclose(self) -> None:
+        """Let all go, and open none any more."""
+        self._closing = True
+        for session in list(self._open.values()):
+            self.close(session)
+
+    def _need_room_of(self, address: str) -> None:
+        own, most = sum(one.address == address for one in self._open.values()), self.limits.by_address
+        if 0 < most <= own:
+            raise self._full(own, most, " from this address")
+
+    def _full(self, active: int, limit: int, whose: str = "") -> SessionsFull:
+        full = SessionsFull(active, limit, whose)
+        if self.budget is not None:
+            self.budget.refused[full.setting] += 1
+        return full
+
+    def _reap(self) -> None:
+        for session in [one for one in self._open.values() if one.expired or (one.kept and one.given_up)]:
+            if session.expired:
+                self.note_silence(session.session_id)
+            self.close(session)

@@ -1,0 +1,181 @@
+"""The server process: its listening socket, its orderly shutdown and its log."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+
+from spectator.clock import timestamp
+from spectator.errors import ConfigurationError
+
+from .security.middleware import BODY_BYTES
+from .security.requests import __name__ as REFUSALS
+from .settings import Settings
+from .transport import choose_protocols, stop_listening
+
+REFUSALS_A_MINUTE: Final = 120
+"""Lines about refused requests in a minute."""
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line."""
+        line = {
+            "at": timestamp(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+class ShortTraceback(logging.Filter):
+    """Leaves of a failed start what a person needs: the reason, where we gave one, without its trace."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten the record."""
+        last = str(record.msg).strip().rpartition("\n")[2]
+        if str(record.msg).startswith("Traceback") and last.startswith("spectator.errors."):
+            record.msg, record.args = last.partition(": ")[2], ()
+        return True
+
+
+class LineRateFilter(logging.Filter):
+    """Lets so many lines a minute through, so that a flood of requests fills no disk with its refusals.
+
+    Args:
+        most: How many; the first one of a later minute says how many were left out.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._minute, self._lines = 0, 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Count the line."""
+        minute = int(record.created // 60)
+        left_out = max(0, self._lines - self._most)
+        if minute != self._minute:
+            self._minute, self._lines = minute, 0
+            if left_out:
+                record.msg = f"{record.getMessage()} ({left_out} such lines before it were left out)"
+                record.args = ()
+        self._lines += 1
+        return self._lines <= self._most
+
+
+def configure_logging(settings: Settings) -> None:
+    """Send every log line to standard error, in the form that the settings ask for."""
+    handler = logging.StreamHandler()
+    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s") if text else JsonFormatter()
+    )
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").addFilter(ShortTraceback())
+    logging.getLogger(REFUSALS).addFilter(LineRateFilter(REFUSALS_A_MINUTE))
+    for chatty in (
+        "authlib",
+        "httpcore",
+        "httpcore2",
+        "httpx",
+        "httpx2",
+        "uvicorn.access",
+        "server.transport.private_api",
+        "spectator.server.transport.private_api",
+    ):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+try:
+    import resource
+except ImportError:  # there is no such limit on Windows
+    resource = None  # type: ignore[assignment]
+
+LOOPBACK: Final = "127.0.0.1"
+"""The proxy that is trusted where none is named: one on the same machine."""
+
+LEAVING_S: Final = 1.0
+"""How long viewers may take to leave once the server must go."""
+
+SPARE_CONNECTIONS: Final = 1000
+"""Connections that are served beside those of viewers."""
+
+UNREAD_MS: Final = 30_000
+"""How long a peer may leave bytes unread before the kernel cuts the connection."""
+
+
+class Server(uvicorn.Server):
+    """Serves the application; before it goes it tells the viewers to come back."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End in order: viewers, requests, then episodes and the journal."""
+        stop_listening(self)
+        await self.config.app.state.services.close_viewers(LEAVING_S)  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
+def server_of(app: FastAPI, settings: Settings) -> Server:
+    """A server for ``app``, not yet started."""
+    protocols = choose_protocols()
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=protocols.http,
+        ws=protocols.ws,
+        ws_max_size=BODY_BYTES,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+        limit_concurrency=settings.max_viewers + SPARE_CONNECTIONS,
+        proxy_headers=settings.trusted_hops == 0,
+        forwarded_allow_ips=list(settings.trusted_proxies) or [LOOPBACK],
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        workers=1,
+    )
+    return Server(config)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A listening socket whose connections do not outlive peers that never read.
+
+    Raises:
+        ConfigurationError: The address cannot be listened on.
+    """
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+        family, kind, _, _, address = min(found, key=lambda one: one[0] is not socket.AF_INET)
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(socket.socket(family, kind))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+            listener.bind(address)
+            stack.pop_all()
+            return listener
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
+        ) from error
+
+
+def raise_open_files() -> None:
+    """Let the process hold as many connections as the system allows it to ask for."""
+    if resource is not None:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

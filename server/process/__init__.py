@@ -1,1 +1,0 @@
-"""The server process: its listening socket, its orderly shutdown and its log."""

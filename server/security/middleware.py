@@ -1,0 +1,215 @@
+"""Middleware for every request: rate, origin, size of the body, security headers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..settings import Settings
+from .budget import Budget
+from .faults import FOREIGN_ORIGIN, TOO_LARGE, Close, Refused, problem
+from .permissions import Guard, Origins
+from .requests import address_of
+
+CONTROL_BODY_BYTES: Final = 64 * 1024
+"""Longest body of a control request."""
+
+BODY_BYTES: Final = 1024 * 1024
+"""Longest body of any other request, that of an OpenEnv action."""
+
+BODY_S: Final = 20.0
+"""How long a client may take between two pieces of a body."""
+
+WHOLE_BODY_S: Final = 60.0
+"""How long it may take for all of it."""
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class RequestShield:
+    """Refuses what a page of another site asks for that changes something, and bodies that are too long.
+
+    Args:
+        app: The application behind it.
+        settings: Which origins are ours.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._origins = Origins(settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its body counted, or refuse it; every socket counts as a change."""
+        kind = scope["type"]
+        guarded = kind == "websocket" or (kind == "http" and scope["method"] not in SAFE_METHODS)
+        if guarded and not self._origins.allows(Headers(scope=scope)):
+            await _refuse_origin(scope, receive, send)
+            return
+        if kind == "http":
+            limit = CONTROL_BODY_BYTES if scope["path"].startswith("/custom/") else BODY_BYTES
+            declared = Headers(scope=scope).get("content-length", "")
+            if declared.isdigit() and int(declared) > limit:
+                await problem(TOO_LARGE, _too_large(limit), instance=scope["path"])(scope, receive, send)
+                return
+            receive = _BodyReader(receive, limit)
+        await self._app(scope, receive, send)
+
+
+async def _refuse_origin(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
+        detail = "Open this from the server's own pages, or list the origin in SPECTATOR_ALLOWED_ORIGINS."
+        await problem(FOREIGN_ORIGIN, detail, instance=scope["path"])(scope, receive, send)
+    else:
+        await send({"type": "websocket.close", "code": Close.FOREIGN_ORIGIN.code, "reason": ""})
+
+
+PARTS: Final = ("text/css", "text/javascript")
+"""Kinds of answers that are no document: :data:`PERMISSIONS` on them is heeded by nobody."""
+
+PERMISSIONS: Final = "Permissions-Policy"
+
+
+class SecurityHeaders:
+    """Puts the security headers on every response.
+
+    Args:
+        app: The application behind it.
+        settings: Who may frame the pages.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._headers = {
+            "Content-Security-Policy": content_security_policy(settings),
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "same-origin",
+            PERMISSIONS: "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; its response gets the headers."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                headers = MutableHeaders(scope=message)
+                is_part = headers.get("content-type", "").startswith(PARTS)
+                for name, value in self._headers.items():
+                    if not (is_part and name == PERMISSIONS):
+                        headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def content_security_policy(settings: Settings) -> str:
+    """The policy: our own files only, no inline script, and strings never become markup."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "connect-src 'self'",
+            "img-src 'self' data:",
+            "media-src 'self' blob:",
+            "font-src 'self'",
+            "manifest-src 'self'",
+            "base-uri 'none'",
+            "form-action 'self'",
+            f"frame-ancestors {' '.join(settings.frame_ancestors)}",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+@dataclass(slots=True)
+class _BodyReader:
+    """Reads a body of at most ``limit`` bytes, in good time."""
+
+    receive: Receive
+    limit: int
+    seen: int = 0
+    complete: bool = False
+    until: float | None = None
+
+    async def __call__(self) -> Message:
+        now = asyncio.get_running_loop().time()
+        self.until = until = now + WHOLE_BODY_S if self.until is None else self.until
+        try:
+            async with asyncio.timeout_at(None if self.complete else min(now + BODY_S, until)):
+                message = await self.receive()
+        except TimeoutError:
+            late = f"Nothing more of the body came for {BODY_S:g} s."
+            if now + BODY_S > until:
+                late = f"The body was not complete after {WHOLE_BODY_S:g} s."
+            raise HTTPException(408, late) from None
+        self.complete = not message.get("more_body", False)
+        self.seen += len(message.get("body", b""))
+        if self.seen > self.limit:
+            raise HTTPException(TOO_LARGE.status, _too_large(self.limit))
+        return message
+
+
+def _too_large(limit: int) -> str:
+    return f"The body may hold at most {limit} bytes."
+
+
+HOLD_S: Final = 1.0
+"""How long a refusal is kept back, so that whoever asks again and again on a connection has one a second."""
+
+MOST_HELD: Final = 256
+"""Refusals that are kept back at once; further ones go out at once."""
+
+ALWAYS: Final = frozenset({"/health", "/readyz"})
+"""Paths that are answered at once and to everybody."""
+
+
+class Admission:
+    """Refuses who asks too often before anything is done, and lets others begin one at a time.
+
+    The operator is let in at once, as is whoever asks whether the server is alive.
+
+    Args:
+        app: The application behind it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] in ("http", "websocket") and scope["path"] not in ALWAYS:
+            services: Any = scope["app"].state.services
+            budget: Budget = services.budget
+            guard: Guard = services.guard
+            connection = HTTPConnection(scope)
+            if not guard.holds_token(connection):
+                address = address_of(connection)
+                if (refusal := budget.refuse_request(address)) is not None:
+                    await self._refuse(refusal, scope, receive, send)
+                    return
+                await budget.turns.take(address)
+        await self._app(scope, receive, send)
+
+    async def _refuse(self, refusal: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._held < MOST_HELD:
+            self._held += 1
+            try:
+                await asyncio.sleep(HOLD_S)
+            finally:
+                self._held -= 1
+        if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
+            answer: Callable[[Scope, Receive, Send], Awaitable[None]] = problem(
+                refusal.kind, refusal.detail, instance=scope["path"], headers=refusal.headers
+            )
+            await answer(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": Close.FULL.code, "reason": ""})

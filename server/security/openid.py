@@ -1,0 +1,299 @@
+"""Sign-in with Hugging Face (OpenID Connect) and the sessions of visitors.
+
+The protocol is authlib's, with state, nonce and PKCE. Sessions are kept in this process's memory; a
+cookie holds only the name of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from spectator.clock import Clock
+from spectator.errors import ConfigurationError
+from spectator.llm.endpoints import ApiKey
+from spectator.policies.visitor_models import HUB_WORDS, VisitorKey
+from spectator.text import clean_text
+
+from ..settings import OpenIdProvider
+from .faults import Kind, Refused
+from .rate_limits import RateLimit
+
+SIGNING_IN_S: Final = 15 * 60.0
+"""Seconds that a visitor may take to sign in."""
+
+MOST_SESSIONS: Final = 10_000
+"""Sessions that are kept; beyond it the oldest one that is not signed in is forgotten, else the oldest."""
+
+
+@dataclass(slots=True, eq=False)
+class VisitorSession:
+    """What is known of one visitor.
+
+    Args:
+        id: What the cookie carries.
+        until: When it is forgotten, by the monotonic clock.
+        flow: What the sign-in must remember between its two requests.
+        after: Local address of the page that the sign-in leads back to.
+        user: Name of the account; empty before the sign-in.
+        lent: The account's token; ``None`` before the sign-in.
+    """
+
+    id: str
+    until: float
+    flow: dict[str, Any] = field(default_factory=dict, repr=False)
+    after: str = "/"
+    user: str = ""
+    lent: VisitorKey | None = field(default=None, repr=False)
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether there is a token that can be used."""
+        return self.lent is not None and self.lent.usable
+
+
+class VisitorSessions:
+    """Keeps the sessions; they end with the process.
+
+    Args:
+        clock: Time.
+        secure: Whether browsers reach the server by https only; else each request says.
+    """
+
+    def __init__(self, clock: Clock, *, secure: bool) -> None:
+        self._clock = clock
+        self._secure = secure
+        self._sessions: dict[str, VisitorSession] = {}
+
+    def of(self, connection: HTTPConnection) -> VisitorSession | None:
+        """The session that a request belongs to; ``None`` where it has none that lives."""
+        session = self._sessions.get(self.cookie_of(connection))
+        if session is None or session.until > self._clock.monotonic():
+            return session
+        self.end(session)
+        return None
+
+    def cookie_of(self, connection: HTTPConnection) -> str:
+        """What the request's cookie names; empty without one."""
+        return connection.cookies.get(self._cookie_name(connection), "")
+
+    def begin(self) -> VisitorSession:
+        """A new session of a visitor who is about to sign in."""
+        now = self._clock.monotonic()
+        for old in [one for one in self._sessions.values() if one.until <= now]:
+            self.end(old)
+        while len(self._sessions) >= MOST_SESSIONS:
+            self.end(min(self._sessions.values(), key=lambda one: (one.signed_in, one.until)))
+        session = VisitorSession(secrets.token_urlsafe(32), now + SIGNING_IN_S)
+        self._sessions[session.id] = session
+        return session
+
+    def sign_in(self, session: VisitorSession, user: str, lent: VisitorKey) -> VisitorSession:
+        """Replace a session by that of a visitor who signed in; its name was not known before."""
+        self.end(session)
+        left_s = lent.left_s or 0.0
+        signed_in = VisitorSession(secrets.token_urlsafe(32), self._clock.monotonic() + left_s)
+        signed_in.user, signed_in.lent = user, lent
+        self._sessions[signed_in.id] = signed_in
+        return signed_in
+
+    def end(self, session: VisitorSession) -> None:
+        """Forget a session, and its token with it."""
+        self._sessions.pop(session.id, None)
+        if session.lent is not None:
+            session.lent.end()
+
+    def end_all(self) -> None:
+        """Forget every session."""
+        for session in tuple(self._sessions.values()):
+            self.end(session)
+
+    def give_cookie(self, response: Response, connection: HTTPConnection, session: VisitorSession) -> None:
+        """Have the browser name the session in its next requests."""
+        most_s = max(0, round(session.until - self._clock.monotonic()))
+        self._set(response, connection, session.id, most_s)
+
+    def take_cookie(self, response: Response, connection: HTTPConnection) -> None:
+        """Have the browser forget its session."""
+        self._set(response, connection, "", 0)
+
+    def _set(self, response: Response, connection: HTTPConnection, value: str, most_s: int) -> None:
+        # http.cookies knows Partitioned since Python 3.14 only
+        where = "Secure; SameSite=None; Partitioned" if self._is_secure(connection) else "SameSite=Lax"
+        name = self._cookie_name(connection)
+        cookie = f"{name}={value}; Max-Age={most_s}; Path=/; HttpOnly; {where}"
+        response.headers.append("Set-Cookie", cookie)
+
+    def _cookie_name(self, connection: HTTPConnection) -> str:
+        return "__Host-spectator-visitor" if self._is_secure(connection) else "spectator-visitor"
+
+    def _is_secure(self, connection: HTTPConnection) -> bool:
+        return self._secure or connection.url.scheme in ("https", "wss")
+
+
+logger = logging.getLogger(__name__)
+
+INFERENCE: Final = "inference-api"
+"""The scope that lets a token ask models."""
+
+SCOPES: Final = f"openid profile {INFERENCE}"
+
+CALLBACK: Final = "/sign-in/callback"
+
+TIMEOUT_S: Final = 10.0
+"""Longest wait for the provider."""
+
+USUAL_S: Final = 8 * 3600.0
+"""How long a token lasts whose provider does not say; the Hub's default."""
+
+SPARE_S: Final = 30.0
+"""Seconds before its end at which a token is not used any more."""
+
+MOST_NAME: Final = 60
+
+MOST_BEGUN: Final = 30
+"""Sign-ins that one address may begin in a minute."""
+
+NO_SIGN_IN: Final = Kind("no-sign-in", 404, "This server offers no sign-in")
+DENIED: Final = Kind("sign-in-denied", 403, "You did not sign in")
+FAILED: Final = Kind("sign-in-failed", 400, "The sign-in did not succeed")
+PROVIDER_DOWN: Final = Kind("provider-unavailable", 502, "Hugging Face cannot be reached")
+
+UNREACHABLE: Final = (
+    "Hugging Face did not answer as expected, so you are not signed in. Try again in a moment; matches that "
+    "need no sign-in can be started meanwhile."
+)
+FORGOTTEN: Final = (
+    "This sign-in was not begun in this browser, or too long ago. Allow cookies for this site, and sign in "
+    "again from the start page."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """Who signed in.
+
+    Args:
+        user: Name of the account.
+        lent: Its token.
+    """
+
+    user: str
+    lent: VisitorKey
+
+
+class SignIn:
+    """Signs visitors in.
+
+    Args:
+        provider: Where.
+        clock: Time.
+    """
+
+    def __init__(self, provider: OpenIdProvider, clock: Clock) -> None:
+        self.provider = provider
+        self.begun = RateLimit(MOST_BEGUN, 60.0, clock)
+        """How often one address may begin to sign in."""
+        self._clock = clock
+        self._client: Any = None
+
+    async def begin(self, request: Request, session: VisitorSession) -> Response:
+        """Send a visitor to the provider.
+
+        Raises:
+            Refused: The provider cannot be reached.
+        """
+        client = await self._opened()
+        request.scope["session"] = session.flow
+        try:
+            answer: Response = await client.authorize_redirect(
+                request, f"{self.provider.public_url}{CALLBACK}"
+            )
+        except _unusable() as error:
+            raise _unreachable("its metadata", error) from None
+        return answer
+
+    async def finish(self, request: Request, session: VisitorSession) -> SignedIn:
+        """Take in what the provider sent the visitor back with.
+
+        Raises:
+            Refused: The visitor denied it, it is another sign-in's, or the provider does not answer rightly.
+        """
+        if (said := request.query_params.get("error")) is not None:
+            raise _refused_by_provider(said)
+        client = await self._opened()
+        request.scope["session"] = session.flow
+        errors = import_module("authlib.integrations.base_client.errors")
+        try:
+            token = await client.authorize_access_token(request)
+            if "id_token" not in token:
+                raise ValueError("no id_token")
+            user = token["userinfo"].get("preferred_username")
+            if not user:
+                user = (await client.userinfo(token=token)).get("preferred_username")
+            return SignedIn(clean_text(str(user or "you"), MOST_NAME), self._lent(token))
+        except errors.MismatchingStateError:
+            raise Refused(FAILED, FORGOTTEN) from None
+        except _unusable() as error:
+            raise _unreachable("the sign-in", error) from None
+
+    def _lent(self, token: Any) -> VisitorKey:
+        scopes = token.get("scope")
+        if isinstance(scopes, str) and INFERENCE not in scopes.split():
+            detail = (
+                "The sign-in does not allow requests to models, which is all it is for. Sign in again and "
+            )
+            raise Refused(DENIED, f"{detail}allow the use of inference.")
+        lasts_s = token.get("expires_in")
+        left_s = float(lasts_s) if isinstance(lasts_s, int | float) and lasts_s > 0 else USUAL_S
+        key = ApiKey(str(token["access_token"]))
+        return VisitorKey(key, HUB_WORDS, clock=self._clock, left_s=max(1.0, left_s - SPARE_S))
+
+    async def _opened(self) -> Any:
+        """The client of authlib, which takes 0.15 s to import."""
+        if self._client is None:
+            starlette_client = await asyncio.to_thread(import_module, "authlib.integrations.starlette_client")
+            self._client = starlette_client.OAuth().register(
+                "hub",
+                client_id=self.provider.client_id,
+                client_secret=self.provider.client_secret.get_secret_value(),
+                server_metadata_url=f"{self.provider.url}/.well-known/openid-configuration",
+                client_kwargs={
+                    "scope": SCOPES,
+                    "code_challenge_method": "S256",
+                    "timeout": TIMEOUT_S,
+                    "trust_env": False,
+                },
+            )
+        return self._client
+
+
+def _unusable() -> tuple[type[Exception], ...]:
+    """Errors that mean that the provider cannot be reached, or answers wrongly."""
+    http, errors = import_module("httpx2"), import_module("authlib.common.errors")
+    jose = import_module("joserfc.errors")
+    return (
+        http.HTTPError, http.InvalidURL, errors.AuthlibBaseError, jose.JoseError, ConfigurationError,
+        LookupError, RuntimeError, TypeError, ValueError,
+    )  # fmt: skip
+
+
+def _refused_by_provider(said: str) -> Refused:
+    if said == "access_denied":
+        detail = "You did not allow the sign-in, so nothing was changed. The other captains need no sign-in."
+        return Refused(DENIED, detail)
+    logger.warning("the provider refused a sign-in: %s", clean_text(said, 40))
+    return Refused(FAILED, "Hugging Face refused the sign-in. Try again from the start page.")
+
+
+def _unreachable(what: str, error: Exception) -> Refused:
+    """The refusal; the log gets the kind of error alone, for its text may repeat what was sent."""
+    logger.warning("the provider did not answer rightly to %s: %s", what, type(error).__name__)
+    return Refused(PROVIDER_DOWN, UNREACHABLE)

@@ -1,0 +1,418 @@
+"""Who may do what: operator, origins, seat keys, starters, allowed options.
+
+Seat keys and starters survive a restart; the starters' file holds digests and no addresses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import os
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from spectator.clock import Clock
+from spectator.errors import FieldError, InvalidRequest, JournalError
+
+from ..setting_types import ORIGIN
+from ..settings import Settings, is_loopback
+from .faults import NOT_HERE, NOT_YOURS, UNAUTHENTICATED, Refused, too_many
+from .rate_limits import RateLimit
+from .requests import address_of
+
+
+class Guard:
+    """Decides who may do what.
+
+    Args:
+        settings: Token, origins, limits.
+        clock: Measures.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        token = settings.operator_token
+        self._token = None if token is None else token.get_secret_value().encode()
+        self._on_loopback = settings.on_loopback
+        self._public = settings.profile == "public"
+        self._failures = RateLimit(10, 60.0, clock)
+
+    def is_operator(self, connection: HTTPConnection) -> bool:
+        """Whether the request carries the operator's token.
+
+        Raises:
+            Refused: It carries another one.
+        """
+        if self._token is None or _bearer(connection) is None:
+            return False
+        if self.holds_token(connection):
+            return True
+        if (wait_s := self._failures.take(address_of(connection))) > 0:
+            raise too_many(wait_s, "wrong tokens")
+        raise _unauthenticated("This is not the operator's token.", 'Bearer error="invalid_token"')
+
+    def holds_token(self, connection: HTTPConnection) -> bool:
+        """Whether the request carries the operator's token; another one is no matter here."""
+        sent = _bearer(connection)
+        return self._token is not None and sent is not None and hmac.compare_digest(sent, self._token)
+
+    def require_operator(self, connection: HTTPConnection) -> str:
+        """Let whoever may stop or slow an episode through.
+
+        Returns:
+            Who it is, in a word.
+
+        Raises:
+            Refused: A token is set and the request does not carry it.
+        """
+        if self.is_operator(connection):
+            return "operator"
+        if self._token is not None:
+            raise _unauthenticated("Send the operator's token: Authorization: Bearer ...", "Bearer")
+        return "visitor"
+
+    def require_control(self, connection: HTTPConnection, starter: str | None) -> str:
+        """Let whoever may stop or slow one episode through.
+
+        In the public profile that is the operator and the address that started it. Elsewhere it is the
+        operator, or everybody where no token is set.
+
+        Args:
+            connection: Who asks.
+            starter: The address that started the episode, see :func:`address_of`; ``None`` where that is
+                not known any more.
+
+        Returns:
+            Who it is, in a word.
+
+        Raises:
+            Refused: It is somebody else.
+        """
+        if not self._public or self.is_operator(connection):
+            return self.require_operator(connection)
+        if starter == address_of(connection) or self._owns_machine(connection):
+            return "visitor"
+        raise Refused(
+            NOT_YOURS,
+            "Only whoever started this episode, and the operator, may stop or slow it: it was started from "
+            "another address, or by whom is not known any more.",
+        )
+
+    def require_spender(self, connection: HTTPConnection) -> None:
+        """Let whoever may spend money through.
+
+        Raises:
+            Refused: A token is set and missing, or none is set and this is not the server's own machine.
+        """
+        self._require_owner(
+            connection,
+            "What costs money runs only with SPECTATOR_OPERATOR_TOKEN set, or when the server listens on "
+            "loopback and is asked from its own machine.",
+        )
+
+    def may_spend(self, connection: HTTPConnection) -> bool:
+        """Whether :meth:`require_spender` would let this one through."""
+        try:
+            self.require_spender(connection)
+        except Refused:
+            return False
+        return True
+
+    def require_owner(self, connection: HTTPConnection) -> None:
+        """Let whoever may read what seats were shown through; refuses as :meth:`require_spender` does."""
+        self._require_owner(
+            connection,
+            "Prompts are read only with SPECTATOR_OPERATOR_TOKEN set, or when the server listens on loopback "
+            "and is asked from its own machine; spectator export has them too.",
+        )
+
+    def require_deleter(self, connection: HTTPConnection) -> None:
+        """Let whoever may delete records and pause starts through; see :meth:`require_spender`."""
+        self._require_owner(
+            connection,
+            "This needs SPECTATOR_OPERATOR_TOKEN set, or a server that listens on loopback and is asked from "
+            "its own machine.",
+        )
+
+    def _require_owner(self, connection: HTTPConnection, otherwise: str) -> None:
+        if self._token is not None:
+            self.require_operator(connection)
+        elif not self._owns_machine(connection):
+            raise Refused(NOT_HERE, otherwise)
+
+    def _owns_machine(self, connection: HTTPConnection) -> bool:
+        """Whether no token is set and the server is asked from its own machine, which alone reaches it."""
+        return self._token is None and self._on_loopback and _is_local(connection)
+
+
+class Origins:
+    """Knows which pages are ours.
+
+    Args:
+        settings: Where the server listens and which further origins are allowed.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._allowed = frozenset(settings.allowed_origins)
+        self._on_loopback = settings.on_loopback
+
+    def allows(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request with these headers comes from one of our pages, or from no page at all.
+
+        A page is ours when its origin is listed, or equals the host that was asked for. On loopback that
+        host must be loopback's own name, or a stranger's name could be pointed here.
+        """
+        origin = headers.get("origin")
+        if origin is None or origin.lower() in self._allowed:
+            return True
+        if not ORIGIN.fullmatch(origin):
+            return False
+        parts = urlsplit(origin.lower())
+        if self._on_loopback and not is_loopback(parts.hostname or ""):
+            return False
+        return parts.netloc == headers.get("host", "").lower()
+
+
+def _bearer(connection: HTTPConnection) -> bytes | None:
+    """The token that a request carries."""
+    scheme, _, sent = connection.headers.get("authorization", "").partition(" ")
+    return sent.strip().encode() if scheme.lower() == "bearer" else None
+
+
+def _unauthenticated(detail: str, challenge: str) -> Refused:
+    return Refused(UNAUTHENTICATED, detail, headers={"WWW-Authenticate": challenge})
+
+
+def _is_local(connection: HTTPConnection) -> bool:
+    server = connection.scope.get("server")
+    if server is None or not is_loopback(server[0]):
+        return False
+    return not any(name in connection.headers for name in ("forwarded", "x-forwarded-for", "x-real-ip"))
+
+
+SEAT_KEYS_HEADER: Final = "X-Seat-Key"
+"""The header that carries the keys of one's seats, set apart by commas."""
+
+SEAT_KEYS_FILE: Final = "seat-keys.secret"
+"""The file in the data folder from which all keys are derived, so that they survive a restart."""
+
+MAX_SEAT_KEYS_HEADER: Final = 1024
+"""Characters of the header that are read."""
+
+
+class SeatKeys:
+    """Makes the keys of seats and knows them again; nothing of them is in any record.
+
+    Args:
+        folder: The server's data folder.
+        secret: What keys are derived from, where several servers share it; else what the file holds.
+    """
+
+    def __init__(self, folder: Path, secret: bytes | None = None) -> None:
+        self._file = folder / SEAT_KEYS_FILE
+        self._secret = secret
+
+    def key(self, episode_id: str, actor: str) -> str:
+        """The key of one seat: its actor, and 256 bits that nobody can guess.
+
+        Raises:
+            OSError: The file with the secret cannot be written.
+        """
+        return f"{actor}.{self.digest(episode_id, actor)}"
+
+    def digest(self, episode_id: str, text: str) -> str:
+        """What ``text`` comes to in an episode under the secret; tells nothing of it.
+
+        Raises:
+            OSError: The file with the secret cannot be written.
+        """
+        if self._secret is None:
+            self._secret = _secret_in(self._file)
+        digest = hmac.digest(self._secret, f"{episode_id}\n{text}".encode(), hashlib.sha256)
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+    def offered(self) -> bytes:
+        """A secret for all servers, where none has one yet: what the file holds, or a new one."""
+        return _held_in(self._file) or secrets.token_bytes(32)
+
+    def seats(self, sent: str, episode_id: str, actors: Collection[str]) -> list[str]:
+        """The seats of ``actors`` whose keys are in the header ``sent``, in their order."""
+        keys = [key.strip().encode() for key in sent[:MAX_SEAT_KEYS_HEADER].split(",")]
+        return [
+            actor
+            for actor in actors
+            if any(hmac.compare_digest(self.key(episode_id, actor).encode(), key) for key in keys)
+        ]
+
+
+def _held_in(file: Path) -> bytes:
+    """The secret that a file holds; nothing where it holds none."""
+    try:
+        held = file.read_bytes()
+    except FileNotFoundError:
+        return b""
+    return held if len(held) >= 32 else b""
+
+
+def _secret_in(file: Path) -> bytes:
+    """The secret; drawn where there is none yet, for the eyes of the server's user alone."""
+    if held := _held_in(file):
+        return held
+    drawn = secrets.token_bytes(32)
+    beside = file.with_suffix(".new")
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+        opened.write(drawn)
+        opened.flush()
+        os.fsync(opened.fileno())
+    beside.replace(file)
+    return drawn
+
+
+logger = logging.getLogger(__name__)
+
+STARTERS_FILE: Final = "starters.json"
+
+MOST_STARTERS: Final = 1000
+"""Episodes whose starters are kept, the newest."""
+
+
+class SharedStarters(Protocol):
+    """Where several servers keep digests."""
+
+    async def note_starter(self, episode_id: str, digest: str) -> None:
+        """Keep the digest of who started an episode."""
+        ...
+
+    async def starter(self, episode_id: str) -> str | None:
+        """That digest, if it is kept."""
+        ...
+
+
+class StarterRegistry:
+    """Knows the address that started an episode when it comes again, also after a restart.
+
+    Each digest is of an address and its episode under the secret of the seats' keys, so that what is kept
+    neither tells an address nor which episodes are of the same one. Several servers keep them in the database
+    that their journal is in, one alone in a file.
+
+    Args:
+        folder: The server's data folder.
+        keys: Makes digests.
+        shared: Where several servers keep them.
+    """
+
+    def __init__(self, folder: Path, keys: SeatKeys, shared: SharedStarters | None = None) -> None:
+        self._path = folder / STARTERS_FILE
+        self._keys = keys
+        self._shared = shared
+        self._digests = {} if shared is not None else _read_starters(self._path)
+        self._writing = asyncio.Lock()
+
+    async def note(self, episode_id: str, address: str) -> None:
+        """Keep who started an episode; where that cannot be written, it is known until a restart."""
+        try:
+            digest = self._digest(episode_id, address)
+            if self._shared is None:
+                await self._keep(episode_id, digest)
+            else:
+                await self._shared.note_starter(episode_id, digest)
+        except (OSError, JournalError) as error:
+            logger.warning("only this process knows who started %s: %s", episode_id, error)
+
+    def forget(self, episode_id: str) -> None:
+        """It has ended: nobody has to stop it any more. The file follows with the next start."""
+        self._digests.pop(episode_id, None)
+
+    async def started(self, episode_id: str, address: str) -> bool:
+        """Whether ``address`` started an episode, as far as that is kept.
+
+        Raises:
+            JournalError: The database cannot be read now.
+        """
+        kept = self._digests.get(episode_id)
+        if self._shared is not None:
+            kept = await self._shared.starter(episode_id)
+        return kept is not None and hmac.compare_digest(kept, self._digest(episode_id, address))
+
+    async def _keep(self, episode_id: str, digest: str) -> None:
+        self._digests[episode_id] = digest
+        while len(self._digests) > MOST_STARTERS:
+            del self._digests[next(iter(self._digests))]
+        async with self._writing:
+            await asyncio.to_thread(self._write, json.dumps(self._digests, indent=0))
+
+    def _digest(self, episode_id: str, address: str) -> str:
+        return self._keys.digest(episode_id, f"started from {address}")
+
+    def _write(self, text: str) -> None:
+        written = self._path.with_suffix(".new")
+        written.write_text(text, encoding="utf-8")
+        written.replace(self._path)
+
+
+def _read_starters(path: Path) -> dict[str, str]:
+    try:
+        kept = json.loads(path.read_bytes())
+        if isinstance(kept, dict) and all(isinstance(digest, str) for digest in kept.values()):
+            return kept
+        logger.warning("%s holds no starters that can be read; it is begun anew", path)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        logger.warning("%s cannot be read and is begun anew: %s", path, error)
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What may be played by whoever lacks the operator's token.
+
+    Args:
+        worlds: Names of the worlds; all of them where there are none.
+        largest: By name of an option, its largest value, in whichever world.
+
+    >>> Offer(frozenset({"counting"}), {"turns": 500}).check("counting", {"turns": 501})
+    Traceback (most recent call last):
+        ...
+    spectator.errors.InvalidRequest: options.turns: is at most 500 here (SPECTATOR_OPTION_LIMITS)
+    """
+
+    worlds: frozenset[str] = frozenset()
+    largest: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """What ``settings`` offer."""
+        pairs = (limit.split("=") for limit in settings.option_limits)
+        return cls(frozenset(settings.worlds), {name: float(most) for name, most in pairs})
+
+    def check(self, world: str, options: Mapping[str, Any], *, prefix: str = "options.") -> None:
+        """Let through what is offered.
+
+        Args:
+            world: Its name.
+            options: Its options.
+            prefix: What stands before an option's name where it was sent.
+
+        Raises:
+            InvalidRequest: Names the world, or every option that is too large.
+        """
+        if self.worlds and world not in self.worlds:
+            offered = ", ".join(sorted(self.worlds))
+            raise InvalidRequest([FieldError("environment", f"is one of {offered} here (SPECTATOR_WORLDS)")])
+        wrong = [
+            FieldError(f"{prefix}{name}", f"is at most {most:g} here (SPECTATOR_OPTION_LIMITS)")
+            for name, most in self.largest.items()
+            if isinstance(value := options.get(name), int | float) and value > most
+        ]
+        if wrong:
+            raise InvalidRequest(wrong)

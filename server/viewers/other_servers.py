@@ -1,0 +1,452 @@
+"""Episodes that other servers play, followed live in the shared journal.
+
+The list is kept in memory for the lobby, the wall and ``/live``. Decisions that form at another server
+are rebuilt from its notices, some of which may be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from spectator.clock import Clock, first_of
+from spectator.episodes.decisions import PartialDecision, Thinking
+from spectator.episodes.embargo import PublicReader
+from spectator.episodes.episode_view import EpisodeView
+from spectator.episodes.reader import ViewReader
+from spectator.errors import EpisodeError, JournalError
+from spectator.journal.contract import EpisodeSummary
+from spectator.runs.run_records import FollowedView
+
+from ..security.masking import NameMask
+from .broadcast import ThoughtFrames
+
+LARGEST: Final = 7_000
+"""Bytes of a part at most, as JSON."""
+
+
+class NoMask:
+    """Hides no names: whoever shows what is told masks it by its own operator's orders."""
+
+    def __init__(self) -> None:
+        self.mask = NameMask()
+
+
+class ThoughtSender:
+    """Tells what is thought in one episode, each time what is new.
+
+    Args:
+        thinking: What is thought.
+        withheld: Whether it is told who thinks, and for how long, but not what.
+    """
+
+    def __init__(self, thinking: Thinking, *, withheld: bool) -> None:
+        self._frames = ThoughtFrames(thinking, NoMask(), withheld=withheld)
+
+    def next(self) -> dict[str, Any] | None:
+        """The fields of the next ``thought`` frame; ``None`` when nothing is new."""
+        if (frame := self._frames.next()) is None:
+            return None
+        fields: dict[str, Any] = json.loads(frame.text)
+        del fields["frame"]
+        return shortened(fields)
+
+
+def shortened(fields: dict[str, Any]) -> dict[str, Any]:
+    """The same, with no more of thought and answer than fits: their ends, as if all began there."""
+    kept = max(len(fields["thought"]), len(fields["answer"]))
+    while len(json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")) > LARGEST and kept > 1:
+        kept //= 2
+        fields = {
+            **fields,
+            "whole": True,
+            "thought": fields["thought"][-kept:],
+            "answer": fields["answer"][-kept:],
+        }
+    return fields
+
+
+class ThoughtReceiver:
+    """Takes what another server tells of one episode, so that it is shown as if it were thought here.
+
+    Args:
+        thinking: What is to hold it.
+        clock: Time.
+    """
+
+    def __init__(self, thinking: Thinking, clock: Clock) -> None:
+        self.thinking = thinking
+        self._clock = clock
+        self._part = -1
+
+    def take(self, fields: Any) -> None:
+        """Take the fields of a ``thought`` frame; a part before which one is missing is left out.
+
+        Raises:
+            KeyError: One is not there.
+            TypeError: One is of another type.
+            ValueError: Its text cannot be shown.
+        """
+        actor, turn, part = str(fields["actor"]), int(fields["turn"]), int(fields["part"])
+        elapsed_s, thought, answer = float(fields["elapsed_s"]), str(fields["thought"]), str(fields["answer"])
+        whole, done = bool(fields["whole"]), bool(fields["done"])
+        forming = self.thinking.forming
+        same = forming is not None and (forming.actor, forming.turn) == (actor, turn) and part > self._part
+        if forming is None or not same or forming.over:
+            if not whole:
+                return
+            began = self._clock.monotonic() - elapsed_s
+            forming = self.thinking.forming = PartialDecision(actor, turn, began)
+        elif whole:
+            thought, answer = _added(forming, thought, answer)
+        elif part != self._part + 1:
+            return
+        self._part = part
+        for is_answer, text in ((False, thought), (True, answer)):
+            if text:
+                forming.add(is_answer, text)
+        forming.over = done
+        self.thinking.notify()
+
+    def over(self, turn: int) -> None:
+        """What was thought of up to a turn is decided."""
+        forming = self.thinking.forming
+        if forming is not None and not forming.over and forming.turn <= turn:
+            forming.over = True
+            self.thinking.notify()
+
+
+def _added(forming: PartialDecision, thought: str, answer: str) -> tuple[str, str]:
+    """What is new of all that was thought; what is known is forgotten where that cannot be told."""
+    known_thought, known_answer = forming.newest(forming.heard)
+    if thought.startswith(known_thought) and answer.startswith(known_answer):
+        return thought[len(known_thought) :], answer[len(known_answer) :]
+    if not (known_thought.endswith(thought) and known_answer.endswith(answer)):
+        forming.restart()
+        return thought, answer
+    return "", ""
+
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_S: Final = 0.25
+"""Seconds between two looks at how far the episodes are that somebody watches; one query tells it of all."""
+
+SLOW_INTERVAL_S: Final = 2.0
+"""The same while notices of commits come, of which one may be lost."""
+
+MOST_TRIES: Final = 3
+"""Looks in a row at which an episode that stays behind one event is read: what is missing may be withheld, or
+not be in the cache."""
+
+KEPT_S: Final = 15.0
+"""How long an episode that nobody watches any more is followed still."""
+
+
+class HeadSource(Protocol):
+    """A journal that tells how far episodes are."""
+
+    async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
+        """The number of the last event of each."""
+        ...
+
+
+class FollowedEpisodes:
+    """Follows the episodes of other servers that somebody watches here, by one task for all of them.
+
+    Args:
+        journal: Tells how far they are recorded.
+        views: Folds what is recorded.
+        records: Reads what viewers may see.
+        clock: Time.
+        tasks: The group that the journal is looked at in.
+    """
+
+    def __init__(
+        self,
+        journal: HeadSource,
+        views: ViewReader,
+        records: PublicReader,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._journal = journal
+        self._views = views
+        self._records = records
+        self._clock = clock
+        self._tasks = tasks
+        self._followed: dict[str, FollowedView] = {}
+        self._tried: dict[str, tuple[int, int]] = {}
+        self._thoughts: dict[str, ThoughtReceiver] = {}
+        self._woken: set[str] = set()
+        self._wake = asyncio.Event()
+        self._interval_s = INTERVAL_S
+        self._looked_s = -math.inf
+        self._looking: asyncio.Task[None] | None = None
+        self._over = False
+        self._on_end: list[Callable[[str], None]] = []
+
+    def on_end(self, call: Callable[[str], None]) -> None:
+        """Call ``call`` with the id of every episode whose end was handed on."""
+        self._on_end.append(call)
+
+    def live(self, episode_id: str) -> FollowedView | None:
+        """An episode that is followed now."""
+        return self._followed.get(episode_id)
+
+    async def follow(self, episode_id: str) -> None:
+        """Follow an episode from now on, unless it has ended, or stands still until somebody resumes it.
+
+        One that is followed already costs nothing, and is followed for another :data:`KEPT_S`.
+
+        Raises:
+            JournalError: Its record cannot be read.
+        """
+        if (followed := self._followed.get(episode_id)) is not None:
+            followed.wanted_s = self._clock.monotonic()
+            return
+        summary = await self._records.episode(episode_id)
+        if summary is None or summary.ended_at is not None or await self._records.suspended(episode_id):
+            return
+        withholds = await self._records.last_seen(episode_id) is not None
+        view = FollowedView(summary, self._views, self._records, self._clock, withholds=withholds)
+        self._followed.setdefault(episode_id, view)
+        if self._looking is None and not self._over:
+            self._looking = self._tasks.create_task(self._look_on(), name="followed episodes")
+
+    def stop(self) -> None:
+        """Look at the journal no more, whoever still watches."""
+        self._over = True
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def reach(self, episode_id: str, seen_seq: int) -> None:
+        """Bring what is followed up to an event that it has reached for sure, or a viewer who comes from
+        another server would go back; at once where it is as far, or not followed.
+
+        Args:
+            episode_id: Which.
+            seen_seq: The number of that event.
+
+        Raises:
+            JournalError: Its record cannot be read.
+        """
+        view = self._followed.get(episode_id)
+        if view is not None and 0 < view.head_seq < seen_seq:
+            await self._advance(episode_id, view, seen_seq)
+
+    def thoughts_of(self, view: FollowedView) -> ThoughtReceiver:
+        """Takes what its captains think, as whoever plays it tells."""
+        known = self._thoughts.get(view.episode_id)
+        if known is None or known.thinking is not view.thinking:
+            known = self._thoughts[view.episode_id] = ThoughtReceiver(view.thinking, self._clock)
+        return known
+
+    def wake(self, episode_ids: Collection[str]) -> None:
+        """Something was recorded of these episodes, as far as they are followed here; returns at once."""
+        if woken := self._followed.keys() & episode_ids:
+            self._woken |= woken
+            self._wake.set()
+
+    def expect_notices(self, come: bool) -> None:
+        """Whether :meth:`wake` tells of commits from now on; what was missed before is looked up."""
+        self._interval_s = SLOW_INTERVAL_S if come else INTERVAL_S
+        self._looked_s = -math.inf
+        self._wake.set()
+
+    async def _look_on(self) -> None:
+        self._looked_s = self._clock.monotonic()
+        try:
+            while self._followed:
+                left_s = self._looked_s + self._interval_s - self._clock.monotonic()
+                if left_s > 0:
+                    await first_of(self._clock.sleep(left_s), self._wake.wait())
+                self._wake.clear()
+                woken, self._woken = self._woken, set()
+                due = self._clock.monotonic() >= self._looked_s + self._interval_s
+                try:
+                    await (self.look() if due else self._go_on(woken))
+                except JournalError as error:
+                    logger.warning("episodes of other servers stand still for their viewers: %s", error)
+        finally:
+            self._looking = None
+
+    async def look(self) -> None:
+        """Hand on what was recorded since.
+
+        Raises:
+            JournalError: The journal cannot be read now.
+        """
+        self._looked_s = self._clock.monotonic()
+        asked = tuple(self._followed.items())  # others may be added while the journal answers
+        heads = await self._journal.heads([episode_id for episode_id, _ in asked])
+        behind = {one: heads[one] for one, view in asked if view.head_seq < heads.get(one, 0)}
+        tried = {one: self._tries(one, head) for one, head in behind.items()}
+        await self._advance_all({one: head for one, head in behind.items() if tried[one] < MOST_TRIES})
+        for episode_id, view in asked:
+            idle = not view.watched and self._clock.monotonic() - view.wanted_s > KEPT_S
+            if view.ended or idle or episode_id not in heads:
+                view.close()
+                if self._followed.get(episode_id) is view:
+                    del self._followed[episode_id]
+        self._thoughts = {one: told for one, told in self._thoughts.items() if one in self._followed}
+        self._tried = {one: (head, tried[one] + 1) for one, head in behind.items() if one in self._followed}
+
+    def _tries(self, episode_id: str, head: int) -> int:
+        """How many looks in a row found an episode to be behind this very event."""
+        before, tries = self._tried.get(episode_id, (0, 0))
+        return tries if before == head else 0
+
+    async def _go_on(self, woken: Collection[str]) -> None:
+        """Hand on what was recorded of some episodes."""
+        await self._advance_all(dict.fromkeys(woken))
+        for episode_id in woken:
+            if (view := self._followed.get(episode_id)) is not None and view.ended:
+                self._followed.pop(episode_id, None)
+
+    async def _advance_all(self, heads: Mapping[str, int | None]) -> None:
+        """Advance some of what is followed, at once, so that none waits for the reading of all others.
+
+        Args:
+            heads: The episodes, each with the event up to which it is recorded, where that is known.
+        """
+        advancing = (
+            self._advance(episode_id, self._followed[episode_id], head)
+            for episode_id, head in heads.items()
+            if episode_id in self._followed
+        )
+        for failure in await asyncio.gather(*advancing, return_exceptions=True):
+            if failure is not None:
+                raise failure
+
+    async def _advance(self, episode_id: str, view: FollowedView, enough: int | None = None) -> None:
+        try:
+            await view.advance(enough)
+            self.thoughts_of(view).over(view.turn)
+            if view.ended:
+                for call in self._on_end:
+                    call(episode_id)
+        except JournalError:
+            raise
+        except EpisodeError:
+            logger.exception("episode %s of another server is shown no further", episode_id)
+            view.close()
+            self._followed.pop(episode_id, None)
+
+
+LIST_INTERVAL_S: Final = 2.0
+"""Seconds between two looks at what is played elsewhere; one query tells it."""
+
+LEAST_LIST_INTERVAL_S: Final = 0.25
+"""The same at least, where notices tell of episodes that are not known yet."""
+
+
+class RemoteEpisodeSource(Protocol):
+    """A journal that tells what other processes record in it."""
+
+    async def held_elsewhere(self) -> list[EpisodeSummary]:
+        """The episodes without an end of which other processes hold leases, oldest first."""
+        ...
+
+
+class RemoteEpisodes:
+    """The episodes that other servers play, as the journal told when it was looked at last.
+
+    Whoever asks is answered from memory. They are followed only while somebody wants to see all of them.
+
+    Args:
+        journal: Tells which they are.
+        followed: Follows them.
+        plays: Whether an episode is played here.
+        started: Is called when others play one that was not known.
+        clock: Time.
+    """
+
+    def __init__(
+        self,
+        journal: RemoteEpisodeSource,
+        followed: FollowedEpisodes,
+        plays: Callable[[str], bool],
+        started: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self.followed = followed
+        """Those of them that somebody watches here."""
+        self._journal = journal
+        self._plays = plays
+        self._started = started
+        self._clock = clock
+        self._listed: dict[str, EpisodeSummary] = {}
+        self._tried: set[str] = set()
+        self._wake = asyncio.Event()
+        followed.on_end(self._forget)
+
+    def listed(self) -> Sequence[EpisodeSummary]:
+        """All of them, oldest first, as the index has them."""
+        return [one for name, one in self._listed.items() if not self._plays(name)]
+
+    def view(self, episode_id: str) -> EpisodeView | None:
+        """One that is followed here and brought up to its record."""
+        view = self.followed.live(episode_id)
+        return view if view is not None and view.head_seq and not view.ended else None
+
+    def views(self) -> Iterator[EpisodeView]:
+        """Those of all that are; see :meth:`follow_all`."""
+        return (view for one in self.listed() if (view := self.view(one.episode_id)) is not None)
+
+    def wake(self, episode_ids: Collection[str]) -> None:
+        """Something was recorded of these episodes; returns at once.
+
+        What is followed is read, and what is not known yet is looked up.
+        """
+        self.followed.wake(episode_ids)
+        if any(name not in self._listed and not self._plays(name) for name in episode_ids):
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Look, until cancelled."""
+        works = True
+        while True:
+            try:
+                await self.look()
+                works = True
+            except JournalError as error:
+                if works:
+                    logger.warning("what other servers play is not known: %s", error)
+                works = False
+            await self._clock.sleep(LEAST_LIST_INTERVAL_S)
+            await first_of(self._clock.sleep(LIST_INTERVAL_S - LEAST_LIST_INTERVAL_S), self._wake.wait())
+            self._wake.clear()
+
+    async def look(self) -> None:
+        """Ask the journal what they are.
+
+        Raises:
+            JournalError: It cannot be read now.
+        """
+        before = self._listed
+        self._listed = {one.episode_id: one for one in await self._journal.held_elsewhere()}
+        self._tried.clear()
+        if any(name not in before for name in self._listed):
+            self._started()
+
+    async def follow_all(self) -> None:
+        """Follow all of them for the next seconds; costs no query where they are followed already."""
+        for one in self.listed():
+            known = self.followed.live(one.episode_id)
+            if known is None and one.episode_id in self._tried:
+                continue
+            self._tried.add(one.episode_id)
+            try:
+                await self.followed.follow(one.episode_id)
+                if (view := self.followed.live(one.episode_id)) is not None:
+                    await view.open()
+            except EpisodeError as error:
+                logger.warning("episode %s of another server is not shown: %s", one.episode_id, error)
+
+    def _forget(self, episode_id: str) -> None:
+        self._listed.pop(episode_id, None)

@@ -1,1 +1,0 @@
-"""The event bus: hands recorded events to whoever listens now."""

@@ -1,0 +1,337 @@
+"""The scan of a window for peaks, and its look-elsewhere effect.
+
+The local significance at every mass comes from one background fit. The global one comes from the
+upcrossings of background-only scans: E. Gross and O. Vitells, "Trial factors for the look elsewhere
+effect in high energy physics", EPJC 70 (2010) 525, arXiv:1005.1891: ``p_global <= p_local + <N(u)>
+exp(-(Z^2 - u^2) / 2)``, where ``<N(u)>`` is the mean number of times that the significance of a
+background-only scan rises through a low level u.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spectator.environments.collider.analysis.checks import (
+    Floats,
+    Window,
+    checked_array,
+    checked_choice,
+    checked_number,
+    checked_spectrum,
+    checked_window,
+    refuse,
+)
+from spectator.environments.collider.analysis.shapes import (
+    BACKGROUNDS,
+    choose_background,
+    cumulative,
+    design,
+    gauss_templates,
+    goodness,
+    p_of_z,
+    poisson_regression,
+    score_test,
+    score_z,
+    z_of_p,
+)
+
+STEP: Final = 0.25
+"""Distance of two masses of a scan, in units of the resolution."""
+
+MAX_MASSES: Final = 20_000
+
+Resolution: TypeAlias = float | ArrayLike | Callable[[Floats], Floats]
+"""Gaussian width in GeV: one number, one for each mass, or a function of the masses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Local significances.
+
+    Args:
+        masses_gev: Where a peak was tried.
+        z: Signed significance by the score test; take :func:`profile_significance` where it is large.
+        signal: Fitted events.
+        signal_error: Their standard errors.
+        p_local: One-sided chances.
+        best_mass_gev: Mass of the largest ``z``.
+        best_z: That ``z``.
+        background: Family of the background.
+        background_p_value: Chance of a chi-square as large as that of the background alone, with the four
+            resolutions around the best mass left out: a small one says that the background does not fit, and
+            that no ``z`` of this scan means much.
+    """
+
+    masses_gev: tuple[float, ...]
+    z: tuple[float, ...]
+    signal: tuple[float, ...]
+    signal_error: tuple[float, ...]
+    p_local: tuple[float, ...]
+    best_mass_gev: float
+    best_z: float
+    background: str
+    background_p_value: float
+
+
+def scan(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    resolution_gev: Resolution,
+    *,
+    window_gev: Window | None = None,
+    fit_window_gev: Window | None = None,
+    masses_gev: ArrayLike | None = None,
+    background: str = "auto",
+) -> Scan:
+    """Try a peak of known width at every mass.
+
+    Args:
+        edges_gev: Bin edges.
+        counts: Events.
+        resolution_gev: Gaussian width: a number, an array beside ``masses_gev``, or a function of mass.
+        window_gev: Where peaks are tried; the fit window without it.
+        fit_window_gev: Bins that enter the background; all without it.
+        masses_gev: The masses; a quarter of a resolution apart without them.
+        background: One of ``BACKGROUNDS``, or ``auto``.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule.
+
+    >>> edges = np.linspace(100.0, 160.0, 61)
+    >>> counts = np.full(60, 100.0)
+    >>> counts[24:27] += 40
+    >>> found = scan(edges, counts, 1.5)
+    >>> round(found.best_mass_gev), found.best_z > 5
+    (126, True)
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    checked_choice("background", background, ("auto", *BACKGROUNDS))
+    chosen = checked_window(edges, fit_window_gev, field="fit_window_gev", bins=4)
+    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
+    if not seen.any():
+        raise refuse("counts", "hold at least one event in the window")
+    masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
+    name = choose_background(edges, seen) if background == "auto" else background
+    columns = design(name, edges)
+    smooth = poisson_regression(columns, seen, np.diff(edges)).expected
+    test = score_test(gauss_templates(edges, masses, sigmas), smooth, columns)
+    z = score_z(test, seen, smooth)
+    top = int(np.argmax(z))
+    return Scan(
+        tuple(masses.tolist()),
+        tuple(z.tolist()),
+        tuple((z * test.errors).tolist()),
+        tuple(test.errors.tolist()),
+        tuple(cumulative(-z).tolist()),
+        float(masses[top]),
+        float(z[top]),
+        name,
+        _shape_p_value(edges, seen, columns, float(masses[top]), float(sigmas[top])),
+    )
+
+
+def _shape_p_value(edges: Floats, counts: Floats, columns: Floats, mass: float, sigma: float) -> float:
+    away = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) > 4.0 * sigma
+    if away.sum() <= columns.shape[1]:
+        return 1.0
+    fit = poisson_regression(columns[away], counts[away], np.diff(edges)[away])
+    return goodness(counts[away], fit.expected, columns.shape[1])[2]
+
+
+def scan_grid(
+    edges: Floats, resolution_gev: Resolution, window_gev: Window | None, masses_gev: ArrayLike | None
+) -> tuple[Floats, Floats]:
+    """The masses to try and the width at each.
+
+    Raises:
+        InvalidAnalysis: The window, the masses or the widths break their rules.
+    """
+    if masses_gev is not None:
+        masses = checked_array("masses_gev", masses_gev)
+        if not len(masses) or masses.min() < edges[0] or masses.max() > edges[-1]:
+            raise refuse("masses_gev", f"lie within the data, {edges[0]:g} to {edges[-1]:g} GeV")
+        return masses, _sigmas(resolution_gev, masses)
+    inside = checked_window(edges, window_gev, bins=1)
+    low, high = float(edges[inside.start]), float(edges[inside.stop])
+    if window_gev is not None:
+        low, high = max(low, float(np.asarray(window_gev)[0])), min(high, float(np.asarray(window_gev)[1]))
+    if not callable(resolution_gev) and np.ndim(resolution_gev) > 0:
+        raise refuse("resolution_gev", "is an array only beside masses_gev")
+    return _even_grid(low, high, resolution_gev)
+
+
+def _even_grid(low: float, high: float, resolution: Resolution) -> tuple[Floats, Floats]:
+    """Masses a quarter of the local resolution apart, both ends included."""
+    coarse = np.linspace(low, high, 257)
+    rate = 1.0 / (STEP * _sigmas(resolution, coarse))
+    passed = np.concatenate([[0.0], np.cumsum(0.5 * (rate[1:] + rate[:-1]) * np.diff(coarse))])
+    count = int(np.ceil(passed[-1])) + 1
+    if count > MAX_MASSES:
+        raise refuse("resolution_gev", f"asks for at most {MAX_MASSES} masses, not {count}")
+    masses = np.interp(np.linspace(0.0, passed[-1], max(count, 2)), passed, coarse)
+    return masses, _sigmas(resolution, masses)
+
+
+def _sigmas(resolution: Resolution, masses: Floats) -> Floats:
+    values = resolution(masses) if callable(resolution) else resolution
+    if np.ndim(values) == 0:
+        return np.full(len(masses), checked_number("resolution_gev", values, above=0.0))
+    sigmas = checked_array("resolution_gev", values)
+    if len(sigmas) != len(masses):
+        raise refuse("resolution_gev", f"has one value for each mass: {len(masses)}, not {len(sigmas)}")
+    if (sigmas <= 0).any():
+        raise refuse("resolution_gev", "is above 0")
+    return sigmas
+
+
+LEVEL: Final = 0.0
+"""Significance u at which upcrossings are counted: low, so that toys hold many of them."""
+
+MAX_TOYS: Final = 1_000_000
+_BATCH: Final = 2_000
+
+MAX_EXPECTED: Final = 1e18
+"""Expected events of a bin from which toys cannot be drawn: counts of 64 bits hold nine times as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalSignificance:
+    """What a local significance is worth after a search over a window.
+
+    Args:
+        z_local: The local one.
+        p_local: Its one-sided chance.
+        z_global: After the look-elsewhere effect, not below 0.
+        p_global: Bound on the chance that the background alone reaches ``z_local`` somewhere, at most 1.
+        upcrossings: Mean number of upcrossings of the level 0.
+        upcrossings_error: Its standard error from the toys.
+        trials_factor: ``p_global / p_local``.
+        toys: How many.
+        p_toys: Share of toys that reach ``z_local`` somewhere; of use where it is well above 1 / toys.
+    """
+
+    z_local: float
+    p_local: float
+    z_global: float
+    p_global: float
+    upcrossings: float
+    upcrossings_error: float
+    trials_factor: float
+    toys: int
+    p_toys: float
+
+
+def dataset_digest(edges_gev: ArrayLike, counts: ArrayLike) -> str:
+    """SHA-256 of a spectrum's edges and counts as little-endian doubles: 64 hexadecimal digits.
+
+    Raises:
+        InvalidAnalysis: It is no spectrum.
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    return hashlib.sha256(edges.astype("<f8").tobytes() + seen.astype("<f8").tobytes()).hexdigest()
+
+
+def dataset_generator(edges_gev: ArrayLike, counts: ArrayLike, purpose: str) -> np.random.Generator:
+    """A stream of random numbers that belongs to a spectrum: asking again gives the same numbers.
+
+    Raises:
+        InvalidAnalysis: It is no spectrum.
+    """
+    key = hashlib.sha256(f"{purpose}:{dataset_digest(edges_gev, counts)}".encode()).digest()
+    return np.random.default_rng(np.random.SeedSequence(list(np.frombuffer(key, dtype="<u4"))))
+
+
+def global_significance(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    z_local: float,
+    resolution_gev: Resolution,
+    *,
+    window_gev: Window | None = None,
+    fit_window_gev: Window | None = None,
+    masses_gev: ArrayLike | None = None,
+    background: str = "auto",
+    toys: int = 400,
+    generator: np.random.Generator | None = None,
+) -> GlobalSignificance:
+    """Correct a local significance for having looked over a whole window.
+
+    Toy spectra are drawn from the fitted background and scanned as the data were.
+
+    Args:
+        edges_gev: Bin edges.
+        counts: Events; only the background fitted to them is used.
+        z_local: The largest local significance of the search.
+        resolution_gev: Gaussian width, as for :func:`scan`.
+        window_gev: The whole range that was searched; the fit window without it.
+        fit_window_gev: Bins that enter the background; all without it.
+        masses_gev: The masses that were tried; a quarter of a resolution apart without them.
+        background: One of ``BACKGROUNDS``, or ``auto``.
+        toys: How many, 50 .. 1,000,000.
+        generator: Source of the toys; without it the stream that belongs to this spectrum.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule.
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    checked_choice("background", background, ("auto", *BACKGROUNDS))
+    z = checked_number("z_local", z_local)
+    number = int(checked_number("toys", toys, least=50, most=MAX_TOYS))
+    rng = generator or dataset_generator(edges, seen, "look-elsewhere")
+    chosen = checked_window(edges, fit_window_gev, field="fit_window_gev", bins=4)
+    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
+    if not seen.any():
+        raise refuse("counts", "hold at least one event in the window")
+    name = choose_background(edges, seen) if background == "auto" else background
+    columns = design(name, edges)
+    smooth = poisson_regression(columns, seen, np.diff(edges)).expected
+    if not smooth.max() < MAX_EXPECTED:
+        raise refuse("counts", f"are so few that toys can be drawn: below {MAX_EXPECTED:g} in a bin")
+    masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
+    crossings, reached = _toys(edges, smooth, columns, (masses, sigmas), z, number, rng)
+    mean, error = float(crossings.mean()), float(crossings.std() / math.sqrt(number))
+    return _corrected(z, mean, error, number, float(reached.mean()))
+
+
+def _toys(
+    edges: Floats,
+    smooth: Floats,
+    columns: Floats,
+    grid: tuple[Floats, Floats],
+    z: float,
+    toys: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Upcrossings of each toy, and whether it reaches ``z``."""
+    test = score_test(gauss_templates(edges, *grid), smooth, columns)
+    crossings, reached = [], []
+    for first in range(0, toys, _BATCH):
+        drawn = rng.poisson(smooth[:, None], (len(smooth), min(_BATCH, toys - first)))
+        lines = score_z(test, drawn.astype(np.float64), smooth)
+        above = lines > LEVEL
+        crossings.append((above[1:] & ~above[:-1]).sum(axis=0))
+        reached.append(lines.max(axis=0) >= z)
+    return np.concatenate(crossings).astype(np.float64), np.concatenate(reached).astype(np.float64)
+
+
+def _corrected(z: float, mean: float, error: float, toys: int, p_toys: float) -> GlobalSignificance:
+    p_local = p_of_z(z)
+    p_global = min(p_local + mean * math.exp(-0.5 * (max(z, 0.0) ** 2 - LEVEL**2)), 1.0)
+    return GlobalSignificance(
+        z,
+        p_local,
+        max(z_of_p(p_global), 0.0),
+        p_global,
+        mean,
+        error,
+        p_global / max(p_local, 1e-300),
+        toys,
+        p_toys,
+    )

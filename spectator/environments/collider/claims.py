@@ -1,0 +1,239 @@
+"""Check claims of discovery: chain, order, selection, spectra and every figure.
+
+``await export_claim(journal, episode_id)`` writes a claim file, ``check_claim(read_claim(text))`` checks
+it, and so does ``spectator claim check FILE``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from spectator.environments.collider.claim_file import (
+    UNBLINDED,
+    ClaimFile,
+    Evidence,
+    claim_file,
+    export_claim,
+    pyhf_significance,
+    read_evidence,
+)
+from spectator.errors import FieldError, InvalidRequest, field_errors
+from spectator.events import Event, decode
+from spectator.journal.contract import Chain, Link
+
+__all__ = ["ClaimCheck", "ClaimFile", "ClaimReport", "check_claim", "export_claim", "read_claim"]
+
+
+CLAIMED_ABOVE: Final = 0.3
+"""How far a claimed significance may lie above the one found again."""
+
+PYHF_TOLERANCE: Final = 0.3
+PYHF_SHARE: Final = 0.06
+"""How far pyhf may differ: so many standard deviations, or so large a share of the significance. Its
+background is a polynomial and not an exponential of one; where few events lie above a peak that matters."""
+
+MASS_ERRORS: Final = 3.0
+MASS_SHARE: Final = 0.01
+"""How far a claimed mass may lie from the fitted one: so many of either's errors, and so large a share for
+the energy scale, which the fit does not know."""
+
+LIMIT_SHARE: Final = 0.6
+"""A claimed limit is at least so large a share of the one found again."""
+
+_ROUNDING: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCheck:
+    """One thing that was checked.
+
+    Args:
+        name: What.
+        ok: Whether it holds.
+        message: What was found, in a sentence.
+    """
+
+    name: str
+    ok: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReport:
+    """All that was checked."""
+
+    checks: tuple[ClaimCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything holds."""
+        return all(check.ok for check in self.checks)
+
+
+def read_claim(text: str) -> ClaimFile:
+    """A claim file from its JSON text.
+
+    Raises:
+        InvalidRequest: It is no claim file; every wrong field is named.
+    """
+    try:
+        return ClaimFile.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidRequest(field_errors(error.errors())) from error
+
+
+def check_claim(claim: ClaimFile, *, digest: str | None = None) -> ClaimReport:
+    """Check a claim file against itself, and against a digest that was stated elsewhere.
+
+    The events are the only witness: their chain is followed from the first one, the claim is read from them
+    again, and every figure is computed again. A file whose events were forged whole has a chain that holds;
+    only a ``digest`` that was published before, or a journal that somebody else keeps, can tell.
+
+    Args:
+        claim: As read.
+        digest: What the last digest has to be, 64 hexadecimal digits.
+    """
+    chain = _chain(claim, digest)
+    if not chain.ok:
+        return ClaimReport((chain,))
+    events = [decode(text).event for text in claim.events]
+    try:
+        evidence = read_evidence(events)
+        again = claim_file(claim.episode_id, evidence, claim.events, claim.digest, claim.spectator_version)
+    except InvalidRequest as error:
+        return ClaimReport((chain, ClaimCheck("claim", False, str(error))))
+    checks = [chain, _order(evidence), _fresh(evidence, events), _copies(claim, again)]
+    return ClaimReport((*checks, *_figures(again)))
+
+
+def _chain(claim: ClaimFile, digest: str | None) -> ClaimCheck:
+    try:
+        links = [Link(claim.episode_id, decode(text).event.seq, text, None) for text in claim.events]
+    except ValueError as error:
+        return ClaimCheck("chain", False, f"one of the events is no event: {error}")
+    chain = Chain(digest=bytes.fromhex(claim.digest))
+    broken = [*chain.check(links), *chain.finish()]
+    if broken:
+        return ClaimCheck("chain", False, f"event {broken[0].seq} {broken[0].message}")
+    if digest is not None and digest.lower() != claim.digest:
+        return ClaimCheck("chain", False, f"ends in {claim.digest}, not in the stated {digest}")
+    return ClaimCheck("chain", True, f"{chain.seq} events, digest {claim.digest}")
+
+
+def _order(evidence: Evidence) -> ClaimCheck:
+    opened = [seq for seq, _ in evidence.opened]
+    last = f"opened by {opened or 'none'}, claimed by {evidence.claim_seq}"
+    told = f"frozen by event {evidence.selection_seq}, {last}"
+    if evidence.claim.kind != "null" and not opened:
+        return ClaimCheck("order", False, f"nothing was opened before the claim: {told}")
+    ok = all(evidence.selection_seq < seq < evidence.claim_seq for seq in opened)
+    ok = ok and evidence.selection_seq < evidence.claim_seq
+    return ClaimCheck("order", ok, told)
+
+
+def _fresh(evidence: Evidence, events: Sequence[Event]) -> ClaimCheck:
+    """No run that the claim rests on was opened under an earlier selection."""
+    used = {(spectrum.channel, run) for _, spectrum in evidence.opened for run in spectrum.datasets}
+    for event in events:
+        if event.type != UNBLINDED or event.data.get("selection_id") == evidence.selection.selection_id:
+            continue
+        if event.seq > evidence.claim_seq:
+            continue
+        seen = {(event.data.get("channel"), run) for run in event.data.get("datasets", ())}
+        if again := sorted(str(run) for _, run in used & seen):
+            return ClaimCheck("fresh data", False, f"event {event.seq} had opened {', '.join(again)} before")
+    return ClaimCheck("fresh data", True, f"{len(used)} run(s) were opened under this selection only")
+
+
+def _copies(claim: ClaimFile, again: ClaimFile) -> ClaimCheck:
+    """What the file says beside its events is what the events say."""
+    for name in ClaimFile.model_fields:
+        told = json.loads(claim.model_dump_json(include={name}))[name]
+        found = json.loads(again.model_dump_json(include={name}))[name]
+        if not _alike(told, found):
+            return ClaimCheck("contents", False, f"{name} is not what the events give")
+    return ClaimCheck(
+        "contents", True, "selection, spectra, claim, workspaces and figures follow from the events"
+    )
+
+
+def _alike(told: object, found: object) -> bool:
+    """Equality but for the last digits of numbers, which another machine may round otherwise."""
+    if isinstance(told, dict) and isinstance(found, dict):
+        return told.keys() == found.keys() and all(_alike(told[key], found[key]) for key in told)
+    if isinstance(told, list) and isinstance(found, list):
+        return len(told) == len(found) and all(map(_alike, told, found))
+    if isinstance(told, float) or isinstance(found, float):
+        if not isinstance(told, int | float) or not isinstance(found, int | float):
+            return False
+        return abs(told - found) <= _ROUNDING * max(abs(told), abs(found), 1.0)
+    return told == found
+
+
+def _figures(again: ClaimFile) -> list[ClaimCheck]:
+    checks: list[Callable[[ClaimFile], ClaimCheck]] = []
+    if again.measured is not None:
+        checks += [_significance, _mass, _pyhf]
+    if again.limit is not None:
+        checks.append(_limit)
+    return [check(again) for check in checks]
+
+
+def _significance(again: ClaimFile) -> ClaimCheck:
+    claim, found = again.claim, again.measured
+    assert found is not None
+    told = (
+        f"claimed {claim.z_local or 0:.2f} local and {claim.z_global or 0:.2f} global, "
+        f"found {found.z_local:.2f} and {found.z_global:.2f}"
+    )
+    ok = (claim.z_local or 0.0) <= found.z_local + CLAIMED_ABOVE
+    return ClaimCheck("significance", ok and (claim.z_global or 0.0) <= found.z_global + CLAIMED_ABOVE, told)
+
+
+def _mass(again: ClaimFile) -> ClaimCheck:
+    claim, found = again.claim, again.measured
+    assert found is not None
+    best = max(found.channels, key=lambda one: one.z_local)
+    mass, error = claim.mass_gev or 0.0, max(claim.mass_error_gev or 0.0, best.fitted_mass_error_gev)
+    ok = abs(mass - best.fitted_mass_gev) <= MASS_ERRORS * error + MASS_SHARE * mass
+    told = f"claimed {mass:.6g} +- {claim.mass_error_gev or 0:.2g} GeV, found {best.fitted_mass_gev:.6g} "
+    return ClaimCheck("mass", ok, told + f"+- {best.fitted_mass_error_gev:.2g} in {best.channel}")
+
+
+def _pyhf(again: ClaimFile) -> ClaimCheck:
+    found = again.measured
+    assert found is not None
+    told, ok = [], True
+    for one in found.channels:
+        z = pyhf_significance(again.workspaces[one.channel])
+        ok = ok and abs(z - one.z_local) <= max(PYHF_TOLERANCE, PYHF_SHARE * one.z_local)
+        told.append(f"{one.channel} {z:.2f} (here {one.z_local:.2f})")
+    return ClaimCheck("pyhf", ok, "local significance by pyhf: " + ", ".join(told))
+
+
+def _limit(again: ClaimFile) -> ClaimCheck:
+    claimed, found = again.claim.signal_limit or 0.0, again.limit or 0.0
+    told = f"claimed {claimed:.4g} events at {again.claim.limit_mass_gev or 0:.6g} GeV, found {found:.4g}"
+    return ClaimCheck("limit", claimed >= LIMIT_SHARE * found, told)
+
+
+def stated_digest(digest: str | None) -> str | None:
+    """A digest as stated by a user.
+
+    Raises:
+        InvalidRequest: It is not 64 hexadecimal digits.
+    """
+    if digest is None:
+        return None
+    try:
+        whole = len(bytes.fromhex(digest)) == 32
+    except ValueError:
+        whole = False
+    if not whole:
+        raise InvalidRequest([FieldError("digest", "is 64 hexadecimal digits")])
+    return digest.lower()

@@ -1,0 +1,499 @@
+"""The experiment: runs, the state of a campaign, and what exposure is worth.
+
+A run is drawn once, when it is taken, and never changed. The worth of an exposure (expected
+significance, exclusion and error of the mass) comes from nature itself: it sets the strength of a signal
+in sigma and grades; the physicist learns nothing of it before the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.collider import nature as natures
+from spectator.environments.collider import physics
+from spectator.environments.collider.nature import (
+    Exposure,
+    Nature,
+    Particle,
+    Recorded,
+    expected_background,
+    expected_signal,
+    pileup_broadening,
+)
+from spectator.environments.collider.physics import Detector
+from spectator.environments.collider.task import Beam, Candle, ChannelTask, HardRule, Task, six
+from spectator.environments.world import derive_seed
+from spectator.events import Fact
+
+Counts = NDArray[np.int64]
+
+CANDLE_BINS = 48
+CANDLE_SIGMA = 6.0
+"""Half of a candle's histogram, in nominal resolutions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """One channel of one run, as recorded.
+
+    Args:
+        tuning: Events by mass bin and score bin that are open for tuning.
+        search: The same, kept for the search.
+        signal_share: Chance of an event of each bin to be a signal: what its angle was drawn by.
+        signal_angles: Shares of the bins of the decay angle among signals.
+    """
+
+    tuning: Counts
+    search: Counts
+    signal_share: NDArray[np.float64]
+    signal_angles: NDArray[np.float64]
+
+    @property
+    def events(self) -> int:
+        """All of them."""
+        return int(self.tuning.sum() + self.search.sum())
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it was taken.
+
+    Args:
+        number: 1, 2, ...
+        beam: Its beam.
+        luminosity_fb: What was delivered.
+        tuning_fraction: Share of its events that is open from the start.
+        thresholds_gev: Trigger threshold, by channel; a channel without one has no data.
+        live_fraction: Share that the readout took.
+        data: Datasets, by channel.
+        candles: Histograms of the known resonances, by name.
+    """
+
+    number: int
+    beam: Beam
+    luminosity_fb: float
+    tuning_fraction: float
+    thresholds_gev: Mapping[str, float]
+    live_fraction: float
+    data: Mapping[str, Dataset]
+    candles: Mapping[str, Counts]
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return f"run-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be taken: see :class:`Run`."""
+
+    number: int
+    beam: Beam
+    luminosity_fb: float
+    tuning_fraction: float
+    thresholds_gev: Mapping[str, float]
+    live_fraction: float
+
+
+def generator(seed: int, *names: str | int) -> np.random.Generator:
+    """The generator of one named part of an episode."""
+    return np.random.Generator(np.random.PCG64(derive_seed(seed, *names)))
+
+
+def exposure_of(plan: Plan | Run, channel: str) -> Exposure:
+    """How ``channel`` is exposed in a run."""
+    return Exposure(
+        plan.beam,
+        plan.luminosity_fb,
+        plan.thresholds_gev[channel],
+        plan.live_fraction,
+        first_run=plan.number == 1,
+    )
+
+
+def collect(task: Task, nature: Nature, plan: Plan, seed: int, before: Sequence[Run] = ()) -> Run:
+    """Take a run: Poisson counts in every bin of every channel of the menu, and the known resonances.
+
+    Args:
+        task: The campaign.
+        nature: What is true; with real data the run is a random part of what no run before has.
+        plan: What is to be taken.
+        seed: The episode's seed.
+        before: Runs before this one.
+    """
+    if nature.recorded is not None:
+        return _reveal(nature.recorded, plan, seed, before)
+    data = {
+        name: _record(nature, task.channels[name], plan, generator(seed, "events", plan.number, name))
+        for name in plan.thresholds_gev
+    }
+    candles = {
+        candle.name: _candle(task, nature, candle, plan, generator(seed, "candle", plan.number, candle.name))
+        for candle in task.candles.values()
+    }
+    return Run(
+        plan.number, plan.beam, plan.luminosity_fb, plan.tuning_fraction, dict(plan.thresholds_gev),
+        plan.live_fraction, data, candles,
+    )  # fmt: skip
+
+
+def _reveal(recorded: Recorded, plan: Plan, seed: int, before: Sequence[Run]) -> Run:
+    random = generator(seed, "real events", plan.number)
+    data = {}
+    for name in plan.thresholds_gev:
+        taken = [run for run in before if name in run.data]
+        left = recorded.counts - sum(
+            (run.data[name].tuning + run.data[name].search).sum(axis=1) for run in taken
+        )  # fmt: skip
+        still_fb = recorded.luminosity_fb - sum(run.luminosity_fb for run in taken)
+        counts = random.binomial(left, min(1.0, plan.luminosity_fb / still_fb))
+        tuning = np.zeros((len(counts), physics.SCORE_BINS), dtype=np.int64)
+        search = tuning.copy()
+        tuning[:, -1] = random.binomial(counts, plan.tuning_fraction)
+        search[:, -1] = counts - tuning[:, -1]
+        for each in (tuning, search):
+            each.setflags(write=False)
+        data[name] = Dataset(tuning, search, np.zeros(search.shape), physics.signal_angles(0, name))
+    return Run(
+        plan.number, plan.beam, plan.luminosity_fb, plan.tuning_fraction, dict(plan.thresholds_gev),
+        plan.live_fraction, data, {},
+    )  # fmt: skip
+
+
+def _record(nature: Nature, offer: ChannelTask, plan: Plan, random: np.random.Generator) -> Dataset:
+    exposure, shapes = exposure_of(plan, offer.name), nature.shapes[offer.name]
+    signal = natures.expected_signal(nature, offer, exposure)
+    background = natures.expected_background(nature, offer, exposure)
+    expected = np.outer(background, physics.score_shares(*shapes.background))
+    signals = np.outer(signal, physics.score_shares(*shapes.signal))
+    expected += signals
+    tuning = random.poisson(plan.tuning_fraction * expected)
+    search = random.poisson((1.0 - plan.tuning_fraction) * expected)
+    for counts in (tuning, search):
+        counts.setflags(write=False)
+    spin = nature.particles[0].spin if nature.particles else 0
+    share = signals / np.maximum(expected, 1e-300)
+    return Dataset(tuning, search, share, physics.signal_angles(spin, offer.name))
+
+
+def candle_edges(task: Task, candle: Candle) -> NDArray[np.float64]:
+    """Edges of a candle's histogram."""
+    half = CANDLE_SIGMA * candle_resolution(task, candle)
+    return np.asarray(candle.mass_gev * np.linspace(1.0 - half, 1.0 + half, CANDLE_BINS + 1))
+
+
+def candle_resolution(task: Task, candle: Candle) -> float:
+    """Nominal sigma / mass of what measures it, at its mass."""
+    return next(
+        offer.channel.relative_resolution(candle.mass_gev)
+        for offer in task.channels.values()
+        if offer.channel.detector == candle.detector
+    )
+
+
+def _candle(task: Task, nature: Nature, candle: Candle, plan: Plan, random: np.random.Generator) -> Counts:
+    edges = candle_edges(task, candle)
+    sigma = candle.mass_gev * candle_resolution(task, candle) * nature.resolution[candle.detector]
+    sigma *= natures.pileup_broadening(plan.beam.pileup)
+    mass = candle.mass_gev * nature.scale_at(candle.detector, candle.mass_gev)
+    events = candle.events_per_fb * plan.luminosity_fb
+    expected = events * (physics.peak(edges, mass, sigma) + 0.3 / CANDLE_BINS)
+    counts = random.poisson(expected)
+    counts.setflags(write=False)
+    return counts
+
+
+def angles(run: Run, channel: str, cut: int, seed: int) -> Counts:
+    """Selected search events of a run by mass bin and bin of the decay angle.
+
+    The angle of each event belongs to the record; it is drawn by what was recorded from a stream of the run,
+    the channel and the cut, so asking again shows the same.
+    """
+    dataset = run.data[channel]
+    selected = dataset.search[:, cut:]
+    counts = selected.sum(axis=1)
+    share = (selected * dataset.signal_share[:, cut:]).sum(axis=1) / np.maximum(counts, 1)
+    chances = np.outer(share, dataset.signal_angles)
+    chances += np.outer(1.0 - share, physics.background_angles(channel))
+    chances /= chances.sum(axis=1, keepdims=True)
+    random = generator(seed, "angles", run.number, channel, cut)
+    return np.asarray(random.multinomial(counts, chances), dtype=np.int64)
+
+
+UNCALIBRATED_SCALE: Final = 0.008
+"""Error of a scale that nobody has measured."""
+
+UNCALIBRATED_RESOLUTION: Final = 0.12
+"""Relative error of a resolution that nobody has measured."""
+
+
+@dataclass(slots=True)
+class Resources:
+    """What is left, and what there was."""
+
+    budget_musd: float
+    luminosity_fb: float
+    days: float
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorScale:
+    """What is known of a detector's scale and resolution."""
+
+    scale: float = 1.0
+    scale_error: float = UNCALIBRATED_SCALE
+    resolution: float = 1.0
+    resolution_error: float = UNCALIBRATED_RESOLUTION
+    candles: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class ChannelAnalysis:
+    """How a channel is analysed.
+
+    Args:
+        channel: Its name.
+        window_gev: Where a signal is searched.
+        cut: Bin of the score from which events are kept.
+        background: Function; ``auto`` lets the library choose among those that fit.
+        natural_width: Width over mass that is searched for.
+        relative_resolution: sigma / mass; set when the selection is frozen.
+        closed_runs: Runs that were seen before this analysis was chosen.
+        opened: Runs whose search sample is open.
+        findings: Results on the opened data, by kind.
+    """
+
+    channel: str
+    window_gev: tuple[float, float]
+    cut: int = 0
+    background: str = "auto"
+    natural_width: float = 0.0
+    relative_resolution: float = 0.0
+    closed_runs: frozenset[int] = frozenset()
+    opened: tuple[int, ...] = ()
+    findings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Selection:
+    """A set of channel analyses that is frozen as one."""
+
+    number: int
+    channels: dict[str, ChannelAnalysis] = field(default_factory=dict)
+    frozen: bool = False
+    combination: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return f"sel-{self.number}"
+
+    @property
+    def seen(self) -> list[str]:
+        """Channels with open data."""
+        return [name for name, analysis in self.channels.items() if analysis.opened]
+
+
+@dataclass(slots=True)
+class Laboratory:
+    """One campaign.
+
+    Args:
+        task: What is public.
+        nature: What is not; only taking a run and grading look at it.
+        seed: The episode's seed.
+    """
+
+    task: Task
+    nature: Nature
+    seed: int
+    left: Resources = field(init=False)
+    beam: Beam | None = None
+    thresholds_gev: dict[str, float] = field(default_factory=dict)
+    live_fraction: float = 1.0
+    planned: tuple[float, float] | None = None
+    runs: list[Run] = field(default_factory=list)
+    scales: dict[Detector, DetectorScale] = field(default_factory=dict)
+    fitted_candles: dict[str, int] = field(default_factory=dict)
+    selection: Selection = field(default_factory=lambda: Selection(1))
+    previous: list[Selection] = field(default_factory=list)
+    soft: list[str] = field(default_factory=list)
+    hard: int = 0
+    claim: dict[str, Any] | None = None
+    verdict: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    facts: list[Fact] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        task = self.task
+        self.left = Resources(task.budget_musd, task.luminosity_fb, task.days)
+
+    def add_fact(self, event: str, /, **data: Any) -> None:
+        """Note a fact, with what is left."""
+        left = {
+            "budget_left_musd": six(self.left.budget_musd),
+            "luminosity_left_fb": six(self.left.luminosity_fb),
+            "days_left": six(self.left.days),
+        }
+        self.facts.append(Fact(f"collider.{event}", {**left, **data}))
+
+    def note(self, code: str, message: str) -> None:
+        """Note that a soft rule was broken."""
+        self.soft.append(code)
+        self.add_fact("rule_broken", code=code, message=message)
+
+    def scale_of(self, channel: str) -> DetectorScale:
+        """What is known of the detector that measures ``channel``."""
+        return self.scales.get(self.task.channels[channel].channel.detector, DetectorScale())
+
+    def analysis(self, channel: str) -> ChannelAnalysis:
+        """The analysis of a channel in the present selection.
+
+        Raises:
+            HardRule: There is none.
+        """
+        if channel not in self.task.channels:
+            offered = ", ".join(self.task.channels)
+            raise HardRule("channel_mismatch", f"No channel {channel[:40]!r}; on offer: {offered}.")
+        found = self.selection.channels.get(channel)
+        if found is None:
+            raise HardRule("channel_mismatch", f"{channel} is not selected; select_channel comes first.")
+        return found
+
+    def opened(self, channel: str) -> ChannelAnalysis:
+        """The analysis of a channel whose search sample is open.
+
+        Raises:
+            HardRule: It is not.
+        """
+        analysis = self.analysis(channel)
+        if not analysis.opened:
+            raise HardRule("missing_prerequisite", f"{channel} is not unblinded in this selection.")
+        return analysis
+
+    def spectrum(self, analysis: ChannelAnalysis, runs: tuple[int, ...] | None = None) -> Counts:
+        """Selected search events by mass bin, in the opened runs or in those of them named."""
+        numbers = analysis.opened if runs is None else runs
+        total = np.zeros(len(self.task.channels[analysis.channel].edges_gev) - 1, dtype=np.int64)
+        for number in numbers:
+            total += self.runs[number - 1].data[analysis.channel].search[:, analysis.cut :].sum(axis=1)
+        return total
+
+    def tuning(self, analysis: ChannelAnalysis) -> Counts:
+        """Selected tuning events by mass bin, in all runs."""
+        total = np.zeros(len(self.task.channels[analysis.channel].edges_gev) - 1, dtype=np.int64)
+        for run in self.runs:
+            if analysis.channel in run.data:
+                total += run.data[analysis.channel].tuning[:, analysis.cut :].sum(axis=1)
+        return total
+
+    def expected_resolution(self, channel: str) -> float:
+        """sigma / mass as far as it is known: nominal, calibrated, and broadened by the runs' pile-up."""
+        runs = [run for run in self.runs if channel in run.data]
+        total = sum(run.luminosity_fb for run in runs)
+        pileup = sum(run.luminosity_fb * run.beam.pileup for run in runs) / total if total else 35.0
+        nominal = self.task.channels[channel].relative_resolution
+        return six(nominal * self.scale_of(channel).resolution * pileup_broadening(pileup))
+
+
+Array = NDArray[np.float64]
+
+ANALYSIS_SHARE = 0.15
+"""Share of a budget that a thorough analysis costs."""
+
+
+def passing(nature: Nature, channel: str) -> list[tuple[float, float]]:
+    """Shares of signal and background that each cut on the score keeps."""
+    shapes = nature.shapes[channel]
+    signal, background = physics.score_shares(*shapes.signal), physics.score_shares(*shapes.background)
+    return [(float(signal[cut:].sum()), float(background[cut:].sum())) for cut in range(physics.SCORE_BINS)]
+
+
+def affordable_fb(task: Task, beam: Beam, share: float) -> float:
+    """Luminosity that ``share`` of the budget buys, within what machine and time allow."""
+    return min(
+        share * task.budget_musd / beam.cost_musd_per_fb,
+        task.luminosity_fb * min(1.0, share / (1.0 - ANALYSIS_SHARE)),
+        share * task.days / beam.days_per_fb,
+    )
+
+
+def ideal_exposure(task: Task, offer: ChannelTask, beam: Beam, share: float) -> Exposure:
+    """``share`` of the budget in one channel alone, with a trigger that costs nothing."""
+    threshold = physics.suitable_threshold(offer.fit_window_gev[0])
+    return Exposure(beam, affordable_fb(task, beam, share), threshold, 1.0)
+
+
+def best_yields(task: Task, nature: Nature, offer: ChannelTask, share: float) -> tuple[Array, Array]:
+    """Expected signal and background by mass bin, for the beam and the cut that promise most."""
+    honest = replace(nature, feature=None, fluctuation=None)
+    cuts = passing(nature, offer.name)
+    found: list[tuple[float, Array, Array]] = []
+    for beam in task.beams:
+        exposure = ideal_exposure(task, offer, beam, share)
+        signal = expected_signal(honest, offer, exposure)
+        background = expected_background(honest, offer, exposure)
+        information = float((signal * signal / np.maximum(background, 1e-9)).sum())
+        kept, left = max(cuts, key=lambda cut: cut[0] ** 2 / max(cut[1], 0.02))
+        found.append((information, signal * kept, background * left))
+    _, signal, background = max(found, key=lambda each: each[0])
+    return signal, background
+
+
+def ideal_significance(task: Task, nature: Nature, offer: ChannelTask, share: float) -> float:
+    """Expected significance of ``share`` of the budget in one channel, everything done right."""
+    return physics.asimov_significance(*best_yields(task, nature, offer, share))
+
+
+def probes(
+    nature: Nature, offer: ChannelTask, exposure: Exposure, masses_gev: Iterable[float]
+) -> list[tuple[float, float]]:
+    """What an exposure says of a narrow signal of 1 fb at each mass, before any cut.
+
+    Returns:
+        For each mass the information, the sum of signal squared over background, and the signal events.
+    """
+    bare = replace(nature, particles=(), feature=None, fluctuation=None)
+    background = np.maximum(expected_background(bare, offer, exposure), 1e-9)
+    found = []
+    for mass in masses_gev:
+        probe = Particle(mass, 0.0, 0, "gg", {offer.name: 1.0})
+        signal = expected_signal(replace(bare, particles=(probe,)), offer, exposure)
+        found.append((float((signal * signal / background).sum()), float(signal.sum())))
+    return found
+
+
+def limit_fb(information: float, events: float) -> float:
+    """Rate at 13 TeV that would be excluded at 95 % CL, roughly; infinite where no signal would be seen.
+
+    1.64 sigma of the background, and three events where there is none.
+    """
+    if events <= 0.0 or information <= 0.0:
+        return math.inf
+    return 1.64 / math.sqrt(information) + 3.0 / events
+
+
+def mass_error_gev(task: Task, nature: Nature, offer: ChannelTask) -> float:
+    """Error of the mass of the first particle that the whole budget would bring, scale included."""
+    particle = nature.particles[0]
+    honest = replace(nature, particles=(particle,), feature=None, fluctuation=None)
+    step = 0.1 * particle.mass_gev * offer.relative_resolution
+    best = math.inf
+    for beam in task.beams:
+        exposure = ideal_exposure(task, offer, beam, 1.0 - ANALYSIS_SHARE)
+        signal = expected_signal(honest, offer, exposure)
+        moved = replace(honest, particles=(replace(particle, mass_gev=particle.mass_gev + step),))
+        slope = (expected_signal(moved, offer, exposure) - signal) / step
+        background = expected_background(honest, offer, exposure)
+        for kept, left in passing(nature, offer.name):
+            total = np.maximum(signal * kept + background * left, 1e-9)
+            information = float(((slope * kept) ** 2 / total).sum())
+            best = min(best, 1.0 / math.sqrt(max(information, 1e-30)))
+    return math.hypot(best, 3e-4 * particle.mass_gev)

@@ -1,1 +1,0 @@
-"""Physics of the simulation: rates, peaks, backgrounds, decay angles and triggers, as pure functions."""

@@ -1,1 +1,0 @@
-"""Where campaigns come from: tiers of difficulty, named scenarios, and real recorded data."""

@@ -1,0 +1,436 @@
+"""Grades: the reward of a match in [0, 1], its parts, and a captain's measures.
+
+The measures are read from the record of a match; see docs/evaluation.md.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any, Final, Literal
+
+from spectator.environments.contract import OUTCOME, Measure
+from spectator.environments.cricket.forecast.state import chase_chance, runs_to_come
+from spectator.environments.cricket.laws import SIDES, Innings, Side
+from spectator.environments.cricket.match.captain_state import CaptainState
+from spectator.environments.cricket.match.engine import NEUTRAL, Match, segment_at
+from spectator.environments.cricket.scorer import other
+from spectator.environments.cricket.win_table import DecisionAccount
+from spectator.events import Event
+from spectator.observations import Profile
+
+Reward = Literal["score", "result", "decision_value"]
+"""What an episode is rewarded with: the score at its end, the result at its end, or each decision's value."""
+
+RESULT_SHARE: Final = 0.52
+"""What a win is worth: more than all other parts together, so that no loss scores above a win."""
+
+QUALITY_SHARE: Final = 0.16
+COHERENCE_SHARE: Final = 0.20
+VALIDITY_SHARE: Final = 0.12
+
+RUNS_SD_PER_ROOT_BALL: Final = 2.95
+"""Spread of a total by the root of its balls: 33 runs over 120 (innings_summary.json), 16 over 30."""
+
+CHARGED_SHARE: Final = 0.4
+"""What a charged call weighs against a refused one."""
+
+FREE_PLAN_CHANGES: Final = 4
+
+_BALL: Final = ("cricket.ball_bowled",)
+_OVER: Final = ("cricket.over_completed", "cricket.innings_ended")
+"""What makes decisions public: the next ball, or where orders stand for many, the end of an over."""
+
+_OF_ONE_BALL: Final = Profile(
+    rewards="step", reward_min=-1.0, reward_max=1.0, score_min=None, score_max=None, withheld_until=_BALL
+)
+_OF_MANY: Final = _OF_ONE_BALL.model_copy(
+    update={"reward_min": None, "reward_max": None, "withheld_until": _OVER}
+)
+
+PROFILE: Final = Profile(withheld_until=_BALL)
+"""The score at the end, for decisions of one ball."""
+
+PROFILES: Final[tuple[tuple[Mapping[str, Any], Profile], ...]] = (
+    ({"reward": "decision_value", "decisions": "ball"}, _OF_ONE_BALL),
+    ({"reward": "decision_value"}, _OF_MANY),
+    ({"decisions": "over"}, PROFILE.model_copy(update={"withheld_until": _OVER})),
+    ({"decisions": "session"}, PROFILE.model_copy(update={"withheld_until": _OVER})),
+)
+"""When an episode is rewarded, and within which bounds, by its options; else the score at its end."""
+
+
+@lru_cache(maxsize=1024)
+def expected_share(rating: float) -> float:
+    """Share of matches that a captain rated 0 is expected to win against one with this rating.
+
+    >>> round(expected_share(100.0), 2)
+    0.36
+    """
+    return float(1.0 / (1.0 + 10.0 ** (rating / 400.0)))
+
+
+def rubric(
+    match: Match | None, captain: CaptainState, side: Side, rating: float = 0.0, reward: Reward = "score"
+) -> dict[str, float]:
+    """The parts of ``side``'s score so far, each in [0, 1], and what they come to under ``score``.
+
+    Until the match is decided ``result`` is the chance to win by the resource table, ``quality`` counts what
+    an innings in progress is likely to make, and the other two are those of the balls so far. Of these
+    ``tool_validity`` is 1 without refusals and charged calls; each more of them an over costs, however many
+    there were.
+
+    Args:
+        match: The match; ``None`` before the toss.
+        captain: The captain's record.
+        side: Whose score.
+        rating: The other captain's, in Elo points above real sides'.
+        reward: What the episode is rewarded with, which decides what ``score`` is.
+    """
+    expected = expected_share(rating)
+    overs = 1.0 if match is None else max(1.0, sum(innings.balls for innings in match.innings) / 6.0)
+    wrong = captain.refusals + CHARGED_SHARE * captain.charged
+    parts = {
+        "result": _result(match, side, expected),
+        "quality": _quality(match, side, expected),
+        "coherence": _coherence(captain, overs),
+        "tool_validity": 1.0 / (1.0 + wrong / overs),
+    }
+    score = (
+        RESULT_SHARE * parts["result"]
+        + QUALITY_SHARE * parts["quality"]
+        + COHERENCE_SHARE * parts["coherence"]
+        + VALIDITY_SHARE * parts["tool_validity"]
+    )
+    worth = parts["result"] if reward == "result" else min(1.0, score)
+    return {**{name: round(value, 6) for name, value in parts.items()}, "score": round(worth, 6)}
+
+
+def account_rubric(account: DecisionAccount, side: Side) -> dict[str, float]:
+    """The parts of a match's change of the chance to win, for ``side``: they add up to ``win_chance``.
+
+    Args:
+        account: The account of the match.
+        side: Whose chance.
+    """
+    mine, start, now = account.decided[side], account.start, account.now
+    if side != "home":
+        start, now = 1.0 - start, 1.0 - now
+    rival = -account.decided[other(side)]
+    parts = {
+        "start_chance": start,
+        "decision_value": mine,
+        "rival_value": rival,
+        "luck": now - start - mine - rival,
+        "win_chance": now,
+        "score": mine,
+    }
+    return {name: round(value, 6) + 0.0 for name, value in parts.items()}
+
+
+def _result(match: Match | None, side: Side, expected: float) -> float:
+    if match is None:
+        return expected
+    if match.result is not None:
+        return 0.5 if match.result.winner is None else float(match.result.winner == side)
+    chance = _chance(match)
+    return chance if match.batting_side == side else 1.0 - chance
+
+
+def _chance(match: Match) -> float:
+    """Chance of the batting side by the resource table, about; 0.5 in a super over."""
+    innings = match.current
+    if match.number > 2:
+        return 0.5
+    left = innings.balls_left
+    if innings.target is not None:
+        return chase_chance(left, innings.wickets, innings.target - innings.runs)
+    balls = innings.format.balls
+    ahead = innings.runs + runs_to_come(left, innings.wickets) - runs_to_come(balls, 0)
+    return _below(ahead / (RUNS_SD_PER_ROOT_BALL * math.sqrt(left + balls)))
+
+
+def _below(deviations: float) -> float:
+    return 0.5 * (1.0 + math.erf(deviations / math.sqrt(2.0)))
+
+
+def _quality(match: Match | None, side: Side, expected: float = 0.5) -> float:
+    """Runs against the resource par, batting and bowling alike, each through a normal curve.
+
+    0.5 is what is expected of an even captain against this opponent: the same runs are worth more against a
+    stronger one.
+    """
+    if match is None:
+        return 0.5
+    easier = -NormalDist().inv_cdf(min(max(expected, 1e-6), 1.0 - 1e-6)) / math.sqrt(2.0)
+    scores = []
+    for innings, batting in zip(match.innings[:2], match.batting[:2], strict=False):
+        ahead = _deviations(innings)
+        scores.append(_below((ahead if batting == side else -ahead) + easier))
+    return sum(scores) / len(scores)
+
+
+def _standing(innings: Innings) -> float:
+    """Where an innings stands among those of average sides: 0.5 is par."""
+    return _below(_deviations(innings))
+
+
+def _deviations(innings: Innings) -> float:
+    """Standard deviations above the par of average sides.
+
+    A chase is measured by what it made with the resources that it used, so that a target reached early is
+    worth what it was worth, and one that was missed no more than it was; an innings in progress by what it
+    has made and is likely to make.
+    """
+    balls = innings.format.balls
+    par, to_come = runs_to_come(balls, 0), runs_to_come(innings.balls_left, innings.wickets)
+    ahead = innings.runs - par
+    if innings.closed == "target" or innings.closed is None:
+        ahead += to_come
+    return ahead / (RUNS_SD_PER_ROOT_BALL * math.sqrt(balls))
+
+
+def _coherence(captain: CaptainState, overs: float) -> float:
+    """How near deeds were to the plan in force when each over began; changing it all the time costs."""
+    if not captain.balls:
+        return 0.0
+    changes = max(0, captain.plan_changes - FREE_PLAN_CHANGES) / overs
+    return captain.closeness / captain.balls / (1.0 + changes)
+
+
+DECLARED_WEIGHT: Final = 0.5
+SPECIFIC_WEIGHT: Final = 0.3
+PHASE_WEIGHT: Final = 0.2
+"""Weights of coherence, those that CaptainRL publishes for its grader (50, 30 and 20 %)."""
+
+WORDS_PER_REASON: Final = 12
+"""Words from which a reason is long enough, as published there."""
+
+TERMS_PER_REASON: Final = 3
+"""Different terms of the game or figures from which a reason is specific enough; our choice."""
+
+TERMS: Final = frozenset(
+    """
+    aggression anchor attack ball balls bat batter batters batting blade bouncer boundaries boundary
+    bowl bowled bowler bowlers bowling catch catcher catchers caught century chase chasing circle
+    collapse cover covers crease cut death defence defend defensive deliveries delivery dot dots drive
+    economy edge end extras field fielder fielders finisher flick four fours full googly gully hook
+    innings keeper lbw leg length line loft lofted long maiden matchup middle midwicket mishit new
+    no-ball off over overs pace par partnership pitch point powerplay pull quick rate required ring rope
+    run runs scoreboard seam set short single singles six sixes slip slog slot slower spell spin spinner
+    spinners square strike striker stump stumps sweep swing target third toss total turn wicket wickets
+    wide wides yorker yorkers
+    """.split()
+)
+"""Words that say something about cricket, for how specific a reason is."""
+
+_WORD: Final = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:\.\d+)?")
+
+MEASURES: Final = (
+    Measure(
+        "decision_value", "Decision value", "points", "high",
+        "Sum over all balls of what this captain's decision did to the side's own chance of winning, against "
+        "real sides' intent and the standard field in the same state, in hundredths; by the forecast, before "
+        "the ball.",
+        (None, None),
+        "Who bowls and who bats in which order; what a decision sets up for later balls. Only matches with "
+        "forecasts.",
+    ),
+    Measure(
+        "decision_value_batting", "Decision value, batting", "points", "high",
+        "The same, balls on which the side bats.", (None, None), "See decision value.",
+    ),
+    Measure(
+        "decision_value_bowling", "Decision value, bowling", "points", "high",
+        "The same, balls on which the side fields: bowling strategy, planned delivery and field.",
+        (None, None), "See decision value.",
+    ),
+    Measure(
+        "coherence", "Coherence", "share", "high",
+        "0.5 of declared against shown, 0.3 of how specific the reasons are, 0.2 of the fit to the phase.",
+        (0.0, 1.0),
+        "Whether the plan was any good, or the reason true.",
+    ),
+    Measure(
+        "declared_shown", "Declared against shown", "share", "high",
+        "Mean over balls of 1 - |intent of the ball - level declared for that phase in the plan in force|, "
+        "the plan that stood when the over began; 0 for a ball under no plan.",
+        (0.0, 1.0),
+        "A plan of middling levels is easily kept.",
+    ),
+    Measure(
+        "specific_reasons", "Specific reasons", "share", "high",
+        f"Mean over decisions of half min(1, words / {WORDS_PER_REASON}) and half min(1, different terms of "
+        f"cricket and figures / {TERMS_PER_REASON}); 0 without a reason.",
+        (0.0, 1.0),
+        "Words are counted, not understood: a list of terms scores.",
+    ),
+    Measure(
+        "phase_fit", "Fit to the phase", "share", "high",
+        "Mean over balls of 1 - 2 |declared level - 0.5|, 0.5 being what real sides do in that situation; 0 "
+        "under no plan.",
+        (0.0, 1.0),
+        "Rewards the usual; a captain may be right to depart from it.",
+    ),
+    Measure(
+        "adaptation", "Adaptation", "share", None,
+        "Share of turns of the innings (a wicket, a boundary, a free hit, another phase) after which the "
+        "intent or the plan of the very next ball changed, less the same share after all other balls.",
+        (-1.0, 1.0),
+        "Whether the change was right; a change that waits longer than a ball.",
+    ),
+)  # fmt: skip
+"""What the meter measures, beside who won."""
+
+
+@dataclass(slots=True)
+class _Mean:
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float) -> None:
+        self.total += value
+        self.count += 1
+
+    def value(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+
+@dataclass(slots=True)
+class _Side:
+    """What one captain has shown so far."""
+
+    plan: Mapping[str, Any] | None = None
+    bound: Mapping[str, Any] | None = None
+    declared: _Mean = field(default_factory=_Mean)
+    phase: _Mean = field(default_factory=_Mean)
+    reasons: _Mean = field(default_factory=_Mean)
+    after_turns: _Mean = field(default_factory=_Mean)
+    after_others: _Mean = field(default_factory=_Mean)
+    last_deed: tuple[object, ...] | None = None
+    value: dict[str, float] = field(default_factory=dict)
+
+
+class CricketMeter:
+    """Measures both captains of one match; see :class:`spectator.environments.contract.Meter`."""
+
+    def __init__(self) -> None:
+        self._sides: dict[Side, _Side] = {side: _Side() for side in SIDES}
+        self._balls = self._powerplay_balls = 0
+        self._phase = ""
+        self._turned = False
+        self._batting: Side | None = None
+        self._outcome: dict[str, float] = {}
+        self._takes: dict[str, Callable[[Mapping[str, Any]], None]] = {
+            "decision.made": self._decided,
+            "cricket.plan_changed": self._planned,
+            "cricket.innings_started": self._innings,
+            "cricket.over_started": self._over,
+            "cricket.match_arranged": self._arranged,
+            "cricket.ball_bowled": self._ball,
+            "cricket.forecast": self._forecast,
+            "cricket.match_ended": self._ended,
+        }
+
+    def take(self, event: Event) -> None:
+        """Take note of the next event."""
+        take = self._takes.get(event.type)
+        if take is not None:
+            take(event.data)
+
+    def figures(self) -> Mapping[str, Mapping[str, float]]:
+        """By side, then by measure."""
+        return {side: self._figures(side) for side in SIDES}
+
+    def _decided(self, data: Mapping[str, Any]) -> None:
+        if data["source"] != "fallback":
+            self._sides[data["actor"]].reasons.add(specificity(data["reasoning"]))
+
+    def _planned(self, data: Mapping[str, Any]) -> None:
+        if data["part"] == "match_plan":
+            self._sides[data["side"]].plan = data["plan"]
+
+    def _arranged(self, data: Mapping[str, Any]) -> None:
+        self._balls, self._powerplay_balls = data["balls"], data["powerplay_balls"]
+
+    def _innings(self, data: Mapping[str, Any]) -> None:
+        self._arranged(data)
+        self._phase, self._turned = "", False
+        for side in self._sides.values():
+            side.last_deed = None
+
+    def _over(self, data: Mapping[str, Any]) -> None:
+        for side in self._sides.values():
+            side.bound = side.plan
+
+    def _ball(self, data: Mapping[str, Any]) -> None:
+        phase = segment_at(6 * data["over"] + data["ball"] - 1, self._powerplay_balls, self._balls)
+        turned = self._turned or (bool(self._phase) and phase != self._phase)
+        batting, intents = data["side"], data["intents"]
+        self._batting = batting
+        deed: tuple[object, ...] = (intents["aggression"], intents["shot"])
+        self._judge(self._sides[batting], f"batting_{phase}", intents["aggression"], deed, turned)
+        deed = (intents["attack"], intents["length"], intents["line"], intents["pace"], intents["field"])
+        self._judge(self._sides[other(batting)], f"bowling_{phase}", intents["attack"], deed, turned)
+        self._phase = phase
+        self._turned = bool(data["dismissal"] or data["boundary"] or data["free_hit_next"])
+
+    def _judge(self, side: _Side, part: str, intent: float, deed: tuple[object, ...], turned: bool) -> None:
+        declared = None if side.bound is None else side.bound.get(part)
+        side.declared.add(0.0 if declared is None else 1.0 - abs(intent - declared))
+        side.phase.add(0.0 if declared is None else 1.0 - 2.0 * abs(declared - NEUTRAL))
+        if side.last_deed is not None:
+            (side.after_turns if turned else side.after_others).add(float(deed != side.last_deed))
+        side.last_deed = deed
+
+    def _forecast(self, data: Mapping[str, Any]) -> None:
+        if self._batting is None:
+            return
+        for side, role in ((self._batting, "batting"), (other(self._batting), "bowling")):
+            value = self._sides[side].value
+            value[role] = value.get(role, 0.0) + 100.0 * data[f"{role}_value"]
+
+    def _ended(self, data: Mapping[str, Any]) -> None:
+        winner = data["winner"]
+        self._outcome = {side: 0.5 if winner is None else float(side == winner) for side in SIDES}
+
+    def _figures(self, name: Side) -> dict[str, float]:
+        side = self._sides[name]
+        parts = {
+            "declared_shown": side.declared.value(),
+            "specific_reasons": side.reasons.value(),
+            "phase_fit": side.phase.value(),
+        }
+        found = {part: value for part, value in parts.items() if value is not None}
+        if len(found) == len(parts):
+            found["coherence"] = (
+                DECLARED_WEIGHT * found["declared_shown"]
+                + SPECIFIC_WEIGHT * found["specific_reasons"]
+                + PHASE_WEIGHT * found["phase_fit"]
+            )
+        turns, others = side.after_turns.value(), side.after_others.value()
+        if turns is not None and others is not None:
+            found["adaptation"] = turns - others
+        if side.value:
+            found["decision_value"] = sum(side.value.values())
+            found |= {f"decision_value_{role}": value for role, value in side.value.items()}
+        if self._outcome:
+            found[OUTCOME] = self._outcome[name]
+        return found
+
+
+def specificity(reason: str) -> float:
+    """How specific a stated reason is, 0 .. 1; see the measure ``specific_reasons``.
+
+    >>> specificity("Yorkers at the stumps: he is set, and 14 off the over is too many.")
+    1.0
+    >>> round(specificity("Because."), 2)
+    0.04
+    """
+    words = [word.lower() for word in _WORD.findall(reason)]
+    terms = {word for word in words if word in TERMS or word[0].isdigit()}
+    return 0.5 * min(1.0, len(words) / WORDS_PER_REASON) + 0.5 * min(1.0, len(terms) / TERMS_PER_REASON)

@@ -1,1 +1,0 @@
-"""Grades: the score of a game and the figures of a captain."""

@@ -1,0 +1,409 @@
+"""Formats, deliveries and the state of one innings, as the Laws define them.
+
+An innings knows neither teams nor chance; players are the indices 0 .. 10 of their sides. :mod:`.scorer`
+changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal, NamedTuple, TypeVar
+
+MAX_OVERS: Final = 50
+T20_OVERS: Final = 20
+RING_LIMIT: Final = 5
+"""Most fielders outside the ring when no powerplay is on (T20I playing conditions 28.7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One length of innings.
+
+    Args:
+        overs: Overs of an innings.
+        balls: Valid balls of an innings.
+        wickets: Dismissals that end it (10; 2 in a super over).
+        powerplay_balls: Valid balls of the first powerplay, in which two may be outside the ring; wides and
+            no-balls do not use it up (F7).
+        middle_balls: Valid balls after which the limit outside the ring is five again; before them, after
+            the powerplay, it is ``middle_limit``. Equal to ``powerplay_balls`` up to 20 overs.
+        middle_limit: Fielders outside the ring between the two (4 in the one-day game).
+        bowler_overs: Overs that every bowler may bowl.
+        extra_overs: How many bowlers may bowl one more than that.
+        is_super_over: Whether it decides a tie.
+    """
+
+    overs: int
+    balls: int
+    wickets: int
+    powerplay_balls: int
+    middle_balls: int
+    middle_limit: int
+    bowler_overs: int
+    extra_overs: int
+    is_super_over: bool = False
+
+    def outside_limit(self, balls_bowled: int) -> int:
+        """Most fielders outside the ring for the next ball."""
+        if balls_bowled < self.powerplay_balls:
+            return 2
+        return self.middle_limit if balls_bowled < self.middle_balls else RING_LIMIT
+
+    def overs_allowed(self, overs_begun: Sequence[int], bowler: int) -> int:
+        """Overs that ``bowler`` may still begin, going by the limit alone (O5-O7).
+
+        Args:
+            overs_begun: Overs begun by each player of the side; a part of one counts as one (O4).
+            bowler: Index into it.
+        """
+        mine = overs_begun[bowler]
+        if mine > self.bowler_overs or not self.extra_overs:
+            return max(0, self.bowler_overs - mine)
+        used = sum(1 for begun in overs_begun if begun > self.bowler_overs)
+        return self.bowler_overs - mine + (1 if used < self.extra_overs else 0)
+
+
+SUPER_OVER: Final = Format(
+    overs=1,
+    balls=6,
+    wickets=2,
+    powerplay_balls=0,
+    middle_balls=0,
+    middle_limit=RING_LIMIT,
+    bowler_overs=1,
+    extra_overs=0,
+    is_super_over=True,
+)
+"""One over, two wickets, no powerplay (R6)."""
+
+
+@cache
+def format_of(overs: int) -> Format:
+    """The format with ``overs`` an innings.
+
+    Up to 20 overs the men's T20I conditions: the powerplay is 30 % to the nearest ball (F5), a bowler has
+    one fifth of 10 overs or more with the remainder as one more for that many bowlers (O5), two overs of
+    5 to 9 (O6). House rules: one over each of 1 to 4 (O7); from 21 overs the one-day pattern, in proportion:
+    a first powerplay of a fifth of the innings, then four outside until the last fifth.
+
+    Raises:
+        ValueError: ``overs`` is not in 1 .. 50.
+
+    >>> twenty = format_of(20)
+    >>> twenty.balls, twenty.powerplay_balls, twenty.bowler_overs
+    (120, 36, 4)
+    """
+    if not 1 <= overs <= MAX_OVERS:
+        raise ValueError(f"overs must be 1 .. {MAX_OVERS}, not {overs}")
+    powerplay = (18 * overs + 5) // 10 if overs <= T20_OVERS else 6 * ((2 * overs + 5) // 10)
+    bowler_overs, extra = (1, 0) if overs < 5 else (2, 0) if overs < 10 else divmod(overs, 5)
+    return Format(
+        overs=overs,
+        balls=6 * overs,
+        wickets=10,
+        powerplay_balls=powerplay,
+        middle_balls=powerplay if overs <= T20_OVERS else 6 * overs - powerplay,
+        middle_limit=RING_LIMIT if overs <= T20_OVERS else 4,
+        bowler_overs=bowler_overs,
+        extra_overs=extra,
+    )
+
+
+Side = Literal["home", "away"]
+"""The two teams, which are also the two actors."""
+
+SIDES: Final[tuple[Side, Side]] = ("home", "away")
+
+BOWLERS_DISMISSALS: Final = frozenset(
+    {"bowled", "caught", "caught and bowled", "lbw", "stumped", "hit wicket"}
+)
+"""Dismissals credited to the bowler (Laws 32-36, 39)."""
+
+RUNNING_DISMISSALS: Final = frozenset({"run out", "obstructing the field"})
+"""Dismissals that may happen while running, of either batter, with completed runs scored (Laws 37, 38)."""
+
+NO_BALL_DISMISSALS: Final = frozenset({"run out", "obstructing the field", "hit the ball twice"})
+"""All that can dismiss a batter off a no-ball (Law 21.18) and on a free hit (playing conditions 21.19)."""
+
+WIDE_DISMISSALS: Final = frozenset({"stumped", "run out", "hit wicket", "obstructing the field"})
+"""All that can dismiss a batter off a wide (Law 22.9)."""
+
+DISMISSALS: Final = BOWLERS_DISMISSALS | NO_BALL_DISMISSALS
+"""Every dismissal that a ball can bring."""
+
+
+class Ball(NamedTuple):
+    """What happened with one ball, as a scorer needs it.
+
+    Args:
+        bat: Runs off the bat, a boundary's allowance included.
+        wide: Called wide.
+        noball: Called no-ball; the penalty run is implied and not part of any other field.
+        wides: All runs of a wide, its 1-run penalty included; 0 when not wide.
+        byes: Byes run or, with ``boundary``, allowed.
+        legbyes: Leg-byes, likewise.
+        penalty: Penalty runs to the batting side, a multiple of 5.
+        ran: Completed runs by running (with an overthrow boundary also the one in progress when the batters
+            had crossed at the throw); its parity decides the ends.
+        boundary: The ball reached or cleared the boundary.
+        dismissal: One of :data:`DISMISSALS`, or ``None``.
+        striker_out: Whether it is the striker who was run out (or obstructed); true for all other dismissals.
+        crossed: The batters had crossed on the run in progress when the wicket was broken.
+    """
+
+    bat: int = 0
+    wide: bool = False
+    noball: bool = False
+    wides: int = 0
+    byes: int = 0
+    legbyes: int = 0
+    penalty: int = 0
+    ran: int = 0
+    boundary: bool = False
+    dismissal: str | None = None
+    striker_out: bool = True
+    crossed: bool = False
+
+    @property
+    def valid(self) -> bool:
+        """Whether it counts as one of the over (Law 17.3)."""
+        return not (self.wide or self.noball)
+
+    @property
+    def extras(self) -> int:
+        """All runs that are not off the bat."""
+        return self.wides + self.noball + self.byes + self.legbyes + self.penalty
+
+    @property
+    def runs(self) -> int:
+        """What the ball adds to the total."""
+        return self.bat + self.wides + self.noball + self.byes + self.legbyes + self.penalty
+
+    @property
+    def conceded(self) -> int:
+        """What the ball costs the bowler: no byes, leg-byes or penalties (Laws 21.16, 23)."""
+        return self.bat + self.wides + self.noball
+
+    @property
+    def extra_kind(self) -> str | None:
+        """The kind of extra, the call before what was run: noball, wide, bye, legbye, penalty."""
+        if self.noball:
+            return "noball"
+        if self.wide:
+            return "wide"
+        if self.byes:
+            return "bye"
+        if self.legbyes:
+            return "legbye"
+        return "penalty" if self.penalty else None
+
+
+def mark(ball: Ball) -> str:
+    """The scorer's sign for a ball: ``·``, ``4``, ``W``, ``wd``, ``2wd``, ``5nb``, ``2b``, ``lb``, ``1W``.
+
+    The number counts all runs of the ball and is left out when the sign itself says them.
+
+    >>> mark(Ball(bat=4, boundary=True)), mark(Ball(wide=True, wides=1)), mark(Ball(dismissal="bowled"))
+    ('4', 'wd', 'W')
+    """
+    runs = ball.runs
+    if ball.noball:
+        sign = "nb" if runs == 1 else f"{runs}nb"
+    elif ball.wide:
+        sign = "wd" if runs == 1 else f"{runs}wd"
+    elif ball.byes:
+        sign = "b" if runs == 1 else f"{runs}b"
+    elif ball.legbyes:
+        sign = "lb" if runs == 1 else f"{runs}lb"
+    elif ball.dismissal:
+        sign = str(runs) if runs else ""
+    else:
+        sign = str(runs) if runs else "·"
+    return f"{sign}W" if ball.dismissal else sign
+
+
+def overs_text(balls: int) -> str:
+    """Overs in cricket's base-six notation: 22 balls are ``3.4``, 24 are ``4.0``, 4.6 never appears.
+
+    Args:
+        balls: Valid balls bowled.
+
+    >>> overs_text(22)
+    '3.4'
+    """
+    overs, over_balls = divmod(balls, 6)
+    return f"{overs}.{over_balls}"
+
+
+Awaited = Literal["batter", "bowler", "ball", "nothing"]
+
+
+class LawBroken(ValueError):
+    """Something that the Laws do not allow; nothing was changed.
+
+    Args:
+        rule: Short stable name, such as ``O3.consecutive_overs``.
+        message: A sentence that says what would be lawful.
+    """
+
+    def __init__(self, rule: str, message: str) -> None:
+        self.rule = rule
+        self.message = message
+        super().__init__(f"{rule}: {message}")
+
+
+class BatterLine:
+    """One batter's line of the scorecard; ``number`` is the order of appearance, from 1."""
+
+    __slots__ = ("balls", "bowler", "fielder", "fours", "how", "number", "player", "runs", "sixes")
+
+    def __init__(self, player: int, number: int = 0) -> None:
+        self.player = player
+        self.number = number
+        self.runs = self.balls = self.fours = self.sixes = 0
+        self.how: str | None = None
+        self.bowler: int | None = None
+        self.fielder: int | None = None
+
+
+class BowlerLine:
+    """One bowler's line of the scorecard; ``overs_begun`` counts part overs as whole ones (O4)."""
+
+    __slots__ = ("balls", "maidens", "noballs", "number", "overs_begun", "player", "runs", "wickets", "wides")
+
+    def __init__(self, player: int, number: int = 0) -> None:
+        self.player = player
+        self.number = number
+        self.balls = self.runs = self.wickets = self.maidens = self.wides = self.noballs = (
+            self.overs_begun
+        ) = 0
+
+
+CardLine = TypeVar("CardLine", BatterLine, BowlerLine)
+
+
+class Innings:
+    """The state of one innings; it begins with both ends vacant and awaits its openers.
+
+    ``striker`` and ``non_striker`` are ends as much as players: ``None`` marks an end that the next batter
+    takes. ``fall`` holds (runs, wicket, player, balls) and ``overs`` (runs, wickets, maiden)
+    of each completed over, ``over_starters`` who began each over.
+
+    Args:
+        format: Its format.
+        target: Runs that win it; ``None`` in a first innings.
+        players: Batters that the side has (11; K8).
+        barred_batters: Players who may not bat, as dismissed in an earlier super over (R6).
+        barred_bowlers: Players who may not bowl, as the bowler of the super over before (R6).
+    """
+
+    __slots__ = (
+        "balls",
+        "barred_batters",
+        "barred_bowlers",
+        "batting",
+        "bowler",
+        "bowling",
+        "byes",
+        "closed",
+        "deliveries",
+        "fall",
+        "format",
+        "free_hit",
+        "legbyes",
+        "limit",
+        "noballs",
+        "non_striker",
+        "over_balls",
+        "over_bowlers",
+        "over_conceded",
+        "over_deliveries",
+        "over_runs",
+        "over_starters",
+        "over_wickets",
+        "overs",
+        "partner_balls",
+        "partner_runs",
+        "partnerships",
+        "penalties",
+        "previous_bowlers",
+        "retired",
+        "runs",
+        "striker",
+        "target",
+        "wickets",
+        "wides",
+    )
+
+    def __init__(
+        self,
+        format: Format,
+        *,
+        target: int | None = None,
+        players: int = 11,
+        barred_batters: Iterable[int] = (),
+        barred_bowlers: Iterable[int] = (),
+    ) -> None:
+        self.format = format
+        self.target = target
+        self.barred_batters = frozenset(barred_batters)
+        self.barred_bowlers = frozenset(barred_bowlers)
+        self.limit = min(format.wickets, players - 1)
+        self.runs = self.wickets = self.balls = self.deliveries = 0
+        self.wides = self.noballs = self.byes = self.legbyes = self.penalties = 0
+        self.striker: int | None = None
+        self.non_striker: int | None = None
+        self.batting: dict[int, BatterLine] = {}
+        self.bowling: dict[int, BowlerLine] = {}
+        self.bowler: int | None = None
+        self.over_bowlers: list[int] = []
+        self.previous_bowlers: list[int] = []
+        self.over_starters: list[int] = []
+        self.over_balls = self.over_deliveries = self.over_runs = self.over_conceded = self.over_wickets = 0
+        self.free_hit = False
+        self.fall: list[tuple[int, int, int, int]] = []
+        self.partner_runs = self.partner_balls = 0
+        self.partnerships: list[int] = []
+        self.overs: list[tuple[int, int, bool]] = []
+        self.retired: list[int] = []
+        self.closed: Literal["overs", "all out", "target"] | None = None
+
+    @property
+    def awaited(self) -> Awaited:
+        """What must happen next: the next batter comes in before the next bowler is chosen."""
+        if self.closed:
+            return "nothing"
+        if self.striker is None or self.non_striker is None:
+            return "batter"
+        return "bowler" if self.bowler is None else "ball"
+
+    @property
+    def needed(self) -> int | None:
+        """Runs still needed to win; ``None`` in a first innings."""
+        return None if self.target is None else self.target - self.runs
+
+    @property
+    def balls_left(self) -> int:
+        """Valid balls left."""
+        return self.format.balls - self.balls
+
+    def copy(self) -> Innings:
+        """An independent copy."""
+        twin = Innings.__new__(Innings)
+        for name in Innings.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, list):
+                value = value.copy()
+            setattr(twin, name, value)
+        twin.batting = {player: _copy_line(line) for player, line in self.batting.items()}
+        twin.bowling = {player: _copy_line(line) for player, line in self.bowling.items()}
+        return twin
+
+
+def _copy_line(line: CardLine) -> CardLine:
+    twin = type(line)(line.player)
+    for name in line.__slots__:
+        setattr(twin, name, getattr(line, name))
+    return twin

@@ -1,1 +1,0 @@
-"""The Laws of cricket: formats, deliveries, the scorer of an innings, results."""

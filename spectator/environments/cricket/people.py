@@ -1,0 +1,575 @@
+"""Cricketers: names, skills, drawn squads, form on the day, and teams."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import random
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from spectator.environments.cricket.laws import Side
+
+Hand = Literal["right", "left"]
+Role = Literal["batter", "keeper", "all-rounder", "bowler"]
+BowlingKind = Literal["pace", "spin"]
+BowlingStyle = Literal["right_pace", "left_pace", "off", "leg", "left_orth", "left_wrist"]
+
+PACE_STYLES: tuple[BowlingStyle, ...] = ("right_pace", "left_pace")
+SPIN_STYLES: tuple[BowlingStyle, ...] = ("off", "leg", "left_orth", "left_wrist")
+STYLE_TITLES: dict[BowlingStyle, str] = {
+    "right_pace": "right-arm pace",
+    "left_pace": "left-arm pace",
+    "off": "off spin",
+    "leg": "leg spin",
+    "left_orth": "slow left-arm orthodox",
+    "left_wrist": "left-arm wrist spin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """One cricketer; every ratio is multiplicative around 1, the average of those who do the same job.
+
+    Args:
+        id: Unique within a match.
+        name: Given name and surname.
+        role: What the side picked the player for.
+        order: Natural place in the batting order, 1 to 11; the model takes batting ability from it.
+        bats: The hand.
+        bowls: ``None`` for one who does not bowl.
+        style: Bowling style, present exactly when ``bowls`` is.
+        bat_runs: Runs per ball faced, against the average batter of that order in the same situation.
+        bat_out: Dismissals per ball faced, likewise: below 1 is better.
+        bowl_runs: Runs conceded per ball: below 1 is better.
+        bowl_wickets: Wickets per ball: above 1 is better.
+        bowl_extras: Wides and no-balls per ball: below 1 is better.
+        bat_spin: How much more the batter makes off spin than off pace, as a log ratio of runs; 0 as usual.
+        bat_short: The same of short balls against full ones.
+        bat_leg: The same of the leg side against the off side.
+        bat_form: Form of the day as a batter: a log ratio of runs, 0 for his usual one.
+        bowl_form: The same as a bowler: runs that he saves, so that above 0 is better.
+        speed_kmh: Speed of the stock ball; 0 takes the average of the kind (135 for pace, 91 for spin).
+    """
+
+    id: str
+    name: str
+    role: Role
+    order: int
+    bats: Hand = "right"
+    bowls: BowlingKind | None = None
+    style: BowlingStyle | None = None
+    bat_runs: float = 1.0
+    bat_out: float = 1.0
+    bowl_runs: float = 1.0
+    bowl_wickets: float = 1.0
+    bowl_extras: float = 1.0
+    speed_kmh: float = 0.0
+    bat_spin: float = 0.0
+    bat_short: float = 0.0
+    bat_leg: float = 0.0
+    bat_form: float = 0.0
+    bowl_form: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.order <= 11:
+            raise ValueError(f"order must be 1 to 11, not {self.order}")
+        if (self.bowls is None) != (self.style is None):
+            raise ValueError(f"{self.name}: bowls and style are given together or not at all")
+        if self.style is not None and (self.style in SPIN_STYLES) != (self.bowls == "spin"):
+            raise ValueError(f"{self.name}: {self.style} is not a style of {self.bowls}")
+        for ratio in (self.bat_runs, self.bat_out, self.bowl_runs, self.bowl_wickets, self.bowl_extras):
+            if not 0.2 <= ratio <= 5.0:
+                raise ValueError(f"{self.name}: a skill ratio must lie in 0.2 to 5, not {ratio}")
+        for trait in (self.bat_spin, self.bat_short, self.bat_leg, self.bat_form, self.bowl_form):
+            if not -1.0 <= trait <= 1.0:
+                raise ValueError(f"{self.name}: a trait must lie in -1 to 1, not {trait}")
+
+    @property
+    def surname(self) -> str:
+        """The part after the first space, as a scorecard prints it."""
+        return self.name.partition(" ")[2] or self.name
+
+
+# Made up for this world. Given names are common in cricketing countries; surnames are inventions.
+GIVEN = (
+    "Aarav Adil Akeem Alder Amari Anders Anil Arlo Arno Ashan Bashir Beau Bevan Bram Caleb Callum "
+    "Chamo Corin Dario Darsh Declan Deven Dilan Eamon Edrik Elias Emre Ewan Faisal Farid Finlay "
+    "Gareth Gavan Hamish Haris Hendrik Ilyas Imre Isuru Ivo Jai Jamal Jarek Jomar Junaid Kasun Keiran "
+    "Kemar Kiran Kofi Kyan Lahiru Leandro Levi Lorcan Lungi Mahir Malik Marlo Mehran Milo Mohan Nadir "
+    "Nalin Neil Nikhil Niro Odean Omar Orin Osman Pavan Pieter Praveen Qasim Rafe Rahil Ravin Rohan "
+    "Romel Ruan Sabir Sajid Samar Sefu Shane Sorin Tariq Tavin Teo Thabo Toby Udara Umar Vikram Wes "
+    "Yasir Zane"
+).split()
+SURNAMES = (
+    "Abrewin Akinvale Amberlok Antharo Arkwell Ashgrove Badrikar Balasund Banfathe Barravel Bexhorn "
+    "Birkano Bolavi Bramholt Brindavar Calloran Cansworth Cheddavi Colvane Corranth Dalmeera Danforro "
+    "Dastaran Delvorne Dhanukar Dravenport Dunmarro Eastlane Eboraka Elmorin Fairlaw Farrokand "
+    "Fennimoor Galladine Ganderby Gharavel Glenarro Gorasand Gunavel Hallbrack Harsanke Hathorne "
+    "Hawkridan Hetmarsh Hollinar Idrovane Inglemar Irfanel Jalvani Jarrowby Jeyasund Jolimant "
+    "Kalendar Kandoor Karavast Kelbrook Khanderi Kilmaran Kolawen Kotharel Kumbara Lakshmere Langarro "
+    "Lathamby Lokuvane Lowendel Madurage Mahoveni Malvarin Mandlane Marchwell Mbekana Merrowin "
+    "Mirzavel Montarro Mosandra Munsarin Nallavar Nandrake Narrowby Ndlorane Northall Nuwanda "
+    "Oakhanger Olderane Orrisande Padmaral Pallister-Vane Parthane Pendarro Perivale Pradomar Quennor "
+    "Radstone Rahmavel Ranavoor Rathmore Renshawe-Ito Rosandel Rukhsaran Sabharo Samarvel Sandilore "
+    "Selvarane Senanday Shahrokan Siddavar Silverane Sohalen Stannadge Sundermark Tamberlane Tandokar "
+    "Tarrowin Tennavor Thandari Thornabee Tirumal Torrindon Tulsivan Underlow Upallane Vandermeel "
+    "Varghane Vasterling Velanday Verrinder Wakeling-Roo Wanigara Warrowell Westerbrand Wickramal "
+    "Windarra Yarravel Yusufane Zamborin Zulkarin O'Darrow O'Kellan"
+).split()
+TEAMS = (
+    "Amber Coast", "Banyan City", "Blackwater", "Capeford", "Coral Bay", "Deccan Vale", "Eastharbour",
+    "Fernhill", "Granite Plains", "Harmattan", "Ironbark", "Jacaranda", "Kestrel Point", "Lakeshire",
+    "Lantern Isles", "Marigold Town", "Monsoon Port", "Northmoor", "Palmyra Beach", "Red River",
+    "Saltmarsh", "Silver Delta", "Tamarind", "Westering",
+)  # fmt: skip
+
+MAX_LENGTH = 40
+_MARKS = frozenset(" '-.’")
+
+
+def name_fault(text: object) -> str | None:
+    """Say what is wrong with a name, or ``None`` when nothing is.
+
+    A name is 2 to 40 characters of letters in any script, single spaces, apostrophes, hyphens and full stops;
+    it starts with a letter and holds no control, format or direction marks, so that it can be printed and
+    spoken anywhere.
+
+    >>> name_fault("Ben O'Darrow"), name_fault("<script>")
+    (None, 'must start with a letter')
+    """
+    if not isinstance(text, str):
+        return "must be text"
+    if not 2 <= len(text) <= MAX_LENGTH:
+        return f"must be 2 to {MAX_LENGTH} characters long"
+    if unicodedata.normalize("NFC", text) != text:
+        return "must be in Unicode normal form C"
+    if not text[0].isalpha():
+        return "must start with a letter"
+    if text[-1] in " '-’" or "  " in text:
+        return "must not end in a mark or hold two spaces in a row"
+    wrong = next((mark for mark in text if not (mark.isalpha() or mark in _MARKS or _is_accent(mark))), None)
+    return None if wrong is None else f"must not hold the character U+{ord(wrong):04X}"
+
+
+def draw_people(rng: random.Random, count: int) -> tuple[str, ...]:
+    """Draw full names without a repeated surname, so that a scorecard is never ambiguous."""
+    surnames = rng.sample(SURNAMES, count)
+    return tuple(f"{rng.choice(GIVEN)} {surname}" for surname in surnames)
+
+
+def _is_accent(mark: str) -> bool:
+    return unicodedata.category(mark) in ("Mn", "Mc")
+
+
+TRAIT_SD: Final = {"bat_spin": 0.15, "bat_short": 0.13, "bat_leg": 0.13}
+"""Spread of batters' likes and dislikes, as log ratios of runs between spin and pace, short and full, leg and
+off side: as much as the runs of professionals differ (player_skill.json); an assumption, no table has it."""
+
+Job = tuple[Role, BowlingKind | None]
+
+SQUAD_SIZE = 11
+_SKILL_FILE = Path(__file__).parent / "data" / "player_skill.json"
+
+# Mean and standard deviation between bowlers, so that with the scatter of single balls the spread is that of
+# the usual speeds of the professional game; an assumption (pace 130 km/h with slower balls, spin 90 km/h).
+_STOCK_SPEED_KMH = {"pace": (135.0, 5.0), "spin": (91.0, 3.5)}
+
+# Who plays where, in batting order: role, and the kind bowled (None: does not bowl). Six bowl in five sides
+# of eight and seven in three, because 61 % of full innings use six bowlers, 24 % five and 13 % seven
+# (bowler_usage.json); two to three are spinners, for spin bowls 38 % of balls.
+_BATTER: Final[Job] = ("batter", None)
+_KEEPER: Final[Job] = ("keeper", None)
+_PACE_ROUNDER: Final[Job] = ("all-rounder", "pace")
+_SPIN_ROUNDER: Final[Job] = ("all-rounder", "spin")
+_PACER: Final[Job] = ("bowler", "pace")
+_SPINNER: Final[Job] = ("bowler", "spin")
+_TOP: Final = (_BATTER, _BATTER, _BATTER, _KEEPER)
+_REST: Final = (
+    (3, (_BATTER, _SPIN_ROUNDER, _PACE_ROUNDER, _SPINNER, _PACER, _PACER, _PACER)),
+    (2, (_BATTER, _PACE_ROUNDER, _SPIN_ROUNDER, _SPINNER, _SPINNER, _PACER, _PACER)),
+    (3, (_SPIN_ROUNDER, _PACE_ROUNDER, _SPIN_ROUNDER, _PACER, _SPINNER, _PACER, _PACER)),
+)
+"""How often the last seven places are so filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Squad:
+    """Eleven who play, in their natural batting order.
+
+    Args:
+        name: Name of the side.
+        players: Exactly eleven, with distinct ids and names.
+    """
+
+    name: str
+    players: tuple[Player, ...]
+
+    def __post_init__(self) -> None:
+        fault = name_fault(self.name)
+        if fault:
+            raise ValueError(f"name {fault}")
+        if len(self.players) != SQUAD_SIZE:
+            raise ValueError(f"players must be {SQUAD_SIZE}, not {len(self.players)}")
+        if len({player.id for player in self.players}) != SQUAD_SIZE:
+            raise ValueError("players must have distinct ids")
+
+    @property
+    def bowlers(self) -> tuple[Player, ...]:
+        """Those who bowl, in batting order."""
+        return tuple(player for player in self.players if player.bowls is not None)
+
+    @property
+    def keeper(self) -> Player:
+        """The first wicket-keeper of the order."""
+        return next(player for player in self.players if player.role == "keeper")
+
+    def player(self, player_id: str) -> Player:
+        """Find one by id; raises `KeyError` when nobody has it."""
+        for player in self.players:
+            if player.id == player_id:
+                return player
+        raise KeyError(player_id)
+
+
+def draw_fixture(seed: int, names: tuple[str | None, str | None] = (None, None)) -> tuple[Squad, Squad]:
+    """Draw two squads that share neither a side's name nor a surname; equal arguments give equal squads.
+
+    Ratios are log-normal with the latent standard deviations of ``player_skill.json``, by place in the order
+    for batting and by kind for bowling: the true spread between professionals, which is smaller than that of
+    raw averages.
+
+    Args:
+        seed: Any integer.
+        names: Names of the sides, drawn from our list where ``None``; see :func:`name_fault`.
+
+    Raises:
+        ValueError: A name breaks the rule for names.
+
+    >>> home, away = draw_fixture(7)
+    >>> home.name, home.players[0].name, len(away.bowlers)
+    ('Red River', 'Jomar Parthane', 7)
+    """
+    rng = random.Random(f"fixture:{seed}")
+    taken = {name for name in names if name is not None}
+    drawn = rng.sample([team for team in TEAMS if team not in taken], 2)
+    people = draw_people(rng, 2 * SQUAD_SIZE)
+    home, away = (given or team for given, team in zip(names, drawn, strict=True))
+    traits = random.Random(f"fixture:{seed}:traits")
+    return (
+        _with_traits(traits, _draw(random.Random(f"fixture:{seed}:a"), home, people[:SQUAD_SIZE], "a")),
+        _with_traits(traits, _draw(random.Random(f"fixture:{seed}:b"), away, people[SQUAD_SIZE:], "b")),
+    )
+
+
+def _with_traits(rng: random.Random, squad: Squad) -> Squad:
+    """The squad with every batter's likes and dislikes, clipped at two standard deviations."""
+
+    def trait(name: str) -> float:
+        return round(TRAIT_SD[name] * max(-2.0, min(2.0, rng.gauss(0.0, 1.0))), 2)
+
+    return Squad(
+        squad.name,
+        tuple(
+            replace(
+                player,
+                bat_spin=trait("bat_spin"),
+                bat_short=trait("bat_short"),
+                bat_leg=trait("bat_leg"),
+            )
+            for player in squad.players
+        ),
+    )
+
+
+def _draw(rng: random.Random, team: str, people: tuple[str, ...], side: str) -> Squad:
+    (rest,) = rng.choices([jobs for _, jobs in _REST], [weight for weight, _ in _REST])
+    jobs = _TOP + rest
+    skill = _skill()
+    return Squad(
+        team,
+        tuple(
+            _draw_player(rng, f"{side}{order}", person, role, kind, order, skill)
+            for order, (person, (role, kind)) in enumerate(zip(people, jobs, strict=True), 1)
+        ),
+    )
+
+
+def _draw_player(
+    rng: random.Random,
+    id_: str,
+    name: str,
+    role: Role,
+    kind: BowlingKind | None,
+    order: int,
+    skill: dict[str, Any],
+) -> Player:
+    batting = skill["batters"][batting_group(order)]
+    left = skill["left_handed_share_of_balls_by_position"][str(order)]
+    bats: Hand = "left" if rng.random() < left else "right"
+    runs = _ratio(rng, batting["run_rate_ratio"]["latent_sd"])
+    out = _ratio(rng, batting["dismissal_ratio"]["latent_sd"])
+    if kind is None:
+        return Player(id_, name, role, order, bats, bat_runs=runs, bat_out=out)
+    bowling = skill["bowlers"][kind]
+    return Player(
+        id_,
+        name,
+        role,
+        order,
+        bats,
+        kind,
+        _draw_style(rng, kind),
+        runs,
+        out,
+        bowl_runs=_ratio(rng, bowling["runs_conceded_ratio"]["latent_sd"]),
+        bowl_wickets=_ratio(rng, bowling["wicket_ratio"]["latent_sd"]),
+        bowl_extras=_ratio(rng, bowling["wide_noball_ratio"]["latent_sd"]),
+        speed_kmh=round(rng.gauss(*_STOCK_SPEED_KMH[kind]), 1),
+    )
+
+
+def batting_group(order: int) -> str:
+    """Map a place in the order to the group of ``player_skill.json``."""
+    return "top" if order <= 3 else "middle" if order <= 6 else "lower" if order <= 8 else "tail"
+
+
+def _draw_style(rng: random.Random, kind: BowlingKind) -> BowlingStyle:
+    (style,) = rng.choices(*_styles(kind))
+    return style
+
+
+@functools.cache
+def _styles(kind: BowlingKind) -> tuple[list[BowlingStyle], list[float]]:
+    """Styles of a kind of bowling, and how often regular bowlers have each."""
+    shares: dict[BowlingStyle, float] = _skill()["bowler_style_share_of_regular_bowlers"]
+    styles = [style for style in shares if (style in SPIN_STYLES) == (kind == "spin")]
+    return styles, [shares[style] for style in styles]
+
+
+def _ratio(rng: random.Random, latent_sd: float) -> float:
+    """Draw a ratio with mean 1 and about this standard deviation, clipped at three of them."""
+    sigma = math.sqrt(math.log1p(latent_sd**2))
+    return math.exp(sigma * max(-3.0, min(3.0, rng.gauss(0.0, 1.0))) - sigma * sigma / 2)
+
+
+@functools.cache
+def _skill() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(_SKILL_FILE.read_text(encoding="utf-8"))
+    return loaded
+
+
+FORM_SD: Final = 0.08
+"""Spread of form, as a log ratio of runs: as much as the runs of professionals differ anyhow
+(player_skill.json); an assumption, since no table of ours tells form from luck."""
+
+UNEVEN_SD: Final = 100.0
+"""Spread of the difference of two uneven squads, in Elo points; an assumption."""
+MAX_UNEVEN: Final = 400.0
+
+SKILL_A_POINT: Final = 0.00045
+"""Log ratio of every skill of a side, at twenty overs, for each Elo point of difference: half of it is given
+to one side and half taken from the other. Measured by simulation (docs/cricket-game.md)."""
+FULL_OVERS: Final = 20
+OVERS_POWER: Final = 0.25
+"""How the skill that a point takes goes with the overs: shorter matches are more of a lottery."""
+
+Squads = tuple[Squad, Squad]
+
+
+def in_form(rng: random.Random, squad: Squad) -> Squad:
+    """The squad on a day: each player's form as a batter and, if he bowls, as a bowler.
+
+    Form is drawn about 0, is as often good as bad, and goes no further than two standard deviations.
+    """
+
+    def drawn() -> float:
+        return round(FORM_SD * max(-2.0, min(2.0, rng.gauss(0.0, 1.0))), 2) + 0.0
+
+    def formed(player: Player) -> Player:
+        bat, bowl = drawn(), drawn()
+        return replace(player, bat_form=bat, bowl_form=bowl if player.bowls else 0.0)
+
+    return Squad(squad.name, tuple(formed(player) for player in squad.players))
+
+
+def draw_difference(rng: random.Random) -> float:
+    """Elo points by which the home squad is the stronger; below 0 it is the weaker."""
+    return float(round(max(-2.5, min(2.5, rng.gauss(0.0, 1.0))) * UNEVEN_SD))
+
+
+def apart(squads: Squads, difference: float, overs: int) -> Squads:
+    """Two squads of which the first is the stronger by so many Elo points, in a match of so many overs.
+
+    >>> from spectator.environments.cricket.people import draw_fixture
+    >>> home, away = apart(draw_fixture(7), 200.0, overs=20)
+    >>> home.players[0].bat_runs > draw_fixture(7)[0].players[0].bat_runs
+    True
+    """
+    if not difference:
+        return squads
+    skill = 0.5 * SKILL_A_POINT * difference * (FULL_OVERS / overs) ** OVERS_POWER
+    home, away = squads
+    return _moved(home, skill), _moved(away, -skill)
+
+
+def _moved(squad: Squad, skill: float) -> Squad:
+    more, less = math.exp(skill), math.exp(-skill)
+
+    def moved(player: Player) -> Player:
+        bowls = player.bowls is not None
+        return replace(
+            player,
+            bat_runs=_kept(player.bat_runs * more),
+            bat_out=_kept(player.bat_out * less),
+            bowl_runs=_kept(player.bowl_runs * less) if bowls else player.bowl_runs,
+            bowl_wickets=_kept(player.bowl_wickets * more) if bowls else player.bowl_wickets,
+        )
+
+    return Squad(squad.name, tuple(moved(player) for player in squad.players))
+
+
+def _kept(ratio: float) -> float:
+    return min(5.0, max(0.2, ratio))
+
+
+PART_TIME_RUNS = 1.15
+PART_TIME_WICKETS = 0.75
+"""House figures for somebody who does not bowl and has to: no table has them, real sides avoid it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A squad in a match.
+
+    Args:
+        side: Which actor captains it.
+        name: Name of the side.
+        short: Two or three capitals.
+        players: The eleven in their natural order.
+        bowlers: The same as bowlers: one who does not bowl is an occasional off spinner.
+        keeper: Index of the wicket-keeper, who does not bowl.
+        bowling_worth: Worth of each as a bowler: about 0 for the average, far less for the occasional.
+        death_bowlers: The two best quick bowlers.
+        bowls: Whether each usually bowls.
+        bowls_spin: Whether each bowls spin when he has to.
+        kinds: Bowling style of each in words.
+    """
+
+    side: Side
+    name: str
+    short: str
+    players: tuple[Player, ...]
+    bowlers: tuple[Player, ...]
+    keeper: int
+    bowling_worth: tuple[float, ...]
+    death_bowlers: tuple[int, ...]
+    bowls: tuple[bool, ...]
+    bowls_spin: tuple[bool, ...]
+    kinds: tuple[str, ...]
+
+    @staticmethod
+    def of(side: Side, squad: Squad, *, not_short: str = "") -> Team:
+        """The team of a squad; its short name is not ``not_short``."""
+        players = squad.players
+        return Team(
+            side=side,
+            name=squad.name,
+            short=_short(squad.name, not_short),
+            players=players,
+            bowlers=tuple(as_bowler(player) for player in players),
+            keeper=players.index(squad.keeper),
+            bowling_worth=tuple(bowling_worth(player) for player in players),
+            death_bowlers=best_quick(players),
+            bowls=tuple(player.bowls is not None for player in players),
+            bowls_spin=tuple(player.bowls != "pace" for player in players),
+            kinds=tuple(kind_in_words(player) for player in players),
+        )
+
+    def named(self, index: int | None) -> str:
+        """Name of the player at ``index``; empty for ``None``."""
+        return "" if index is None else self.players[index].name
+
+    def find(self, name: str) -> int | None:
+        """Index of the player called ``name``, in any case; a surname alone will do."""
+        wanted = name.strip().casefold()
+        for index, player in enumerate(self.players):
+            if wanted in (player.name.casefold(), player.surname.casefold()):
+                return index
+        return None
+
+    def card(self, index: int, *, formed: bool = False) -> dict[str, Any]:
+        """What both captains know of a player, plain JSON.
+
+        Args:
+            index: Whose card.
+            formed: Whether players have a form of the day.
+        """
+        player = self.players[index]
+        card: dict[str, Any] = {
+            "name": player.name,
+            "order": player.order,
+            "role": player.role,
+            "bats": player.bats,
+            "bat_runs": round(player.bat_runs, 2),
+            "bat_out": round(player.bat_out, 2),
+            "bat_spin": player.bat_spin,
+            "bat_short": player.bat_short,
+            "bat_leg": player.bat_leg,
+        }
+        if player.bowls:
+            card |= {
+                "bowls": STYLE_TITLES[player.style or "off"],
+                "bowl_runs": round(player.bowl_runs, 2),
+                "bowl_wickets": round(player.bowl_wickets, 2),
+            }
+        if formed:
+            card["bat_form"] = player.bat_form
+            if player.bowls:
+                card["bowl_form"] = player.bowl_form
+        return card
+
+
+def teams_of(squads: Sequence[Squad]) -> dict[Side, Team]:
+    """Home and away teams of two squads."""
+    home = Team.of("home", squads[0])
+    return {"home": home, "away": Team.of("away", squads[1], not_short=home.short)}
+
+
+def _short(name: str, taken: str) -> str:
+    words = name.replace("-", " ").split()
+    short = "".join(word[0] for word in words[:3]) if len(words) > 1 else name[:3]
+    short = short.upper()
+    return short if short != taken else (name[:3].upper() if name[:3].upper() != taken else name[:4].upper())
+
+
+def kind_in_words(player: Player) -> str:
+    """Bowling style of a player in words; an occasional one for who does not usually bowl."""
+    title = STYLE_TITLES[as_bowler(player).style or "off"]
+    return title if player.bowls else f"occasional {title}"
+
+
+def bowling_worth(player: Player) -> float:
+    """Worth of a player as a bowler: about 0 for the average, far less for one who does not bowl."""
+    if player.bowls is None:
+        return -6.0
+    return 2.0 * math.log(player.bowl_wickets / player.bowl_runs**2)
+
+
+def best_quick(players: Sequence[Player]) -> tuple[int, ...]:
+    """Indices of the two best quick bowlers, the best first."""
+    quick = [index for index, player in enumerate(players) if player.bowls == "pace"]
+    return tuple(sorted(quick, key=lambda index: -bowling_worth(players[index]))[:2])
+
+
+def as_bowler(player: Player) -> Player:
+    """The player as a bowler: who does not bowl is an occasional off spinner."""
+    if player.bowls:
+        return player
+    return replace(
+        player, bowls="spin", style="off", bowl_runs=PART_TIME_RUNS, bowl_wickets=PART_TIME_WICKETS
+    )

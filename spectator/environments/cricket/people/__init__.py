@@ -1,1 +1,0 @@
-"""Cricketers: names, skills, drawn squads, sides."""

@@ -1,0 +1,413 @@
+"""Train the network: supervised by the teacher's shares, then by self-play.
+
+In self-play both seats are trained, each decision by what it did to the chance of winning.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from spectator.environments.cricket.recipe.examples import Example
+from spectator.environments.cricket.recipe.fleet import MatchFleet, SelfPlay
+from spectator.environments.cricket.recipe.torch_network import BatchedSpeech, TorchNetwork, choice_logits
+
+Log = Callable[..., None]
+MAX_OPTIONS = 24
+
+
+class ExampleBatch:
+    """Examples as tensors, with all their choices in one row."""
+
+    def __init__(self, examples: Sequence[Example], device: str, context: int) -> None:
+        longest = max(len(example.ids) for example in examples)
+        longest = min(context, (longest + 15) // 16 * 16)
+        ids = np.zeros((len(examples), longest), np.int64)
+        rows, places, acts, allowed, shares = [], [], [], [], []
+        for row, example in enumerate(examples):
+            ids[row, : len(example.ids)] = example.ids[:longest]
+            rows += [row] * len(example.at)
+            places += [int(at) - 1 for at in example.at]
+            acts += [bool(act) for act in example.acts]
+            allowed += example.allowed
+            shares += example.shares
+        widest = max(len(one) for one in allowed)
+        options = np.full((len(allowed), widest), -1, np.int64)
+        wanted = np.zeros((len(allowed), widest), np.float32)
+        for row, (one, share) in enumerate(zip(allowed, shares, strict=True)):
+            options[row, : len(one)], wanted[row, : len(one)] = one, share
+
+        def moved(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(array).to(device, non_blocking=True)
+
+        self.ids, self.allowed, self.shares = moved(ids), moved(options), moved(wanted)
+        self.rows, self.places = moved(np.array(rows, np.int64)), moved(np.array(places, np.int64))
+        self.acts = moved(np.array(acts, bool))
+
+
+def losses(network: TorchNetwork, batch: ExampleBatch) -> tuple[Tensor, Tensor]:
+    """What each choice lost (how far from the teacher, in nats), and the logits."""
+    kind = batch.ids.device.type
+    with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda"):
+        hidden, table = network.hidden(batch.ids)
+    logits = choice_logits(hidden[batch.rows, batch.places], table, batch.allowed)
+    logs = torch.log_softmax(logits, -1)
+    wanted = batch.shares
+    return (wanted * (torch.log(wanted.clamp(min=1e-9)) - logs)).sum(-1), logits
+
+
+def batches(examples: Sequence[Example], tokens: int, rng: random.Random) -> Iterator[list[Example]]:
+    """Batches of about so many tokens, of examples of like length, in random order."""
+    order = list(range(len(examples)))
+    rng.shuffle(order)
+    for begin in range(0, len(order), 16_000):
+        part = sorted(order[begin : begin + 16_000], key=lambda one: len(examples[one].ids))
+        found, batch = [], []
+        for one in part:
+            batch.append(examples[one])
+            if len(batch) * len(examples[one].ids) > tokens:
+                found.append(batch)
+                batch = []
+        if batch:
+            found.append(batch)
+        rng.shuffle(found)
+        yield from found
+
+
+def optimizer_of(network: TorchNetwork, rate: float, decay: float = 0.05) -> torch.optim.Optimizer:
+    """AdamW; scales are not decayed."""
+    matrices = [weights for weights in network.parameters() if weights.dim() == 2]
+    others = [weights for weights in network.parameters() if weights.dim() != 2]
+    groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+    on_gpu = next(network.parameters()).is_cuda
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), fused=on_gpu)
+
+
+def learn(
+    network: TorchNetwork,
+    examples: list[Example],
+    *,
+    seconds: float,
+    rate: float,
+    tokens: int,
+    more: Callable[[], list[Example]],
+    log: Log,
+    saved: Callable[[], None],
+    seed: int = 1,
+) -> dict[str, float]:
+    """Learn for so many seconds; the rate falls along a cosine.
+
+    Args:
+        network: Changed in place.
+        examples: To learn from; those of every twentieth match are held out.
+        seconds: How long.
+        rate: The highest learning rate.
+        tokens: Of a batch.
+        more: Gives further examples, if any came since.
+        log: Hears how it goes.
+        saved: Called now and then to save the weights.
+        seed: Of the order of examples.
+    """
+    rng, device = random.Random(seed), str(next(network.parameters()).device)
+    optimizer, begun, step, seen, recent = optimizer_of(network, rate), time.monotonic(), 0, 0, []
+    context, last_saved = network.shape.context, time.monotonic()
+    while True:
+        train = [example for example in examples if example.seed % 20]
+        log("examples", len(train), "held out", len(examples) - len(train))
+        for batch in batches(train, tokens, rng):
+            share = (time.monotonic() - begun) / seconds
+            if share >= 1.0:
+                return {"steps": step, "seen": seen, "examples": len(examples)}
+            now = rate * min(1.0, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
+            for group in optimizer.param_groups:
+                group["lr"] = now
+            tensors = ExampleBatch(batch, device, context)
+            lost, _ = losses(network, tensors)
+            acted = (lost * tensors.acts).sum() / tensors.acts.sum()
+            loss = lost.mean() + acted
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            step, seen = step + 1, seen + len(batch)
+            recent.append(acted.detach())
+            if step % 200 == 0:
+                log("step", step, "seen", seen, "kl of acts", round(float(torch.stack(recent).mean()), 4))
+                recent = []
+            if time.monotonic() - last_saved > 45:
+                saved()
+                last_saved = time.monotonic()
+        examples += more()
+
+
+@torch.no_grad()
+def held_out(network: TorchNetwork, examples: Sequence[Example], most: int = 4000) -> dict[str, float]:
+    """How near the network is to the teacher on matches that it did not learn from."""
+    kept = [example for example in examples if example.seed % 20 == 0][:most]
+    device, totals = str(next(network.parameters()).device), np.zeros(6)
+    for begin in range(0, len(kept), 256):
+        batch = ExampleBatch(kept[begin : begin + 256], device, network.shape.context)
+        lost, logits = losses(network, batch)
+        acts = batch.acts
+        taken, best = logits.argmax(-1), batch.shares.argmax(-1)
+        got = batch.shares.gather(1, taken[:, None])[:, 0] / batch.shares.max(-1).values.clamp(min=1e-9)
+        found = [
+            acts.sum(),
+            lost[acts].sum(),
+            (taken == best)[acts].sum(),
+            got[acts].sum(),
+            (~acts).sum(),
+            lost[~acts].sum(),
+        ]
+        totals += np.array([float(one) for one in found])
+    acts, words = max(1.0, totals[0]), max(1.0, totals[4])
+    return {
+        "sentences": len(kept),
+        "kl_acts": totals[1] / acts,
+        "agrees": totals[2] / acts,
+        "share_of_best": totals[3] / acts,
+        "kl_words": totals[5] / words,
+    }
+
+
+WORTH_SCALE: Final = 50.0
+"""Decisions are worth about a fiftieth of a match."""
+CLIP: Final = 0.2
+
+
+@dataclass
+class SelfPlayDecision:
+    """One decision of self-play.
+
+    Args:
+        example: What was said.
+        chances: Log probability of each token that was chosen.
+        role: What kind of decision.
+        worth: What it was worth, in win chances.
+    """
+
+    example: Example
+    chances: list[float]
+    role: str
+    worth: float
+
+
+@dataclass(frozen=True)
+class SelfPlaySettings:
+    """How to learn by self-play.
+
+    Args:
+        seconds: How long.
+        decisions: Of each step.
+        rate: Learning rate.
+        closeness: Weight of the distance to the network at the start.
+        minibatch: Decisions of each update.
+        epochs: Times that each decision is learnt from.
+        width: Matches that each worker plays at once.
+        most: Steps at most.
+        first: The first seed.
+    """
+
+    seconds: float
+    decisions: int = 16_000
+    rate: float = 2e-4
+    closeness: float = 0.02
+    minibatch: int = 4_000
+    epochs: int = 2
+    width: int = 60
+    most: int = 10_000
+    first: int = 3_000_000
+
+
+def learn_by_self_play(
+    network: TorchNetwork,
+    fleet: MatchFleet,
+    workers: int,
+    practice: SelfPlaySettings,
+    *,
+    log: Log,
+    saved: Callable[[list[dict[str, Any]]], None],
+) -> list[dict[str, Any]]:
+    """Learn by self-play; returns the curve, a row for each step."""
+    device = next(network.parameters()).device
+    start, begun, curve = copy.deepcopy(network).eval(), time.monotonic(), list[dict[str, Any]]()
+    optimizer = optimizer_of(network, practice.rate, decay=0.0)
+    generator = torch.Generator(device=device).manual_seed(practice.first)
+    rng = random.Random(practice.first)
+    seats = {"home": 0, "away": 0}
+    fleet.begin([SelfPlay(practice.first + 1_000_000 * at, seats) for at in range(workers)], practice.width)
+    waiting: dict[tuple[int, int], SelfPlayDecision] = {}
+    ready: list[SelfPlayDecision] = []
+    played = time.monotonic()
+    matches = 0
+    choose = lambda asks: BatchedSpeech([network], asks, greedy=False, generator=generator)  # noqa: E731
+    for names, worth, over, conversation in fleet.rounds(choose):
+        matches += len(over)
+        for name, value in worth:
+            if (decision := waiting.pop(name, None)) is not None and decision.role in ("bowl", "bat"):
+                decision.worth = value
+                ready.append(decision)
+        assert isinstance(conversation, BatchedSpeech)
+        for name, example, chances, role in zip(
+            names, conversation.spoken, conversation.chances, conversation.roles, strict=True
+        ):
+            waiting[name] = SelfPlayDecision(example, chances, role, 0.0)
+        if len(ready) < practice.decisions:
+            continue
+        took = time.monotonic() - played
+        learning = time.monotonic()
+        row = _step(network, start, optimizer, ready, practice, rng, str(device))
+        row |= {
+            "step": len(curve) + 1,
+            "matches": matches,
+            "play_s": took,
+            "learn_s": time.monotonic() - learning,
+        }
+        row = {name: round(float(value), 5) for name, value in row.items()}
+        curve.append(row)
+        log("self-play", row)
+        saved(curve)
+        ready, played = [], time.monotonic()
+        if time.monotonic() - begun > practice.seconds or len(curve) >= practice.most:
+            break
+    fleet.stop()
+    return curve
+
+
+def _step(
+    network: TorchNetwork,
+    start: TorchNetwork,
+    optimizer: torch.optim.Optimizer,
+    decisions: Sequence[SelfPlayDecision],
+    practice: SelfPlaySettings,
+    rng: random.Random,
+    device: str,
+) -> dict[str, float]:
+    worth = np.array([one.worth for one in decisions])
+    expected = _expected(network, decisions, device)
+    gains = worth - expected
+    roles = np.array([one.role == "bat" for one in decisions])
+    spread = gains.std() + 1e-6
+    known = 1.0 - (gains.var() / max(1e-9, worth.var()))
+    for bats in (False, True):
+        if (roles == bats).any():
+            gains[roles == bats] -= gains[roles == bats].mean()
+    gains = np.clip(gains / spread, -4.0, 4.0)
+    order, totals, updates, moved = list(range(len(decisions))), np.zeros(4), 0, 0.0
+    for _ in range(practice.epochs):
+        rng.shuffle(order)
+        if moved > 0.04:
+            break
+        for begin in range(0, len(order), practice.minibatch):
+            part = sorted(
+                order[begin : begin + practice.minibatch], key=lambda one: len(decisions[one].example.ids)
+            )
+            optimizer.zero_grad(set_to_none=True)
+            chosen = sum(sum(map(bool, decisions[one].example.acts)) for one in part)
+            found = np.zeros(4)
+            for at in range(0, len(part), 256):
+                few = part[at : at + 256]
+                loss, told = _loss(
+                    network, start, [decisions[one] for one in few], gains[few], chosen, practice, device
+                )
+                loss.backward()
+                found += told
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            totals += found / max(1, chosen)
+            updates += 1
+            moved = found[1] / max(1, chosen)
+    means = totals / max(1, updates)
+    bat, bowl = worth[roles], worth[~roles]
+    return {
+        "decisions": len(decisions),
+        "worth_bat": 100 * float(bat.mean()) if len(bat) else 0.0,
+        "worth_bowl": 100 * float(bowl.mean()) if len(bowl) else 0.0,
+        "worth": 100 * float(worth.mean()),
+        "worth_se": 100 * float(worth.std()) / math.sqrt(len(worth)),
+        "explained": known,
+        "kl_start": means[0],
+        "kl_step": means[1],
+        "entropy": means[2],
+        "tokens": float(np.mean([len(one.example.ids) - one.example.begins for one in decisions])),
+    }
+
+
+def _first_acts(examples: Sequence[Example]) -> list[int]:
+    """Where each sentence first chooses something that is acted on, as a place among its tokens."""
+    return [
+        next((int(at) for at, acts in zip(one.at, one.acts, strict=True) if acts), one.begins) - 1
+        for one in examples
+    ]
+
+
+@torch.no_grad()
+def _expected(network: TorchNetwork, decisions: Sequence[SelfPlayDecision], device: str) -> np.ndarray:
+    order = sorted(range(len(decisions)), key=lambda one: len(decisions[one].example.ids))
+    found = np.zeros(len(decisions))
+    for begin in range(0, len(order), 512):
+        part = order[begin : begin + 512]
+        examples = [decisions[one].example for one in part]
+        batch = ExampleBatch(examples, device, network.shape.context)
+        with torch.autocast(batch.ids.device.type, dtype=torch.bfloat16, enabled=batch.ids.is_cuda):
+            hidden, _ = network.hidden(batch.ids)
+        at = torch.tensor(_first_acts(examples), device=batch.ids.device)
+        last = hidden[torch.arange(len(part), device=batch.ids.device), at].float()
+        found[part] = (network.worth(last)[:, 0] / WORTH_SCALE).cpu().numpy()
+    return found
+
+
+def _loss(
+    network: TorchNetwork,
+    start: TorchNetwork,
+    decisions: Sequence[SelfPlayDecision],
+    gains: np.ndarray,
+    chosen: int,
+    practice: SelfPlaySettings,
+    device: str,
+) -> tuple[torch.Tensor, np.ndarray]:
+    examples = [one.example for one in decisions]
+    batch = ExampleBatch(examples, device, network.shape.context)
+    where = batch.ids.device
+    with torch.autocast(where.type, dtype=torch.bfloat16, enabled=batch.ids.is_cuda):
+        hidden, table = network.hidden(batch.ids)
+        with torch.no_grad():
+            first, first_table = start.hidden(batch.ids)
+    logs = torch.log_softmax(choice_logits(hidden[batch.rows, batch.places], table, batch.allowed), -1)
+    with torch.no_grad():
+        then = torch.log_softmax(
+            choice_logits(first[batch.rows, batch.places], first_table, batch.allowed), -1
+        )
+    old = torch.tensor([log for one in decisions for log in one.chances], device=where)
+    taken = batch.shares.argmax(-1)
+    new = logs.gather(1, taken[:, None])[:, 0]
+    acts = batch.acts
+    gain = torch.tensor(gains, device=where, dtype=torch.float32)[batch.rows]
+    ratio = (new - old).clamp(-5, 5).exp()
+    better = torch.minimum(ratio * gain, ratio.clamp(1 - CLIP, 1 + CLIP) * gain)
+    there = batch.allowed >= 0
+    apart = (logs.exp() * (logs - then) * there).sum(-1)
+    at = torch.tensor(_first_acts(examples), device=where)
+    last = hidden[torch.arange(len(examples), device=where), at].float()
+    worth = torch.tensor([one.worth * WORTH_SCALE for one in decisions], device=where)
+    guessed = F.mse_loss(network.worth(last)[:, 0], worth, reduction="sum")
+    loss = (
+        -(better[acts].sum())
+        + practice.closeness * (apart[acts].sum() + 2.0 * apart[~acts].sum())
+        + 0.1 * guessed
+    )
+    with torch.no_grad():
+        apart, step = apart.detach(), (old - new)[acts].sum()
+        unsure = -(logs.exp() * logs * there).sum(-1)[acts].sum()
+    told = np.array([float(one) for one in (apart[acts].sum(), step, unsure, guessed.detach())])
+    return loss / max(1, chosen), told

@@ -1,0 +1,227 @@
+"""A match in brief: headline, progress, chances, par, and lines for terminals.
+
+Par comes from ``data/cumulative_by_over.csv``: complete men's T20 matches of 20 overs, 2018-2024, first
+and second innings apart, those that had play in the over. It says nothing of shorter or longer matches.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from spectator.environments.cricket.forecast.state import chase_chance
+from spectator.events import Event
+
+TABLE: Final = Path(__file__).parent.parent / "data" / "cumulative_by_over.csv"
+OVERS: Final = 20
+"""The only length of a match that the table knows."""
+
+_LEVELS: Final = (5, 10, 25, 50, 75, 90, 95)
+
+
+class Par(NamedTuple):
+    """What real innings had after an over, in runs.
+
+    Args:
+        low: A tenth had no more.
+        median: Half had no more.
+        high: Nine tenths had no more.
+    """
+
+    low: float
+    median: float
+    high: float
+
+
+@functools.cache
+def _table() -> dict[tuple[int, int], tuple[float, ...]]:
+    with TABLE.open(encoding="utf-8", newline="") as lines:
+        return {
+            (int(row["innings"]), int(row["after_over"])): tuple(
+                float(row[f"score_p{level}"]) for level in _LEVELS
+            )
+            for row in csv.DictReader(lines)
+            if row["cohort"] == "all"
+        }
+
+
+def par(innings: int, over: int) -> Par | None:
+    """Par after so many overs of a 20-over innings; ``None`` beyond the table, as in a super over."""
+    scores = _table().get((innings, over))
+    if scores is None:
+        return None
+    return Par(scores[_LEVELS.index(10)], scores[_LEVELS.index(50)], scores[_LEVELS.index(90)])
+
+
+def percentile(innings: int, over: int, runs: int) -> int | None:
+    """Percent of real innings with no more than ``runs`` after ``over`` overs; ``None`` beyond the table.
+
+    Linear between the table's percentiles, and 5 and 95 at its ends: the table knows nothing further out.
+
+    >>> percentile(innings=1, over=10, runs=85)
+    68
+    """
+    scores = _table().get((innings, over))
+    if scores is None:
+        return None
+    above = bisect_left(scores, runs)
+    if above == 0:
+        return _LEVELS[0]
+    if above == len(scores):
+        return _LEVELS[-1]
+    low, high = scores[above - 1], scores[above]
+    return round(_LEVELS[above - 1] + (_LEVELS[above] - _LEVELS[above - 1]) * (runs - low) / (high - low))
+
+
+def glance(world: Mapping[str, Any]) -> dict[str, Any]:
+    """The world's ``headline`` and ``glance`` (see :class:`spectator.environments.contract.Projection`).
+
+    A step is a valid ball, numbered through both innings; the figure is the runs of the innings under way.
+    Suspense is how open a chase is by the fitted model of real chases (``resources.chase_chance``), the more
+    the less is left of it; 0 before the chase and after the result.
+
+    Args:
+        world: The world's part of the viewers' state.
+    """
+    if "teams" not in world:
+        return {}
+    glance: dict[str, Any] = {"step": 0, "progress": 0.0, "value": 0, "unit": "runs", "suspense": 0.0}
+    if "batting" in world:
+        glance |= _under_way(world)
+    if "result" in world:
+        glance |= {"progress": 1.0, "suspense": 0.0}
+    return {"headline": _headline(world), "glance": glance}
+
+
+def _under_way(world: Mapping[str, Any]) -> dict[str, Any]:
+    score, balls = world["score"][world["batting"]], world["format"]["balls"]
+    innings, chasing = world["innings"], "need" in world.get("equation", {})
+    before = min(innings - 1, 2) * balls
+    progress = 1.0 if innings > 2 else (before + score["balls"]) / (2 * balls)
+    return {
+        "step": before + score["balls"] + 6 * max(0, innings - 3),
+        "at": f"{'super over' if world.get('super_over') else f'innings {innings}'}, {score['overs']}",
+        "progress": round(progress, 4),
+        "value": score["runs"],
+        "suspense": round(_suspense(world, score, progress), 3) if chasing else 0.0,
+    }
+
+
+def _suspense(world: Mapping[str, Any], score: Mapping[str, Any], progress: float) -> float:
+    if world.get("super_over"):
+        return 1.0
+    equation = world["equation"]
+    chance = chase_chance(equation["balls"], score["wickets"], equation["need"])
+    return (1.0 - abs(2.0 * chance - 1.0)) * progress
+
+
+def _headline(world: Mapping[str, Any]) -> str:
+    teams, batting = world["teams"], world.get("batting")
+    if "result" in world:
+        return str(world["result"])
+    if batting is None:
+        return f"{teams['home']['name']} v {teams['away']['name']}"
+    score, equation = world["score"][batting], world.get("equation", {})
+    line = f"{teams[batting]['name']} {score['runs']}/{score['wickets']} ({score['overs']})"
+    if "need" in equation:
+        return f"{line}, need {equation['need']} off {equation['balls']}"
+    return f"{line} v {teams['away' if batting == 'home' else 'home']['name']}"
+
+
+def chances(world: Mapping[str, Any]) -> list[float]:
+    """The home side's chances to win, oldest first, as the forecast told them; at the end what came of it.
+
+    Empty in a match that is played without a forecast.
+
+    Args:
+        world: The world's part of the viewers' state.
+    """
+    told = world.get("chances", {})
+    line = [told[innings][ball]["home"] for innings in sorted(told) for ball in sorted(told[innings])]
+    if line and "result" in world:
+        line.append({"home": 1.0, "away": 0.0}.get(world.get("winner", ""), 0.5))
+    return line
+
+
+BAR: Final = 20
+"""Characters of the bar of chances."""
+
+
+def board_lines(world: Mapping[str, Any]) -> Sequence[str]:
+    """The lines; none before the sides are named.
+
+    Args:
+        world: The world's part of the viewers' state.
+
+    >>> board_lines({})
+    []
+    """
+    if "teams" not in world:
+        return []
+    lines = [_score(world), _batters(world), _bowler(world), _over(world), _chances(world)]
+    return [line for line in lines if line]
+
+
+def _score(world: Mapping[str, Any]) -> str:
+    batting = world.get("batting")
+    if batting is None:
+        return ""
+    score, equation = world["score"][batting], world.get("equation", {})
+    line = f"{_name(world, batting)} {score['runs']}/{score['wickets']} ({score['overs']})"
+    if "need" in equation and "result" not in world:
+        rate = f", {equation['required']:.1f} an over" if "required" in equation else ""
+        return f"{line}, need {equation['need']} off {equation['balls']}{rate}"
+    return f"{line}, {equation['current']:.1f} an over" if "current" in equation else line
+
+
+def _batters(world: Mapping[str, Any]) -> str:
+    at = world.get("batters") or {}
+    told = [
+        f"{'*' if end == 'striker' else ''}{at[end]['name']} {at[end]['runs']} ({at[end]['balls']})"
+        for end in ("striker", "non_striker")
+        if end in at
+    ]
+    stand = world.get("partnership")
+    if told and stand:
+        told.append(f"stand {stand['runs']} off {stand['balls']}")
+    return "  ".join(["Batting", *told]) if told else ""
+
+
+def _bowler(world: Mapping[str, Any]) -> str:
+    line = world.get("bowler")
+    if not line:
+        return ""
+    figures = f"{line['overs']}-{line['maidens']}-{line['runs']}-{line['wickets']}"
+    return f"Bowling  {line['name']} {figures}, {line['left']} left"
+
+
+def _over(world: Mapping[str, Any]) -> str:
+    over = world.get("over")
+    return f"Over {over['number']}  {' '.join(over['marks']) or '-'}" if over else ""
+
+
+def _chances(world: Mapping[str, Any]) -> str:
+    told = world.get("forecast")
+    if not told:
+        return ""
+    full = round(BAR * told["home"])
+    bar = "█" * full + "░" * (BAR - full)
+    home = round(100 * told["home"])
+    return f"Chances  {_name(world, 'home')} {home} % {bar} {100 - home} % {_name(world, 'away')}"
+
+
+def _name(world: Mapping[str, Any], side: str) -> str:
+    name: str = world["teams"][side]["name"]
+    return name
+
+
+def reported_win_chance(event: Event) -> float | None:
+    """The home side's chance by a simulated forecast; ``None`` of any other event and once it is decided."""
+    if event.type != "cricket.forecast" or not event.data["futures"]:
+        return None
+    chance: float = event.data["home"]
+    return chance

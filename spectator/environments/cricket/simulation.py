@@ -1,0 +1,177 @@
+"""Simulate whole matches through the match engine, without observations or events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.laws import Side, format_of
+from spectator.environments.cricket.match.engine import (
+    BattingIntent,
+    BowlingIntent,
+    Match,
+    PlayedBall,
+    circumstances_of,
+    load_model,
+    teams_in,
+    usual_bowler,
+)
+from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.cricket.scorer import may_bat, other
+from spectator.environments.world import derive_seed
+from spectator.errors import FieldError, InvalidRequest
+
+
+def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Play whole matches between default squads under the default captains, one JSON object a delivery.
+
+    The default captain's intent is that of real sides, his field the standard one and his bowler the usual
+    one, so that nothing is left to ask him but the toss; a test shows that an episode with the same seed has
+    the same deliveries.
+
+    Args:
+        matches: How many.
+        overs: Overs of an innings, 1 .. 50.
+        seed: Seed of the whole run; match ``m`` has the seed ``derive_seed(seed, "match", m)``.
+
+    Yields:
+        match_id, innings (1, 2, then 3, 4, ... in super overs), over (0-based), ball (1-based, every delivery
+        of the over), runs_off_bat, extras, extra_kind, wicket, dismissal_kind, target, batter, non_striker,
+        bowler, free_hit.
+
+    Raises:
+        ValueError: ``overs`` is not in 1 .. 50, or ``matches`` is negative.
+
+    >>> deliveries = list(simulate_matches(1, overs=2, seed=3))
+    >>> len(deliveries), sum(ball["runs_off_bat"] + ball["extras"] for ball in deliveries)
+    (25, 34)
+    """
+    format_of(overs)
+    if matches < 0:
+        raise ValueError(f"matches must not be negative, not {matches}")
+    for number in range(matches):
+        yield from simulate_match(number + 1, overs, derive_seed(seed, "match", number))
+
+
+def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same with any of the world's options, but for a start other than the toss.
+
+    Raises:
+        InvalidRequest: ``options`` ask for another start.
+    """
+    if options["start"] != "toss":
+        raise InvalidRequest([FieldError("options.start", "a simulation begins with the toss")])
+    for number in range(matches):
+        match = open_match(
+            options["max_overs"],
+            derive_seed(seed, "match", number),
+            caller=options["toss_caller"],
+            model=load_model(options["profile"], options["level"]),
+            super_over=options["super_over"],
+            options=options,
+        )
+        yield from _rows(number + 1, match)
+
+
+def simulate_match(match_id: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Play one match; see :func:`simulate_matches`."""
+    yield from _rows(match_id, open_match(overs, seed))
+
+
+def _rows(match_id: int, match: Match) -> Iterator[dict[str, Any]]:
+    for played in play_out(match):
+        innings = match.innings[played.innings - 1]
+        side = match.batting[played.innings - 1]
+        batters, bowlers = (
+            match.teams[side].players,
+            match.teams["away" if side == "home" else "home"].players,
+        )
+        ball = played.counted
+        yield {
+            "match_id": match_id,
+            "innings": played.innings,
+            "over": played.over,
+            "ball": played.delivery,
+            "runs_off_bat": ball.bat,
+            "extras": ball.wides + ball.noball + ball.byes + ball.legbyes + ball.penalty,
+            "extra_kind": ball.extra_kind,
+            "wicket": ball.dismissal is not None,
+            "dismissal_kind": ball.dismissal,
+            "target": innings.target,
+            "batter": batters[played.striker].name,
+            "non_striker": batters[played.non_striker].name,
+            "bowler": bowlers[played.bowler].name,
+            "free_hit": played.free_hit,
+        }
+
+
+def open_match(
+    overs: int,
+    seed: int,
+    *,
+    caller: Side = "home",
+    model: BallModel | None = None,
+    super_over: bool = True,
+    elects: Mapping[Side, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Match:
+    """A match of a seed after its toss, made as an episode of the same seed makes it.
+
+    Args:
+        overs: Overs of an innings.
+        seed: Its seed.
+        caller: Who calls the toss.
+        model: The ball model; men's cricket at the tables' own level when left out.
+        super_over: Whether a tie is decided by super overs.
+        elects: What a side does first if it wins the toss, ``bat`` or ``field``; as the default captain
+            decides for a side that is left out.
+        options: Options of ground, form, fatigue and squads; ordinary ones when left out.
+    """
+    circumstances = circumstances_of(seed, options or {})
+    teams = teams_in(seed, circumstances, overs)
+    rng = random.Random(derive_seed(seed, "balls"))
+    captains: dict[Side, StyledCaptain] = {
+        "home": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "home")),
+        "away": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "away")),
+    }
+    evening = circumstances.conditions.evening
+    call, elect = captains[caller].elect(overs, evening)
+    won: Side = caller if (rng.random() < 0.5) == (call == "heads") else other(caller)
+    if won != caller:
+        _, elect = captains[won].elect(overs, evening)
+    elect = (elects or {}).get(won, elect)
+    first = won if elect == "bat" else other(won)
+    model = load_model("men", "all") if model is None else model
+    format = format_of(overs)
+    return Match(format, teams, first, model, rng, super_over=super_over, circumstances=circumstances)
+
+
+def play_out(match: Match) -> Iterator[PlayedBall]:
+    """Play on to the result under the default captains, ball by ball."""
+    batting = BattingIntent()
+    while match.result is None:
+        innings = match.innings[-1]
+        awaited = innings.awaited
+        if awaited == "ball":
+            yield match.play(batting, _usual_intent(innings.format.outside_limit(innings.balls)))
+        elif awaited == "batter":
+            send_in_next(match)
+        elif awaited == "bowler":
+            match.give_ball(usual_bowler(match))
+        else:
+            match.close_innings()
+
+
+@cache
+def _usual_intent(outside_limit: int) -> BowlingIntent:
+    return BowlingIntent(field=standard_field(outside_limit))
+
+
+def send_in_next(match: Match) -> None:
+    """Send in the next batter of the natural order."""
+    innings = match.current
+    match.send_in(next(player for player in range(11) if may_bat(innings, player)))

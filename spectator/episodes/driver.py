@@ -1,0 +1,442 @@
+"""Run an episode: ask the policy, step the world, record, until the end.
+
+The driver knows no game, no viewer and no storage. A live match and a rollout differ only in what it is
+given: a control with a pace, and a port that takes the facts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from spectator.clock import Clock
+from spectator.environments.contract import Stepped, Stepper
+from spectator.episodes.controls import (
+    Control,
+    ControlledWait,
+    EndRequest,
+    EndRequested,
+    EpisodeLimits,
+    Pace,
+    beats_in,
+)
+from spectator.episodes.decisions import EpisodeSuspension, FailureRule, SeatedPolicies, Thinking
+from spectator.episodes.plan import EpisodePlan
+from spectator.episodes.steps import (
+    DETAIL_LENGTH,
+    check_contract,
+    cut_short,
+    facts_of_step,
+    finished,
+    sealed,
+    with_total,
+)
+from spectator.errors import (
+    DecisionTimeout,
+    EnvironmentFault,
+    EpisodeOver,
+    JournalError,
+    LeaseLost,
+    PolicyError,
+    SpectatorError,
+    StepTimeout,
+    typed_as,
+)
+from spectator.events import (
+    EndReason,
+    EpisodeEnded,
+    EpisodeSuspended,
+    Fact,
+    core_fact,
+)
+from spectator.journal.contract import Attachments
+from spectator.model_calls import ModelCall
+from spectator.observations import Observation
+from spectator.policies.policy import Policy
+from spectator.policies.spending import EpisodeBudget
+from spectator.steppers.local import InlineStepper
+from spectator.text import clean_text
+
+
+class Emit(Protocol):
+    """Takes the facts of steps: it has when it returns a number, or once what it returns has ended."""
+
+    def __call__(
+        self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
+    ) -> Awaitable[int] | int:
+        """Record facts, each step's with its turn, and ``attachments`` in the same commit.
+
+        Returns:
+            How many characters this process has recorded of the episode.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Where another process left an episode, rebuilt.
+
+    Args:
+        seats: The policies, by actor.
+        refusals: Refused actions so far, by actor.
+        turn: Actions taken or refused so far.
+        total: The sum of all rewards so far.
+        stepped: What the world showed last; its facts are those that were never told.
+    """
+
+    seats: Mapping[str, Policy]
+    refusals: Mapping[str, int]
+    turn: int
+    total: float
+    stepped: Stepped
+
+
+class Checkpoints(Protocol):
+    """Keeps where an episode stands between two steps, now and then."""
+
+    def due(self, recorded: int) -> bool:
+        """Whether that is to be kept now, when so many characters are recorded."""
+        ...
+
+    async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
+        """Keep it; never fails."""
+        ...
+
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class Driver:
+    """Plays one episode to its end, whatever happens.
+
+    Args:
+        plan: What is played, by whom.
+        episode_id: Its id.
+        stepper: Its environment, not begun, or standing where ``past`` does; closed by :meth:`run`.
+        emit: Takes what happened.
+        control: Its end, its pause and its pace, as asked for from outside.
+        clock: Measures.
+        limits: How long it may wait.
+        past: Where another process left it; ``None`` to begin.
+        thinking: Hears what is thought; nobody does when left out.
+        budget: What asking models may take; no limit when left out.
+        rule: What a decision that failed does to the episode; the plan's ``on_failure`` when left out.
+        checkpoints: Keeps where the episode stands; nobody does when left out.
+    """
+
+    def __init__(
+        self,
+        plan: EpisodePlan,
+        episode_id: str,
+        *,
+        stepper: Stepper,
+        emit: Emit,
+        control: Control,
+        clock: Clock,
+        limits: EpisodeLimits,
+        past: Past | None = None,
+        thinking: Thinking | None = None,
+        budget: EpisodeBudget | None = None,
+        rule: FailureRule | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        self._plan = plan
+        self._checkpoints = checkpoints
+        self._profile = plan.profile
+        self._episode_id = episode_id
+        self._emit = emit
+        self._control = control
+        self._clock = clock
+        self._limits = limits
+        self._past = past
+        self._stepper = stepper
+        self._inline = stepper if isinstance(stepper, InlineStepper) else None  # answers at once
+        self._policies = SeatedPolicies(
+            plan,
+            episode_id,
+            {} if past is None else past.seats,
+            stepper=stepper,
+            control=control,
+            clock=clock,
+            limits=limits,
+            thinking=thinking or Thinking(clock),
+            budget=budget,
+            rule=rule,
+        )
+        self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
+        self._ended: EpisodeEnded | None = None
+        self._turn = 0 if past is None else past.turn
+        self._total = 0.0 if past is None else past.total
+        self._until = math.inf
+        self._truth: str | None = None
+
+    @property
+    def turn(self) -> int:
+        """Actions taken or refused so far."""
+        return self._turn
+
+    @property
+    def ended(self) -> EpisodeEnded | None:
+        """How it ended, once it has."""
+        return self._ended
+
+    @property
+    def deciding(self) -> str | None:
+        """The actor whose decision is waited for now, if any is."""
+        return self._policies.deciding
+
+    def policy(self, actor: str) -> Policy | None:
+        """Who decides for ``actor``; ``None`` before the seats are taken."""
+        return self._policies.by_actor.get(actor)
+
+    def hold(self, held: bool) -> None:
+        """Let the clocks of the policies stand still while play does, or run on."""
+        self._policies.hold(held)
+
+    async def run(self) -> EpisodeEnded | None:
+        """Play. Emits everything after ``episode.started``, the end event included, and cleans up.
+
+        Returns:
+            The end, also when its event could not be recorded; ``None`` when it was suspended.
+        """
+        try:
+            try:
+                ended: EpisodeEnded | None = await self._play()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it becomes the episode's end
+                ended = await self._end_after(error)
+            if ended is not None:
+                ended = await self._record_end(ended)
+        except asyncio.CancelledError:
+            interrupted = cut_short("interrupted", "the server went away", self._turn)
+            await self._record_end(self._ended or interrupted)
+            raise
+        finally:
+            await self.let_go()
+        return ended
+
+    async def _record_end(self, ended: EpisodeEnded) -> EpisodeEnded:
+        """Record the end, once the environment is let go: an episode without an end is played on, by whoever
+        that is, and its environment let go then, but nobody looks after one that has ended.
+        """
+        ended = with_total(ended, self._total, self._profile)
+        self._ended = self._ended or ended
+        await self._stepper.aclose()
+        try:
+            with typed_as(partial(_unrecorded, self._episode_id)):
+                calls = [] if ended.undecided is None else [self._policies.undecided_calls]
+                attachments = Attachments(calls, None if ended.truth is None else self._truth) or None
+                await self._recorded([(self._turn, [core_fact(ended)])], attachments)
+        except EpisodeOver:  # cancelled while the end was being told
+            return ended
+        except LeaseLost as error:
+            logger.warning("episode %s is left: %s", self._episode_id, error)
+            return ended
+        except SpectatorError:
+            logger.exception("episode %s: the end (%s) could not be recorded", self._episode_id, ended.reason)
+        logger.info(
+            "episode %s ended: %s after %d turns, score %s",
+            self._episode_id,
+            ended.reason,
+            ended.turns,
+            ended.score,
+        )
+        return ended
+
+    async def _end_after(self, error: Exception) -> EpisodeEnded | None:
+        """The end of an episode whose play raised ``error``; ``None`` where it is suspended."""
+        reason: EndReason = "environment_error"
+        match error:
+            case PolicyError():
+                return await self._undecided(error)
+            case EndRequested():
+                return self._as_asked()
+            case JournalError() if self._control.end is not None:
+                return self._as_asked()
+            case LeaseLost():
+                logger.warning("episode %s is left: %s", self._episode_id, error)
+                self._control.request_end(EndRequest("suspended", str(error)))
+                return None
+            case JournalError():
+                what, reason, detail = "the journal", "interrupted", f"the journal failed: {error}"
+            case EnvironmentFault():
+                reason = "timeout" if isinstance(error, StepTimeout) else reason
+                what, detail = "the environment", str(error)
+            case _:
+                what, detail = "the driver", f"{type(error).__name__}: {error}"
+        logger.error("episode %s: %s failed", self._episode_id, what, exc_info=error)
+        failure_class = error.failure_class if isinstance(error, JournalError | EnvironmentFault) else None
+        return cut_short(reason, detail, self._turn, failure_class)
+
+    def _as_asked(self) -> EpisodeEnded | None:
+        end = self._control.end
+        assert end is not None
+        return None if end.reason == "suspended" else cut_short(end.reason, end.detail, self._turn)
+
+    async def _undecided(self, error: PolicyError) -> EpisodeEnded | None:
+        """The end where nobody decided; ``None`` where the episode is suspended for it."""
+        if self._control.end is not None:
+            return self._as_asked()
+        if self._plan.on_failure == "suspend" or isinstance(error, EpisodeSuspension):
+            logger.warning("episode %s is suspended: %s", self._episode_id, error)
+            with suppress(SpectatorError):  # it is left as it is, whether or not that can be recorded
+                attachments = Attachments([self._policies.undecided_calls]) or None
+                await self._recorded([(self._turn, [self._suspended(error)])], attachments)
+            self._control.request_end(EndRequest("suspended", str(error)))
+            return None
+        reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
+        ended = cut_short(reason, str(error), self._turn, error.failure_class)
+        forfeited = self._policies.asked if self._plan.failed_decisions == "forfeit" else None
+        return ended.model_copy(update={"undecided": self._policies.undecided, "forfeited": forfeited})
+
+    def _suspended(self, error: PolicyError) -> Fact:
+        actor, detail = self._policies.asked or self._plan.agent, clean_text(str(error), DETAIL_LENGTH)
+        undecided = self._policies.undecided
+        return core_fact(
+            EpisodeSuspended(
+                actor=actor, failure_class=error.failure_class, detail=detail, undecided=undecided
+            )
+        )
+
+    async def _play(self) -> EpisodeEnded:
+        began = self._clock.monotonic()
+        self._until = began + self._limits.episode_s
+        self._policies.seat()
+        stepped = await self._begin() if self._past is None else self._past.stepped
+        facts = stepped.facts
+        taken = self._emit([(self._turn, facts)])
+        recorded = taken if isinstance(taken, int) else await taken
+        step_cap, fastest = self._plan.world.step_cap(self._plan.options), Pace.MAX
+        control, inline, scripted = self._control, self._inline, self._policies.scripted
+        while not stepped.observation.done:
+            if control.pace is not fastest:
+                await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
+            if control.held:
+                await self._stand_still(control.play_on())
+            if self._checkpoints is not None and self._checkpoints.due(recorded):
+                await self._stand_still(self._checkpoint(self._checkpoints, recorded, stepped))
+            if recorded > self._limits.characters:
+                size = f"its record reached {self._limits.characters / 1e6:g} MB"
+                return cut_short("step_cap", f"cut short: {size}", self._turn)
+            if self._turn >= step_cap:
+                return cut_short("step_cap", f"cut short after {step_cap} turns", self._turn)
+            began = self._clock.monotonic()
+            if began > self._until:
+                longer = f"longer than {self._limits.episode_s:g} s of play"
+                return cut_short("timeout", longer, self._turn)
+            if inline is not None and stepped.observation.actor in scripted:
+                stepped, facts, calls = self._turn_at_once(inline, stepped.observation, began)
+            else:
+                stepped, facts, calls = await self._take_turn(stepped.observation)
+            attachments = Attachments(calls=[calls]) if calls else None
+            taken = self._emit([(self._turn, facts)], attachments=attachments)
+            recorded = taken if isinstance(taken, int) else await self._stand_still(taken)
+        await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
+        if cut := stepped.observation.metadata.get("truncated"):
+            return cut_short("step_cap", str(cut), self._turn)
+        self._truth = await self._unsealed()
+        return finished(self._total, stepped.state, self._turn, self._profile, self._truth)
+
+    async def _recorded(
+        self, steps: Sequence[tuple[int, Sequence[Fact]]], attachments: Attachments | None = None
+    ) -> int:
+        taken = self._emit(steps, attachments=attachments)
+        return taken if isinstance(taken, int) else await taken
+
+    async def _checkpoint(self, checkpoints: Checkpoints, recorded: int, stepped: Stepped) -> None:
+        past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped)
+        await checkpoints.take(recorded, past, self._stepper, limit_s=self._limits.step_s)
+
+    async def _stand_still(self, wait: Awaitable[_T]) -> _T:
+        """Wait for what takes no time of play."""
+        began = self._clock.monotonic()
+        result = await wait
+        self._until += self._clock.monotonic() - began
+        return result
+
+    def _waiting(self) -> AbstractAsyncContextManager[object]:
+        """A wait for the world that the end cuts short; none where the world answers at once."""
+        at_once = self._inline is not None and not self._control.held
+        return nullcontext() if at_once else ControlledWait(self._control)
+
+    async def _unsealed(self) -> str | None:
+        """What the world hid until now, to be recorded together with the end."""
+        asked = self._stepper.truth(limit_s=self._limits.step_s)
+        try:
+            async with self._waiting():
+                return sealed(await asked)
+        finally:
+            asked.close()
+
+    async def _begin(self) -> Stepped:
+        plan = self._plan
+        stepped = await self._in_world(
+            self._stepper.reset(
+                seed=plan.seed,
+                episode_id=self._episode_id,
+                options=plan.options,
+                limit_s=self._limits.reset_s,
+            ),
+            beginning=True,
+        )
+        self._total += stepped.observation.reward
+        return stepped
+
+    async def _take_turn(
+        self, observation: Observation
+    ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
+        actor = observation.actor
+        assert actor is not None
+        began = self._clock.monotonic()
+        if actor in self._policies.scripted:
+            action, decided, calls = self._policies.decide_at_once(actor, observation, began)
+        else:
+            action, decided, calls = await self._policies.decide(actor, observation, self._turn + 1)
+        began = self._clock.monotonic()
+        stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
+        took = self._clock.monotonic() - began
+        if self._control.held:
+            await self._stand_still(self._control.play_on())
+        self._turn += 1
+        self._total += stepped.observation.reward
+        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
+
+    def _turn_at_once(
+        self, inline: InlineStepper, observation: Observation, began: float
+    ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
+        """A turn in which nobody is waited for, so that nothing can be asked of the episode meanwhile."""
+        actor, monotonic = observation.actor, self._clock.monotonic
+        assert actor is not None
+        action, decided, calls = self._policies.decide_at_once(actor, observation, began)
+        began = monotonic()
+        stepped = inline.step_at_once(action, limit_s=self._limits.step_s)
+        took = monotonic() - began
+        check_contract(stepped, self._plan.world, self._profile)
+        self._turn += 1
+        self._total += stepped.observation.reward
+        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
+
+    async def _in_world(self, answer: Coroutine[Any, Any, Stepped], *, beginning: bool = False) -> Stepped:
+        try:
+            async with ControlledWait(self._control) if self._inline is None else self._waiting():
+                stepped = await answer
+        finally:
+            answer.close()
+        check_contract(stepped, self._plan.world, self._profile, beginning=beginning)
+        return stepped
+
+    async def let_go(self) -> None:
+        """Close the environment and the policies; :meth:`run` does so itself."""
+        await self._stepper.aclose()
+        await self._policies.aclose()
+
+
+def _unrecorded(episode_id: str, error: Exception) -> JournalError:
+    return JournalError(f"the end of {episode_id} could not be recorded: {type(error).__name__}: {error}")

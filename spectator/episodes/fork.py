@@ -1,0 +1,480 @@
+"""Fork an episode: restore its world and play on with other captains.
+
+The fork's record begins with the parent's facts, recorded again under the fork's id, so the fork can be
+replayed, verified and recovered without its parent, which may be pruned or edited.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from spectator.catalog import LoadWorld, load_world
+from spectator.environments.contract import Stepper
+from spectator.episodes.checkpoints import UnfitCheckpoint, ViewOnlyCheckpoint, episode_snapshot
+from spectator.episodes.controls import Pace
+from spectator.episodes.derived_stream import Stream
+from spectator.episodes.driver import Past
+from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.recorded_calls import CallsInOrder, streamed_with_whole_replies
+from spectator.episodes.replayer import FROM_OUTSIDE, Replay, ReplayDivergence
+from spectator.episodes.restore import within
+from spectator.episodes.stream import TurnFacts
+from spectator.episodes.view import is_derived
+from spectator.errors import (
+    EnvironmentFault,
+    EpisodeError,
+    EpisodeNotFound,
+    FieldError,
+    InvalidRequest,
+    JournalError,
+    typed_as,
+)
+from spectator.events import Fact, Parent, RecordedEvent, core_fact
+from spectator.journal.contract import Attachments, Checkpoint, Journal
+from spectator.model_calls import ModelCall
+from spectator.policies.policy import ScriptedPolicy, Stateless
+from spectator.steppers.local import OpenStepper, on_a_thread
+
+logger = logging.getLogger(__name__)
+
+
+async def give_up_staged(journal: Journal, episode_id: str) -> None:
+    """Remove what was staged of an episode that came to nothing, now or at the next start; never fails.
+
+    One that became an episode is left alone.
+
+    Args:
+        journal: Where it is staged.
+        episode_id: Which.
+    """
+    try:
+        await journal.unstage(episode_id)
+    except JournalError as error:
+        logger.warning("what was written of %s is removed later: %s", episode_id, error)
+
+
+class _Differs(InvalidRequest):
+    """The parent's record does not follow from where the replay of it began."""
+
+
+class Streams(Protocol):
+    """Reads records a batch at a time."""
+
+    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
+        """Events of an episode with ``seq > after_seq``, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ParentRecord:
+    """The record of an episode up to where another one is forked from it.
+
+    Args:
+        journal: Where it is.
+        records: Reads it as viewers see it.
+        started: Data of its first event.
+        derived: Whether its view is derived.
+        episode_id: Which.
+        until: Number of the last event that the fork keeps, as viewers number them.
+        characters: Characters of it that may be read.
+    """
+
+    journal: Journal
+    records: Streams
+    started: Mapping[str, Any]
+    derived: bool
+    episode_id: str
+    until: int
+    characters: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPoint:
+    """An environment and captains that stand where a fork begins.
+
+    Args:
+        stepper: The environment.
+        past: Where the captains stand.
+    """
+
+    stepper: Stepper
+    past: Past
+
+
+async def restore_start(
+    parent: ParentRecord, plan: EpisodePlan, episode_id: str, open_stepper: OpenStepper
+) -> ForkPoint:
+    """Replay the parent up to where the fork begins, from its newest checkpoint that leads there, or whole.
+
+    Args:
+        parent: The record.
+        plan: The fork's; its parent's turn is at least that at which the fork begins.
+        episode_id: Id of the fork.
+        open_stepper: Makes the environment's stepper.
+
+    Raises:
+        InvalidRequest: Nobody can play on from there, or the record does not follow from its seed.
+        JournalError: The record cannot be read.
+    """
+    kept: Sequence[Checkpoint] = ()
+    world = plan.world
+    if not parent.derived and world.remote is None and world.snapshot_for is not None:
+        found = await parent.journal.checkpoints(parent.episode_id)
+        kept = [one for one in found if one.seq <= parent.until]
+    newcomers = _newcomers(parent.started, plan) if kept else None
+    fresh, kept = (frozenset(), ()) if newcomers is None else (newcomers, kept)
+    for checkpoint in (*kept, None):
+        stepper = open_stepper(plan.world, episode_id)
+        try:
+            return ForkPoint(stepper, await _replayed(parent, plan, episode_id, stepper, checkpoint, fresh))
+        except (_Differs, UnfitCheckpoint, EnvironmentFault) as error:
+            await stepper.aclose()
+            if checkpoint is None:
+                raise
+            level = logging.INFO if isinstance(error, ViewOnlyCheckpoint) else logging.WARNING
+            where = f"the checkpoint after event {checkpoint.seq}"
+            told = "episode %s: %s does not lead to its fork and is ignored: %s"
+            logger.log(level, told, parent.episode_id, where, error)
+        except BaseException:
+            await stepper.aclose()
+            raise
+    raise AssertionError("the whole record comes last")
+
+
+def _newcomers(started: Mapping[str, Any], plan: EpisodePlan) -> frozenset[str] | None:
+    """The actors whose captains begin where the fork does; ``None`` where one has to have seen the past.
+
+    Whoever is the same as in the parent takes its memory. Scripted captains think along from the beginning
+    unless they decide afresh; a model that stays, but is asked otherwise now, takes in what it decided.
+    """
+    fork = plan.parent
+    assert fork is not None, "the plan is a fork's"
+    before = started.get("parent")
+    captains_seed = started["seed"] if before is None else before["captains_seed"]
+    fresh = set()
+    for actor in plan.world.actors:
+        seat, preset = started["seats"][actor], plan.preset(actor)
+        same = (preset.name, preset.fingerprint) == (seat["policy"], seat.get("fingerprint"))
+        if same and fork.captains_seed == captains_seed:
+            continue
+        policy = plan.policy(actor)
+        thinks_along = isinstance(policy, ScriptedPolicy) and not isinstance(policy, Stateless)
+        if thinks_along or actor in (fork.own_since or {}):
+            return None
+        fresh.add(actor)
+    return frozenset(fresh)
+
+
+async def _replayed(
+    parent: ParentRecord,
+    plan: EpisodePlan,
+    episode_id: str,
+    stepper: Stepper,
+    checkpoint: Checkpoint | None,
+    fresh: frozenset[str],
+) -> Past:
+    seats = {actor: plan.policy(actor) for actor in plan.world.actors}
+    replay = Replay(plan.world, stepper, seats, episode_id=episode_id, parent=plan.parent)
+    boundary, last, size = 0, None, 0
+    if checkpoint is not None:
+        boundary = checkpoint.seq
+        with typed_as(_unfit, passing=(EpisodeError,)):
+            stood = episode_snapshot(checkpoint.body, plan.world).of_episode(plan.world, episode_id)
+            await replay.resume_from(stood, boundary, fresh=fresh)
+        (at_checkpoint,) = await parent.journal.read(parent.episode_id, after_seq=boundary - 1, limit=1)
+        last = at_checkpoint.event
+    events = parent.records.stream(parent.episode_id, after_seq=boundary)
+    if plan.parent is not None and plan.parent.own_since:  # a model takes in what it decided
+        events = streamed_with_whole_replies(parent.journal, parent.episode_id, events)
+    async for one in events:
+        if one.seq > parent.until:
+            break
+        size += len(one.text)
+        if size > parent.characters:
+            raise too_far(parent.characters, one.seq - 1)
+        if last is not None and last.turn < one.event.turn:
+            boundary = last.seq
+        last = one.event
+        try:
+            differences = await replay.compare(last)
+        except ReplayDivergence as divergence:
+            differences = [str(divergence)]
+        for difference in differences:
+            rule = f"is not what its seed and decisions give: event {last.seq}: {difference}"
+            raise _Differs([FieldError("episode_id", rule)])
+    if last is None or last.seq < parent.until:
+        raise beyond(0 if last is None else last.seq)
+    if replay.due:
+        other = f"{boundary}, the one before it, or the last of it" if boundary else "the last of it"
+        raise wrong("seq", f"event {last.seq} is inside the step of turn {last.turn}; choose {other}")
+    stepped = replay.stepped
+    assert stepped is not None
+    if stepped.observation.done:
+        raise wrong("seq", f"the game is over at event {last.seq}: there is nothing left to play")
+    return Past(seats, replay.refusals, last.turn, replay.total, replace(stepped, facts=[]))
+
+
+def _unfit(error: Exception) -> UnfitCheckpoint:
+    return UnfitCheckpoint(f"it cannot be gone on from: {type(error).__name__}: {error}")
+
+
+def wrong(field: str, rule: str) -> InvalidRequest:
+    """The refusal of a fork for one field."""
+    return InvalidRequest([FieldError(field, rule)])
+
+
+def beyond(head_seq: int) -> InvalidRequest:
+    """The refusal of a fork at an event that is not there."""
+    return wrong("seq", f"must be from 1 to {head_seq}: that is how much is recorded")
+
+
+def too_far(characters: float, last: int) -> InvalidRequest:
+    """The refusal of a fork whose past would be longer than an episode may be."""
+    much = f"the first {characters / 1e6:g} MB of the record"
+    other = f"fork up to event {last}" if last else "not even its first event fits"
+    return wrong("seq", f"lies beyond {much}, as long as an episode may be (SPECTATOR_EPISODE_MB); {other}")
+
+
+NOT_COPIED: Final = FROM_OUTSIDE | {"episode.started", "narration.line", "episode.ended"}
+"""Event types that are not taken over: they are the parent's own, or follow from the others."""
+
+BATCH_CHARACTERS: Final = 1_000_000
+"""Characters of the parent's record that are copied at once: what copying takes in memory, and how long
+others wait for the journal meanwhile."""
+
+
+@dataclass(slots=True)
+class PastBatch:
+    """Facts of a parent that its fork records next, together.
+
+    Args:
+        steps: The facts, with the turns that they belong to.
+        calls: For each decision among them, in order, the model calls behind it.
+        characters: About how many characters of record they are.
+    """
+
+    steps: list[TurnFacts] = field(default_factory=list)
+    calls: list[Sequence[ModelCall]] = field(default_factory=list)
+    characters: int = 0
+
+
+async def copy_past(
+    parent: ParentRecord, plan: EpisodePlan, stream: Stream, need_time: Callable[[], None]
+) -> tuple[Sequence[TurnFacts], Attachments | None]:
+    """Record what a fork begins with, where nobody finds it yet, but for the last batch; no world is stepped.
+
+    Args:
+        parent: The parent's record.
+        plan: The fork's.
+        stream: The fork's, at its beginning.
+        need_time: Called between two batches; raises where there is no time for more.
+
+    Returns:
+        The last batch, which makes it an episode once it is recorded, and what belongs to that.
+
+    Raises:
+        JournalError: The parent cannot be read, or ends before the fork begins; or it cannot be recorded.
+    """
+    journal, seq, staged = parent.journal, 0, False
+    batch, calls = PastBatch([(0, [core_fact(plan.started())])]), None
+    async for one in parent.records.stream(parent.episode_id):
+        if one.seq > parent.until:
+            break
+        seq = one.seq
+        if one.type in NOT_COPIED:
+            continue
+        if batch.characters >= BATCH_CHARACTERS:
+            if not staged:
+                journal.begin_staging(stream.episode_id)
+            staged = True
+            attached = Attachments(batch.calls) if any(batch.calls) else None
+            await stream.emit_steps(batch.steps, patient=False, attachments=attached)
+            need_time()
+            batch = PastBatch()
+        event = one.event
+        batch.steps.append((event.turn, [Fact(event.type, event.data)]))
+        batch.characters += len(one.text)
+        if event.type == "decision.made":
+            behind: Sequence[ModelCall] = ()
+            if event.data.get("exchanges"):
+                calls = calls or CallsInOrder(journal.calls(parent.episode_id))
+                behind = await calls.behind(event.turn)
+            batch.calls.append(behind)
+    if seq < parent.until:
+        raise JournalError(f"events {seq + 1} to {parent.until} of {parent.episode_id} are gone")
+    if staged:
+        journal.end_staging(stream.episode_id)
+    return batch.steps, Attachments(batch.calls) if any(batch.calls) else None
+
+
+LONG_EVENT: Final = 100_000
+"""Characters that few events take: where all that a fork takes over were so long and fitted, it fits."""
+
+ANY_TURN: Final = 2**53 - 1
+"""Stands for the turn at which a fork begins while that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkRequest:
+    """What somebody asks for.
+
+    Args:
+        episode_id: The parent.
+        seq: Its last event that is to be kept, as viewers number them: the last of a step, before the
+            world's end.
+        captain: Preset for the agent's seat; ``None`` for the parent's.
+        opponent: Preset for the other seats; ``None`` for the parent's.
+        seed: Seed of the policies, 0 .. 2**53 - 1; ``None`` for the parent's. The world keeps its own: the
+            same actions have the same consequences as in the parent.
+        pace: How fast it is played.
+    """
+
+    episode_id: str
+    seq: int
+    captain: str | None = None
+    opponent: str | None = None
+    seed: int | None = None
+    pace: Pace = Pace.BROADCAST
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A fork that is ready to be played, once its past is recorded.
+
+    Args:
+        plan: What is played from there on.
+        past: Where its policies stand.
+        stepper: Its environment, which stands where the fork begins.
+        parent: What its record begins with, to be copied.
+    """
+
+    plan: EpisodePlan
+    past: Past
+    stepper: Stepper
+    parent: ParentRecord
+
+
+async def start_fork(
+    journal: Journal,
+    request: ForkRequest,
+    episode_id: str,
+    *,
+    limit_s: float,
+    characters: float = math.inf,
+    load: LoadWorld | None = None,
+    open_stepper: OpenStepper = on_a_thread,
+    plan: EpisodePlan | None = None,
+) -> Forked:
+    """Bring a new environment to where the fork begins, from the parent's checkpoint or from its beginning.
+
+    Scripted captains think along, and a language model that stays in its seat remembers what it decided;
+    others, and people, begin where the fork does.
+
+    Args:
+        journal: Where the parent is recorded.
+        request: Which, from where, with whom.
+        episode_id: Id of the fork.
+        limit_s: Seconds that it may take.
+        characters: Characters of the parent's record that may be copied.
+        load: Finds the world; the catalogue's own function when left out.
+        open_stepper: Makes the environment's stepper.
+        plan: What :func:`plan_fork` made of ``request``; made here when left out.
+
+    Raises:
+        EpisodeNotFound: There is no such parent.
+        InvalidRequest: Names every wrong field by its name in ``POST /custom/fork``.
+        JournalError: The parent cannot be read.
+        StepTimeout: It took longer.
+    """
+    plan = plan or await plan_fork(journal, request, load)
+    name, seq = request.episode_id, request.seq
+    begun = await journal.read(name, limit=1)
+    if not begun:
+        raise EpisodeNotFound(name)
+    first = begun[0].event
+    derived = is_derived(first)
+    if not derived and not await journal.read(name, after_seq=seq - 1, limit=1):
+        summary = await journal.episode(name)
+        raise beyond(0 if summary is None else summary.head_seq)
+    if not derived and seq * LONG_EVENT > characters:
+        last = await journal.last_within(name, int(characters), until=seq)
+        if last < seq:
+            raise too_far(characters, last)
+
+    records = ViewReader(journal, load) if derived else journal
+    parent = ParentRecord(journal, records, first.data, derived, name, seq, characters)
+    brought = await within(limit_s, restore_start(parent, plan, episode_id, open_stepper))
+    assert plan.parent is not None, "the plan is a fork's"
+    origin = plan.parent.model_copy(update={"turn": brought.past.turn})
+    return Forked(replace(plan, parent=origin), brought.past, brought.stepper, parent)
+
+
+async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | None = None) -> EpisodePlan:
+    """Who plays what from there on, before anything is replayed; from which turn is not known yet.
+
+    Args:
+        journal: Where the parent is recorded; its first event is read.
+        request: Which parent, with whom.
+        load: Finds the world; the catalogue's own function when left out.
+
+    Raises:
+        EpisodeNotFound: There is no such parent.
+        InvalidRequest: See :func:`start_fork`.
+        JournalError: The parent cannot be read.
+    """
+    first = await journal.read(request.episode_id, limit=1)
+    if not first:
+        raise EpisodeNotFound(request.episode_id)
+    started = first[0].event.data
+    world = (load or load_world)(started["environment"])
+    if world.version != started["environment_version"]:
+        raise wrong(
+            "episode_id",
+            f"was played in version {started['environment_version']} of {world.name}, and here is "
+            f"{world.version}; only an episode of the same version can be played on",
+        )
+    agent, seats = started["agent"], started["seats"]
+    asked = EpisodeRequest(
+        environment=world.name,
+        captain=request.captain or seats[agent]["policy"],
+        opponent=request.opponent,
+        pack=started["pack"],
+        seed=started["seed"],
+        pace=request.pace,
+        narration=started["narration"],
+        options=started["options"],
+        on_failure=started.get("on_failure", "fallback"),
+        failed_decisions=started.get("failed_decisions", "fallback"),
+        waits_for_rest=started.get("waits_for_rest", False),
+    )
+    plan = plan_episode(asked, draw_seed=lambda: 0, load=load)
+    if request.opponent is None and plan.opponent is not None:
+        plan = replace(plan, opponent=_same_opponent(plan, seats, agent))
+    before = Parent.model_validate(started["parent"]) if started.get("parent") else None
+    seed = request.seed
+    if seed is None:
+        seed = started["seed"] if before is None else before.captains_seed
+    own_since = {  # for models that stay in their seats
+        actor: 0 if before is None else before.own_after(actor)
+        for actor, seat in seats.items()
+        if seat["source"] == "model" and plan.preset(actor).name == seat["policy"]
+    }
+    origin = Parent(
+        episode_id=request.episode_id, seq=request.seq, turn=ANY_TURN, captains_seed=seed,
+        own_since=own_since or None,
+    )  # fmt: skip
+    return replace(plan, parent=origin)
+
+
+def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], agent: str) -> Any:
+    world = plan.world
+    name = next(seat["policy"] for actor, seat in seats.items() if actor != agent)
+    preset = {**world.captains, **world.opponents}.get(name)
+    if preset is None or preset.missing is not None:
+        raise wrong("opponent_choice", f"the parent's opponent {name!r} is not available here; choose one")
+    return preset

@@ -1,0 +1,503 @@
+"""Hold an episode of this process: observe it, pause it, pace it, end it.
+
+An external episode is played in another process, reported to this one and shown here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NoReturn
+
+from pydantic import BaseModel
+
+from spectator.clock import Clock, first_of, whole
+from spectator.environments.contract import ObservationModel, OptionsModel, StateModel, Stepper
+from spectator.environments.world import Pack, World
+from spectator.episodes.controls import Control, ControlledWait, EndRequest, EndRequested, EpisodeLimits, Pace
+from spectator.episodes.decisions import FailureRule, Thinking
+from spectator.episodes.derived_stream import Stream
+from spectator.episodes.driver import Checkpoints, Driver, Past
+from spectator.episodes.plan import EpisodePlan
+from spectator.episodes.steps import cut_short
+from spectator.episodes.stream import JournalTrouble, TurnFacts
+from spectator.episodes.view import State
+from spectator.errors import (
+    EpisodeError,
+    EpisodeOver,
+    EpisodeUnfinished,
+    JournalUnavailable,
+)
+from spectator.events import (
+    EndReason,
+    EpisodeEnded,
+    EpisodePaused,
+    EpisodeResumed,
+    EventData,
+    Fact,
+    PaceChanged,
+    core_fact,
+)
+from spectator.journal.contract import Attachments
+from spectator.policies.policy import Policy, Preset
+from spectator.policies.spending import EpisodeBudget, SpendLedger, Spent
+from spectator.steppers.remote import AGENT, Observed
+from spectator.steppers.remote_world import UNKNOWN, comment_observed, project_observed
+
+logger = logging.getLogger(__name__)
+
+MAX_FACTS: Final = 20_000
+"""Facts that one such episode may tell; it is ended then, wherever it is played on."""
+
+
+class ExternalDriver:
+    """Stands where a driver does, in an episode that is driven elsewhere.
+
+    Args:
+        stream: Where its events go.
+        control: Tells when the server wants it to end.
+        characters: Of its record, after which it is shown no further.
+    """
+
+    deciding: None = None
+
+    def __init__(self, stream: Stream, control: Control, characters: float = math.inf) -> None:
+        self.turn = 0
+        """Actions taken or refused so far."""
+        self.ended: EpisodeEnded | None = None
+        """How it ended, once it has."""
+        self._stream = stream
+        self._control = control
+        self._characters = characters
+        self._facts = 0
+        self._truth: str | None = None
+        self._over: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is taken."""
+        return self._over.done() or self._control.end is not None
+
+    async def record(self, turn: int, facts: Sequence[Fact], attachments: Attachments | None = None) -> None:
+        """Record and publish the facts of one turn; what cannot be recorded ends the episode, here only."""
+        if self.over:
+            return
+        self._facts += len(facts)
+        if self._facts > MAX_FACTS:
+            self.give_up("step_cap", f"more than {MAX_FACTS} events; it may be played on where it is played")
+            return
+        try:
+            steps = [(turn, facts)]
+            recorded = await self._stream.emit_steps(steps, patient=False, attachments=attachments)
+            self.turn = turn
+            if recorded > self._characters:
+                self.give_up("step_cap", f"its record reached {self._characters / 1e6:g} MB")
+        except EpisodeError as error:
+            logger.warning("episode %s is shown no further: %s", self._stream.episode_id, error)
+            self.give_up("interrupted", f"it could not be recorded: {error}")
+
+    def finish(self, ended: EpisodeEnded, truth: str | None = None) -> None:
+        """It has come to its end; ``truth`` is what its world hid, as JSON text, if the end states it."""
+        if not self._over.done():
+            self._truth = truth
+            self._over.set_result(ended)
+
+    def give_up(self, reason: EndReason, detail: str) -> None:
+        """It is shown no further."""
+        self.finish(cut_short(reason, detail, self.turn))
+
+    async def run(self) -> EpisodeEnded:
+        """Wait for its end and tell it."""
+        try:
+            async with ControlledWait(self._control):
+                ended = await self._over
+        except EndRequested:
+            end = self._control.end
+            full = end is not None and end.reason == "step_cap"
+            ended = cut_short("step_cap", end.detail, self.turn) if end and full else self._gone()
+        except asyncio.CancelledError:
+            await self._report_end(self._gone())
+            raise
+        await self._report_end(ended)
+        return ended
+
+    async def _report_end(self, ended: EpisodeEnded) -> None:
+        self.ended = self.ended or ended
+        try:
+            attachments = None if ended.truth is None else Attachments(truth=self._truth)
+            await self._stream.emit(self.turn, [core_fact(ended)], attachments=attachments)
+        except EpisodeError:
+            logger.exception("episode %s: its end could not be recorded", self._stream.episode_id)
+
+    def _gone(self) -> EpisodeEnded:
+        return cut_short("interrupted", "the server that showed it went away", self.turn)
+
+    def policy(self, actor: str) -> Policy | None:
+        """Nobody decides here."""
+        return None
+
+    def hold(self, held: bool) -> None:
+        """Nothing here can be held."""
+
+    async def let_go(self) -> None:
+        """Nothing is held here."""
+
+
+def external_plan(environment: str, title: str, agent: str, seed: int) -> EpisodePlan:
+    """The plan of an episode in an environment that is not here.
+
+    Args:
+        environment: Its short name.
+        title: Its name as shown to people.
+        agent: Name shown for whoever decides.
+        seed: Its seed; 0 when it is not known.
+    """
+    captain = Preset("remote", agent, "Decides elsewhere.", "remote", _elsewhere)
+    pack = Pack("default", "1", "Whatever is played there.")
+    world = World(
+        name=environment,
+        version="elsewhere",
+        title=title,
+        summary="Played elsewhere.",
+        actors=(AGENT,),
+        environment=lambda: _elsewhere(0),
+        action_type=BaseModel,
+        observation_type=ObservationModel,
+        state_type=StateModel,
+        options_type=OptionsModel,
+        events={"remote.observed": Observed},
+        projection=project_observed,
+        commentator=comment_observed,
+        captains={"remote": captain},
+        packs={"default": pack},
+        step_cap=lambda options: 1_000_000,
+        default_captain="remote",
+        profile=UNKNOWN,
+    )
+    return EpisodePlan(world, captain, None, pack, seed, Pace.MAX, False, {})
+
+
+def _elsewhere(_: int) -> NoReturn:
+    raise NotImplementedError("it is played elsewhere")
+
+
+class EpisodeHandle:
+    """An episode that runs here; viewers see it as an :class:`~.episode_view.EpisodeView`.
+
+    Args:
+        plan: What is played.
+        stream: Its events.
+        control: Its end, its pause and its pace.
+        driver: Its loop.
+        thinking: What its captains think at the moment.
+        started_at: When it began.
+    """
+
+    def __init__(
+        self,
+        plan: EpisodePlan,
+        *,
+        stream: Stream,
+        control: Control,
+        driver: Driver | ExternalDriver,
+        thinking: Thinking,
+        started_at: datetime,
+    ) -> None:
+        self.plan = plan
+        """What is played."""
+        self.episode_id = stream.episode_id
+        """Its one id, everywhere."""
+        self.epoch = stream.epoch
+        """Identity of its numbering."""
+        self.thinking = thinking
+        """What its captains think at the moment; never recorded."""
+        self.open, self.subscribe, self.news = stream.open, stream.subscribe, stream.news
+        self.started_at = started_at
+        """When it began."""
+        self.withholds = stream.shown is not stream
+        """Whether viewers are shown decisions only together with what they led to."""
+        self._stream, self._shown = stream, stream.shown
+        self._control = control
+        self._driver = driver
+        self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
+        self._order = asyncio.Lock()
+
+    @property
+    def head_seq(self) -> int:
+        """Number of the last event that viewers may see."""
+        return self._shown.head_seq
+
+    @property
+    def state(self) -> State:
+        """What viewers see after event ``head_seq``; never changed in place."""
+        return self._shown.state
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        """What models took so far, by actor."""
+        return self._stream.usage
+
+    @property
+    def turn(self) -> int:
+        """Actions taken or refused so far."""
+        return self._driver.turn
+
+    @property
+    def pace(self) -> Pace:
+        """How fast it is played now."""
+        return self._control.pace
+
+    @property
+    def paused(self) -> bool:
+        """Whether play stands still."""
+        return self._control.paused
+
+    @property
+    def deciding(self) -> str | None:
+        """The actor whose decision is waited for now, if any is."""
+        return self._driver.deciding
+
+    def policy(self, actor: str) -> Policy | None:
+        """Who decides for ``actor``; ``None`` before the seats are taken."""
+        return self._driver.policy(actor)
+
+    @property
+    def trouble(self) -> JournalTrouble | None:
+        """What keeps its record from being written now; play stands still meanwhile."""
+        return self._stream.trouble
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self._ended.done()
+
+    @property
+    def end_recorded(self) -> bool:
+        """Whether its end is in the record; not so where that failed for good."""
+        return self._stream.ended
+
+    async def wait(self) -> EpisodeEnded:
+        """Wait for its end.
+
+        Raises:
+            EpisodeUnfinished: It was left without one.
+        """
+        return await asyncio.shield(self._ended)
+
+    async def begin(self) -> None:
+        """Wait until its first event is recorded and published; to be called once, after :meth:`play`.
+
+        Whoever gives up waiting gives up the episode.
+
+        Raises:
+            EpisodeError: The first event could not be recorded; there is no such episode.
+        """
+        try:
+            await asyncio.shield(self._started)
+        except asyncio.CancelledError:
+            self._control.request_end(EndRequest("interrupted", "whoever started it went away"))
+            raise
+
+    async def play(self, opening: Sequence[TurnFacts], attachments: Attachments | None = None) -> None:
+        """Record its opening and what belongs to it, all or none, then play it to its end."""
+        try:
+            recorded = self._stream.begin(opening, attachments=attachments)
+            if isinstance(recorded, asyncio.Future):
+                recorded.add_done_callback(self._begun)
+            else:
+                await recorded
+                self._started.set_result(None)
+            await self._driver.run()
+            await self._settle_record()
+            if isinstance(recorded, asyncio.Future) and recorded.done():
+                self._begun(recorded)  # it may be over before its callback has run
+        except asyncio.CancelledError:
+            if self._driver.ended is None:
+                self._control.request_end(EndRequest("interrupted", "the server went away"))
+                await self._driver.run()
+            raise
+        except EpisodeError as error:
+            self._started.set_exception(error)
+            await self._driver.let_go()
+        finally:
+            self._settle()
+
+    def _begun(self, recorded: asyncio.Future[Any]) -> None:
+        """Whoever waits for the start learns whether it is recorded; play goes on meanwhile."""
+        if self._started.done() or recorded.cancelled():
+            return
+        error = recorded.exception()
+        if error is None:
+            self._started.set_result(None)
+        else:
+            self._started.set_exception(error)
+
+    async def _settle_record(self) -> None:
+        """Record what waits, where no end took it along."""
+        try:
+            await self._stream.settle()
+        except EpisodeError:
+            logger.exception("episode %s: its last steps could not be recorded", self.episode_id)
+
+    def _settle(self) -> None:
+        if not self._started.done():
+            self._started.set_exception(EpisodeOver(self.episode_id))
+        if self._driver.ended is not None:
+            self._ended.set_result(self._driver.ended)
+        else:
+            self._ended.set_exception(EpisodeUnfinished(self.episode_id))
+        for told in (self._started, self._ended):
+            told.exception()  # nobody may be waiting for it
+
+    async def pause(self, by: str) -> None:
+        """Let play stand still; asking twice changes nothing. Survives cancellation, as every change does."""
+        await whole(self._pause(by))
+
+    async def _pause(self, by: str) -> None:
+        async with self._order:
+            if not self.paused:
+                self._hold(True)
+                try:
+                    paused = core_fact(EpisodePaused(by=by))
+                    await self._stream.emit(self.turn, [paused], patient=False)
+                except EpisodeError:
+                    self._hold(False)
+                    raise
+
+    async def resume(self, by: str) -> None:
+        """Let play go on; asking twice changes nothing."""
+        await whole(self._resume(by))
+
+    async def _resume(self, by: str) -> None:
+        async with self._order:
+            if self.paused:
+                resumed = core_fact(EpisodeResumed(by=by))
+                await self._stream.emit(self.turn, [resumed], patient=False)
+                self._hold(False)
+
+    def _hold(self, held: bool) -> None:
+        self._driver.hold(held)
+        if held:
+            self._control.pause()
+        else:
+            self._control.resume()
+
+    async def set_pace(self, pace: Pace, by: str) -> None:
+        """Play at another pace; asking for the one that holds changes nothing."""
+        await whole(self._set_pace(pace, by))
+
+    async def _set_pace(self, pace: Pace, by: str) -> None:
+        async with self._order:
+            if pace is not self.pace:
+                changed = core_fact(PaceChanged(pace=pace.value, by=by))
+                await self._stream.emit(self.turn, [changed], patient=False)
+                self._control.set_pace(pace)
+
+    async def record_fact(self, data: EventData) -> None:
+        """Record and publish something that was observed from outside, such as a clip of speech.
+
+        Raises:
+            EpisodeOver: Its end was told before.
+            JournalError: It could not be recorded.
+        """
+        await self._stream.emit(self.turn, [core_fact(data)], patient=False)
+
+    def breathe(self, seconds: float) -> None:
+        """Let the next step wait ``seconds`` at the broadcast pace."""
+        self._control.breathe(seconds)
+
+    def request_end(self, request: EndRequest) -> None:
+        """Ask for its end and do not wait; the first who asks gives the reason."""
+        self._control.request_end(request)
+        self._stream.give_up_waiting(for_good=request.reason != "stopped")
+
+    async def end(self, request: EndRequest) -> EpisodeEnded:
+        """Ask for its end and wait for it.
+
+        Raises:
+            EpisodeUnfinished: It has no end.
+            JournalUnavailable: The end is not recorded: it is as soon as it can be, or it could not be.
+        """
+        self.request_end(request)
+        while not self.ended:
+            await first_of(self.wait(), self._stream.news())
+            if self.trouble is not None and not self.ended:
+                raise JournalUnavailable(f"{self.trouble.message}; the end is recorded as soon as it can be")
+        ended = await self.wait()
+        if not self.end_recorded:
+            raise JournalUnavailable("it is over, and its end could not be recorded; the log says why")
+        return ended
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEpisode:
+    """An episode that is ready to be driven.
+
+    Args:
+        driver: Its loop.
+        control: What is asked of it from outside.
+        thinking: What its captains think at the moment.
+    """
+
+    driver: Driver
+    control: Control
+    thinking: Thinking
+
+
+def prepare(
+    plan: EpisodePlan,
+    stream: Stream,
+    stepper: Stepper,
+    *,
+    clock: Clock,
+    limits: EpisodeLimits,
+    ledger: SpendLedger,
+    pace: Pace | None = None,
+    paused: bool = False,
+    past: Past | None = None,
+    rule: FailureRule | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> PreparedEpisode:
+    """Put together what plays an episode, wherever that is: in a server or in a run.
+
+    Args:
+        plan: What is played, by whom.
+        stream: Takes what happens, and holds what was spent before.
+        stepper: Its environment, closed by the driver.
+        clock: Time.
+        limits: How long it may wait for whom.
+        ledger: What asking models may take.
+        pace: How fast it goes on; the plan's pace when left out.
+        paused: Whether it stands still at first.
+        past: Where another process left it; ``None`` to begin.
+        rule: What a decision that failed does to it; the plan's ``on_failure`` when left out.
+        checkpoints: Keeps where it stands; nobody does when left out.
+    """
+    control = Control(pace or plan.pace, clock)
+    if paused:
+        control.pause()
+    thinking = Thinking(clock)
+    spent = {
+        actor: Spent(used["tokens_in"] + used["tokens_out"], used["cost"], used["latency_s"])
+        for actor, used in stream.state.get("usage", {}).items()
+    }
+    driver = Driver(
+        plan,
+        stream.episode_id,
+        stepper=stepper,
+        emit=stream.take_steps,
+        control=control,
+        clock=clock,
+        limits=limits,
+        past=past,
+        thinking=thinking,
+        budget=EpisodeBudget(ledger, spent),
+        rule=rule,
+        checkpoints=checkpoints,
+    )
+    return PreparedEpisode(driver, control, thinking)

@@ -1,1 +1,0 @@
-"""Episodes that this process hosts: the supervisor, handles, recovery, episodes played elsewhere."""

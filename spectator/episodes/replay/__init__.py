@@ -1,1 +1,0 @@
-"""Replays from the record: verify an episode, restore one after a crash, fork one, rebuild its prompts."""

@@ -1,0 +1,420 @@
+"""Replay a recorded episode from its seed and decisions, and verify it.
+
+Model calls and the sealed truth are checked against the digests in the events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from spectator.catalog import LoadWorld, load_world
+from spectator.environments.contract import Stepped, Stepper
+from spectator.environments.world import World
+from spectator.episodes.checkpoints import EpisodeSnapshot, restore_memories
+from spectator.episodes.steps import facts_of_step
+from spectator.episodes.view import DerivedView, State, is_derived, with_patch
+from spectator.errors import EnvironmentFault, JournalError
+from spectator.events import CALLS_BEHIND, Event, Fact, Parent, RecordedEvent, encode_json
+from spectator.journal.contract import Journal, RecordedCall, truth_digest
+from spectator.json_values import apply_patch
+from spectator.llm.exchanges import fingerprint
+from spectator.narration.commentary import line_fact
+from spectator.policies.policy import Policy, Remembers, ScriptedPolicy
+from spectator.steppers.local import inline
+
+MEASURED: Final[Mapping[str, frozenset[str]]] = {"step.taken": frozenset({"duration_s"})}
+"""Fields that are measured, not decided, and so differ from run to run."""
+
+FROM_OUTSIDE: Final = frozenset(
+    {
+        "episode.paused",
+        "episode.recovered",
+        "episode.resumed",
+        "episode.suspended",
+        "narration.clip",
+        "pace.changed",
+        "warning",
+    }
+)
+"""Event types that do not follow from seed and decisions; their patches still have to."""
+
+
+class ReplayDivergence(Exception):
+    """The record holds an event that the replay does not produce here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What viewers see where a record stops.
+
+    Args:
+        state: Their state.
+        seq: Number of the last event that they got.
+    """
+
+    state: State
+    seq: int
+
+
+class Replay:
+    """A recorded episode played again, one recorded event at a time, and compared.
+
+    Args:
+        world: The episode's world.
+        stepper: A new environment of it, not begun; afterwards it stands where the record stops. Its calls
+            have no deadline of their own: whoever replays sets one for the whole.
+        seats: Policies to bring along, by actor: scripted ones are asked again, so that their own
+            generators stand where the record stops, and must decide as recorded. In the part of a fork
+            that is its parent's they think along, and decide nothing. Those that remember take in what
+            they decided themselves.
+        episode_id: What the environment is told that it plays; the record's own id when left out.
+        parent: What the episode was forked from, if it was; as the record has it when left out.
+        derived: Whether the events hold neither patches nor commentary.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        stepper: Stepper,
+        seats: Mapping[str, Policy] | None = None,
+        *,
+        episode_id: str | None = None,
+        parent: Parent | None = None,
+        derived: bool = False,
+    ) -> None:
+        self.ended = False
+        self._derived = DerivedView(world, "") if derived else None
+        self._world = world
+        self._stepper = stepper
+        self._seats = seats or {}
+        self._episode_id = episode_id
+        self._parent = parent
+        self.due: deque[Fact] = deque()
+        """Facts that the replay has produced and the record does not hold yet."""
+        self.shown = Shown({}, 0)
+        """What viewers see where the record stops."""
+        self.stepped: Stepped | None = None
+        """What the world answered last; ``None`` before the beginning."""
+        self.refusals: dict[str, int] = {}
+        """Refused actions so far, by actor."""
+        self.total = 0.0
+        """The sum of all rewards so far."""
+
+    async def resume_from(self, stood: EpisodeSnapshot, seq: int, *, fresh: Collection[str] = ()) -> None:
+        """Stand where the episode stood after event ``seq``, instead of replaying all before the next.
+
+        Args:
+            stood: Where it stood.
+            seq: Number of the event.
+            fresh: Actors whose policies are others than then, and take nobody's memory.
+
+        Raises:
+            UnfitCheckpoint: A policy does not take its memory back.
+            EnvironmentFault: The environment does not take its snapshot back.
+        """
+        restore_memories(self._seats, stood.memories, fresh)
+        self.stepped = await self._stepper.restore(stood.snapshot, limit_s=None)
+        self.shown = Shown(stood.state, seq)
+        self.refusals, self.total = dict(stood.refusals), stood.total
+
+    async def compare(self, event: Event) -> list[str]:
+        """Differences between ``event`` and what is due; then go on from what was recorded.
+
+        Raises:
+            ReplayDivergence: The record holds an event that the replay does not produce, or the world failed.
+        """
+        if self.ended:
+            raise ReplayDivergence(f"{event.type} after the end")
+        try:
+            match event.type:
+                case "episode.started":
+                    await self._begin(event)
+                case "decision.made":
+                    await self._decide(event)
+                case "episode.ended":
+                    self._end(event)
+                case kind if kind not in FROM_OUTSIDE:
+                    self._expect(event)
+        except EnvironmentFault as error:
+            raise ReplayDivergence(f"the world failed: {error}") from error
+        return self._compare_patch(event) if self._derived is None else self._derive(event, self._derived)
+
+    def _compare_patch(self, event: Event) -> list[str]:
+        differences = []
+        folded = with_patch(self.shown.state, replace(event, patch={}), self._world.projection)
+        state = apply_patch(self.shown.state, folded.patch)
+        self.shown = Shown(state, event.seq)
+        if folded.patch != event.patch:
+            differences.append(f"the patch of {event.type} is not the one that its data gives")
+        lines = self._world.commentator(folded, state) if event.type != "narration.line" else ()
+        self.due.extendleft(line_fact(line, event.seq) for line in reversed(lines))
+        return differences
+
+    def _derive(self, event: Event, view: DerivedView) -> list[str]:
+        differences = [f"{event.type} holds a patch, and the view is to be derived"] if event.patch else []
+        before = view.fault
+        view.show(replace(event, epoch=view.epoch, patch={}))
+        self.shown = Shown(view.state, view.seq)
+        if view.fault != before:
+            differences.append(f"the world's view of it fails: {view.fault}")
+        return differences
+
+    async def _begin(self, event: Event) -> None:
+        if self.stepped is not None:
+            raise ReplayDivergence("the episode starts again")
+        version = event.data["environment_version"]
+        if version != self._world.version:
+            raise ReplayDivergence(
+                f"it was played in version {version} of {self._world.name}; here is {self._world.version}"
+            )
+        self.stepped = await self._stepper.reset(
+            seed=event.data["seed"],
+            episode_id=self._episode_id or event.episode_id,
+            options=event.data["options"],
+            limit_s=None,
+        )
+        if self._parent is None and event.data.get("parent") is not None:
+            self._parent = Parent.model_validate(event.data["parent"])
+        self.total += self.stepped.observation.reward
+        self.due.extend(self.stepped.facts)
+
+    async def _decide(self, event: Event) -> None:
+        if self.due:
+            raise ReplayDivergence(f"{self.due[0].type} is due before the next decision")
+        observation = None if self.stepped is None else self.stepped.observation
+        asked = None if observation is None else observation.actor
+        if observation is None or asked is None or event.data["actor"] != asked:
+            raise ReplayDivergence(f"{event.data['actor']} decided where {asked} was asked")
+        policy, parent = self._seats.get(asked), self._parent
+        if isinstance(policy, Remembers) and event.turn > (0 if parent is None else parent.own_after(asked)):
+            policy.remember(observation, event.data)
+        if isinstance(policy, ScriptedPolicy):
+            again = policy.choose(observation).action
+            thinks_along = parent is not None and event.turn <= parent.turn
+            decided = event.data["action"]
+            if not thinks_along and again != decided and _as_recorded(dict(again)) != decided:
+                raise ReplayDivergence(f"{asked} now decides otherwise than recorded")
+        self.stepped = await self._stepper.step(event.data["action"], limit_s=None)
+        self.total += self.stepped.observation.reward
+        decided = Fact(event.type, event.data)
+        self.due.extend(facts_of_step(asked, decided, self.stepped, 0.0, self.refusals)[1:])
+
+    def _expect(self, event: Event) -> None:
+        if not self.due:
+            raise ReplayDivergence(f"nothing is due where {event.type} is recorded")
+        due = self.due.popleft()
+        measured = MEASURED.get(event.type, frozenset())
+        told = {name: value for name, value in event.data.items() if name not in measured}
+        if event.type != due.type:
+            raise ReplayDivergence(f"{due.type} is due where {event.type} is recorded")
+        expected = {name: value for name, value in due.data.items() if name not in measured}
+        if told == expected:
+            return
+        expected = _as_recorded(expected)
+        if told != expected:
+            names = [name for name in {*told, *expected} if told.get(name) != expected.get(name)]
+            raise ReplayDivergence(f"{event.type} differs in {', '.join(sorted(names))}")
+
+    def _end(self, event: Event) -> None:
+        self.ended = True
+        total = event.data.get("total_reward")
+        if total is not None and total != self.total:
+            raise ReplayDivergence(f"the total reward is recorded as {total}, not {self.total}")
+        if event.data["reason"] != "finished":
+            return
+        stepped = self.stepped
+        if self.due or stepped is None or not stepped.observation.done:
+            raise ReplayDivergence("it is recorded as finished before the world came to its end")
+        if event.data["score"] != self.total:
+            raise ReplayDivergence(f"the score is recorded as {event.data['score']}, not {self.total}")
+        result = stepped.state.get("result")
+        if event.data["result"] != result:
+            raise ReplayDivergence(f"the result is recorded as {event.data['result']!r}, not {result!r}")
+
+
+def _as_recorded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """``data`` as it reads once it has been written."""
+    read: dict[str, Any] = json.loads(encode_json(data))
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Discrepancy:
+    """Where the record and the world part.
+
+    Args:
+        seq: The recorded event.
+        message: How they differ.
+    """
+
+    seq: int
+    message: str
+
+
+async def verify(
+    recorded: AsyncIterable[RecordedEvent], *, load: LoadWorld | None = None
+) -> list[Discrepancy]:
+    """Play a recorded episode again and compare every event and every patch that is recorded.
+
+    Args:
+        recorded: All events of one episode, in order.
+        load: Finds the world; the catalogue's own function when left out.
+
+    Returns:
+        What differs, in order; empty when the record says the truth. After an event that should not
+        be there, the rest cannot be compared and is left out.
+
+    Raises:
+        InvalidRequest: Its world is not in the catalogue.
+    """
+    comparison = _Comparison(load or load_world)
+    try:
+        async for one in recorded:
+            if not await comparison.take(one.event):
+                break
+        else:
+            comparison.end()
+    finally:
+        await comparison.aclose()
+    return comparison.found
+
+
+class _Comparison:
+    """What differs between a record and its world's own account so far."""
+
+    def __init__(self, load: LoadWorld) -> None:
+        self.found: list[Discrepancy] = []
+        self._load = load
+        self._expected_seq = 1
+        self._replay: Replay | None = None
+        self._stepper: Stepper | None = None
+
+    async def take(self, event: Event) -> bool:
+        """Compare the next event; whether those after it can be compared."""
+        if event.seq != self._expected_seq:
+            return self._note(event.seq, f"event {self._expected_seq} is missing")
+        if self._replay is None:
+            if event.type != "episode.started":
+                return self._note(event.seq, f"begins with {event.type}")
+            world = self._load(event.data["environment"])
+            self._stepper = inline(world, event.episode_id)
+            self._replay = Replay(world, self._stepper, derived=is_derived(event))
+        try:
+            differences = await self._replay.compare(event)
+        except ReplayDivergence as divergence:
+            return self._note(event.seq, str(divergence))
+        for difference in differences:
+            self._note(event.seq, difference)
+        self._expected_seq += 1
+        return True
+
+    def end(self) -> None:
+        """Nothing more is recorded."""
+        if self._replay is not None and not self._replay.ended:
+            self._note(self._expected_seq, "the record stops before the end")
+
+    async def aclose(self) -> None:
+        """Let go of the world."""
+        if self._stepper is not None:
+            await self._stepper.aclose()
+
+    def _note(self, seq: int, message: str) -> bool:
+        self.found.append(Discrepancy(seq, message))
+        return False
+
+
+async def verify_attachments(journal: Journal, episode_id: str) -> AsyncIterator[Discrepancy]:
+    """What of the model calls and of the sealed truth is not as the events state it, in order.
+
+    Args:
+        journal: Where the episode is, its chain of digests checked.
+        episode_id: Which.
+
+    Raises:
+        ConfigurationError: The extra that is needed to check model calls is not installed.
+        JournalError: An event cannot be read.
+    """
+    calls = _Calls(journal.calls(episode_id))
+    async for one in journal.stream(episode_id):
+        event = one.event
+        if event.type in CALLS_BEHIND:
+            async for discrepancy in calls.compare(event):
+                yield discrepancy
+        if event.type == "episode.ended":
+            async for discrepancy in _compare_truth(journal, event):
+                yield discrepancy
+    async for discrepancy in calls.left():
+        yield discrepancy
+
+
+class _Calls:
+    """The recorded calls, one after another, beside the decisions that state them."""
+
+    def __init__(self, calls: AsyncIterator[RecordedCall]) -> None:
+        self._calls = calls
+        self._next: RecordedCall | None = None
+        self._broken = False
+
+    async def compare(self, decided: Event) -> AsyncIterator[Discrepancy]:
+        """What is wrong with the calls behind one decision, made or failed."""
+        stated = decided.data.get("undecided", decided.data)
+        for place, exchange in enumerate(stated.get("exchanges") or ()):
+            if exchange.get("digest") is None or self._broken:
+                continue
+            try:
+                found = await self._take(decided.seq, place)
+            except JournalError as error:
+                self._broken = True
+                yield Discrepancy(decided.seq, str(error))
+                return
+            if found is None:
+                yield Discrepancy(decided.seq, f"call {place} behind it is missing")
+            elif wrong := _wrong(found, exchange):
+                yield Discrepancy(decided.seq, f"call {place} behind it {wrong}")
+
+    async def left(self) -> AsyncIterator[Discrepancy]:
+        """Calls that no decision states."""
+        try:
+            while not self._broken and (one := self._next or await anext(self._calls, None)) is not None:
+                self._next = None
+                yield Discrepancy(one.decided.seq, f"call {one.place} behind it was put in")
+        except JournalError as error:
+            yield Discrepancy(0, str(error))
+
+    async def _take(self, seq: int, place: int) -> RecordedCall | None:
+        """The call of that decision and place, if it is the next one."""
+        if self._next is None:
+            self._next = await anext(self._calls, None)
+        found = self._next
+        if found is None or (found.decided.seq, found.place) != (seq, place):
+            return None
+        self._next = None
+        return found
+
+
+def _wrong(found: RecordedCall, exchange: Mapping[str, Any]) -> str | None:
+    asked = fingerprint(found.call.messages, found.call.tools)
+    if asked != exchange["request"]:
+        return "does not hold the messages that the event states"
+    if found.call.digest(asked) != exchange["digest"]:
+        return "does not fit the digest that the event states"
+    return None
+
+
+async def _compare_truth(journal: Journal, ended: Event) -> AsyncIterator[Discrepancy]:
+    stated = ended.data.get("truth")
+    try:
+        truth = await journal.truth(ended.episode_id)
+    except JournalError as error:
+        yield Discrepancy(ended.seq, str(error))
+        return
+    if truth is None and stated is not None:
+        yield Discrepancy(ended.seq, "the truth that it states is missing")
+    elif truth is not None and stated is None:
+        yield Discrepancy(ended.seq, "a truth was put in that it does not state")
+    elif truth is not None and truth_digest(truth) != stated:
+        yield Discrepancy(ended.seq, "the truth is not the one that it states")

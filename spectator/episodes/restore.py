@@ -1,0 +1,408 @@
+"""Restore an episode that another process left to where its record stops.
+
+Stops that were requested and could not be recorded are kept in a small file across restarts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+from pydantic import ValidationError
+
+from spectator.catalog import LoadWorld, load_world
+from spectator.environments.contract import Stepper
+from spectator.episodes.checkpoints import UnfitCheckpoint, episode_snapshot
+from spectator.episodes.controls import Pace
+from spectator.episodes.derived_stream import RecordPosition
+from spectator.episodes.driver import Past
+from spectator.episodes.plan import EpisodePlan
+from spectator.episodes.recorded_calls import streamed_with_whole_replies
+from spectator.episodes.replayer import Replay, ReplayDivergence, Shown
+from spectator.errors import (
+    EnvironmentFault,
+    EpisodeDamaged,
+    EpisodeError,
+    InvalidRequest,
+    StepTimeout,
+    typed_as,
+)
+from spectator.events import Event, Parent, RecordedEvent
+from spectator.journal.contract import Checkpoint, EpisodeSummary, Journal
+from spectator.journal.encoding import check_replaceable
+from spectator.steppers.local import OpenStepper, on_a_thread
+
+logger = logging.getLogger(__name__)
+
+FILE: Final = "stops.json"
+"""Its usual name, beside the journal."""
+
+SIZE: Final = 4096
+"""Bytes that the file always has: it is written over in place, which most file systems can on a full disk."""
+
+
+class StopRequests:
+    """Remembers which episodes are to be ended as ``stopped``, when the journal cannot be written.
+
+    A stop is recorded as the end of its episode. Only while that cannot be written, as on a full disk, it is
+    noted here, so that the next process ends the episode where it would play it on.
+
+    Args:
+        path: The file; ``None`` remembers for as long as this lives.
+
+    >>> stops = StopRequests()
+    >>> stops.note("ep-1", "stopped by operator"), stops.detail("ep-1"), stops.detail("ep-2")
+    (False, 'stopped by operator', None)
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._noted: dict[str, str] = {}
+
+    @classmethod
+    def open(cls, path: Path) -> StopRequests:
+        """Read the file, and take its room on the disk now.
+
+        One that cannot be read is begun anew, with a warning; without room, stops are kept until a restart.
+
+        Raises:
+            ConfigurationError: What is there is no ordinary file.
+        """
+        check_replaceable(path)
+        stops = cls(path)
+        stops._noted = _read(path)
+        stops._write()
+        return stops
+
+    def note(self, episode_id: str, detail: str) -> bool:
+        """Remember that an episode is to be ended; whether that outlives this process."""
+        self._noted[episode_id] = detail
+        return self._write()
+
+    def forget(self, episode_id: str) -> None:
+        """Its end is recorded."""
+        if self._noted.pop(episode_id, None) is not None:
+            self._write()
+
+    def detail(self, episode_id: str) -> str | None:
+        """Who wanted it to be ended, in words; ``None`` when nobody did."""
+        return self._noted.get(episode_id)
+
+    def _write(self) -> bool:
+        if self._path is None:
+            return False
+        text = json.dumps(self._noted).encode().ljust(SIZE)
+        try:
+            with open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as file:
+                file.write(text)
+                file.truncate(len(text))
+                os.fsync(file.fileno())
+        except OSError as error:
+            logger.error(
+                "%s cannot be written, so stops are kept only until a restart: %s", self._path, error
+            )
+            return False
+        return True
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        noted = json.loads(path.read_bytes().strip() or b"{}") if path.exists() else {}
+        if isinstance(noted, dict) and all(isinstance(detail, str) for detail in noted.values()):
+            return noted
+        logger.warning("%s holds no stops that can be read; it is begun anew", path)
+    except (OSError, ValueError) as error:
+        logger.warning("%s cannot be read and is begun anew: %s", path, error)
+    return {}
+
+
+TAIL: Final = 16
+"""Events that are read at once, backwards, to find the last decision."""
+
+ReadEvents = Callable[[int], AsyncGenerator[RecordedEvent, None]]
+"""Reads the events after a number, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedRecord:
+    """What is known of a record at its two ends, and how the rest is read.
+
+    However long the record is, this holds two events of it.
+
+    Args:
+        first: Its first event, ``episode.started``.
+        last: Its last event.
+        recoveries: How often it was played on since anything was decided in it.
+        paused: Whether play stood still.
+        events: Its events after a number, each reply of a model whole.
+        checkpoints: Where it stood, newest first; nothing where nobody kept that.
+    """
+
+    first: Event
+    last: Event
+    recoveries: int
+    paused: bool
+    events: ReadEvents
+    checkpoints: Sequence[Checkpoint] = ()
+
+    @classmethod
+    def of(cls, recorded: Sequence[RecordedEvent]) -> Self:
+        """One that was read already.
+
+        Args:
+            recorded: All its events, in order.
+
+        Raises:
+            EpisodeDamaged: They do not begin with its start.
+        """
+
+        async def after(seq: int) -> AsyncGenerator[RecordedEvent, None]:
+            for one in recorded:
+                if one.seq > seq:
+                    yield one
+
+        since = _Since()
+        since.take(reversed(recorded))
+        first = recorded[0].event if recorded else None
+        return cls(_started(first), recorded[-1].event, since.recoveries, since.paused, after)
+
+    @classmethod
+    async def read(cls, journal: Journal, summary: EpisodeSummary) -> Self:
+        """One that lies in the journal, to which nobody adds anything meanwhile.
+
+        Raises:
+            EpisodeDamaged: It does not begin with its start, or an event at one of its ends is not as it was
+                recorded.
+            JournalError: It cannot be read.
+        """
+        episode_id, head = summary.episode_id, summary.head_seq or 0
+        begun = await journal.read(episode_id, limit=1)
+        first = _started(begun[0].event if begun else None)
+        since, last = _Since(), first
+        for until in range(head, 0, -TAIL):
+            after = max(until - TAIL, 0)
+            batch = await journal.read(episode_id, after_seq=after, limit=until - after)
+            last = batch[-1].event if until == head and batch else last
+            if since.take(reversed(batch)):
+                break
+
+        def events(seq: int) -> AsyncGenerator[RecordedEvent, None]:
+            return streamed_with_whole_replies(journal, episode_id, journal.stream(episode_id, after_seq=seq))
+
+        checkpoints = await journal.checkpoints(episode_id)
+        return cls(first, last, since.recoveries, since.paused, events, checkpoints)
+
+    async def check(self) -> None:
+        """Read it once, and keep nothing of it.
+
+        Raises:
+            EpisodeDamaged: An event is missing, or not as it was recorded.
+            JournalError: It cannot be read.
+        """
+        async with aclosing(self.events(0)) as events:
+            async for _ in events:
+                continue
+
+
+@dataclass(slots=True)
+class _Since:
+    """What happened since the last decision."""
+
+    recoveries: int = 0
+    paused: bool = False
+    resumed: bool = False
+
+    def take(self, newest_first: Iterable[RecordedEvent]) -> bool:
+        """Take earlier and earlier events; whether the decision was reached."""
+        for one in newest_first:
+            match one.type:
+                case "decision.made" | "episode.suspended":
+                    return True
+                case "episode.recovered":
+                    self.recoveries += 1
+                case "episode.paused":
+                    self.paused |= not self.resumed
+                case "episode.resumed":
+                    self.resumed = True
+        return False
+
+
+def _started(first: Event | None) -> Event:
+    if first is None or first.type != "episode.started":
+        whose = "it" if first is None else first.episode_id
+        raise EpisodeDamaged(f"the record of {whose} does not begin with its start")
+    return first
+
+
+_Replayed = TypeVar("_Replayed")
+
+MAX_ATTEMPTS: Final = 3
+"""Recoveries in a row that got nowhere, after which an episode is given up: it may be what kills us."""
+
+
+class RestoreFailed(EpisodeError):
+    """The record does not lead back to where it stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredEpisode:
+    """An episode as another process left it.
+
+    Args:
+        episode_id: Its id.
+        epoch: Identity of its numbering.
+        left: Where its record stands.
+        plan: What is played.
+        past: Where its policies stand.
+        stepper: Its environment, which stands where the record stops.
+        attempt: 1 when the last recovery, if any, got anywhere; else one more than its.
+    """
+
+    episode_id: str
+    epoch: str
+    left: RecordPosition
+    plan: EpisodePlan
+    past: Past
+    stepper: Stepper
+    attempt: int
+
+
+async def rebuild(
+    record: UnfinishedRecord,
+    *,
+    limit_s: float,
+    load: LoadWorld | None = None,
+    attempts: float = MAX_ATTEMPTS,
+    open_stepper: OpenStepper = on_a_thread,
+) -> RestoredEpisode:
+    """Play the record again in a new environment, comparing every event as it is read.
+
+    Where the record has a checkpoint that fits, only what comes after it is played again.
+
+    Args:
+        record: That of an unended episode; no more of it is held than is read at once.
+        limit_s: Seconds that it may take.
+        load: Finds the world; the catalogue's own function when left out.
+        attempts: Recoveries in a row that may get nowhere; no limit where a person starts each of them.
+        open_stepper: Makes the environment's stepper.
+
+    Raises:
+        RestoreFailed: The record does not lead back, or leads to a death again and again.
+        JournalError: It cannot be read.
+        StepTimeout: It took longer.
+    """
+    first, last = record.first, record.last
+    attempt = 1 if record.paused else record.recoveries + 1
+    if attempt > attempts:
+        raise RestoreFailed(f"the server died {attempts:g} times at turn {last.turn}")
+    plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
+    stepper, past, view = await within(limit_s, _replayed(plan, record, open_stepper))
+    left = RecordPosition(last.seq, view.seq, view.state)
+    return RestoredEpisode(first.episode_id, first.epoch, left, plan, past, stepper, attempt)
+
+
+async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:
+    """What a replay comes to.
+
+    Raises:
+        StepTimeout: It took longer than ``limit_s`` seconds.
+    """
+    try:
+        async with asyncio.timeout(limit_s) as scope:
+            return await replayed
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise StepTimeout(f"the record could not be played again within {limit_s:g} s") from error
+
+
+async def _replayed(
+    plan: EpisodePlan, record: UnfinishedRecord, open_stepper: OpenStepper
+) -> tuple[Stepper, Past, Shown]:
+    """The episode put back, from its newest checkpoint that leads to where the record stops, or whole."""
+    episode_id = record.first.episode_id
+    for checkpoint in (*record.checkpoints, None):
+        stepper = open_stepper(plan.world, episode_id)
+        try:
+            past, view = await _replay(stepper, plan, record, checkpoint)
+        except (UnfitCheckpoint, RestoreFailed, EnvironmentFault) as error:
+            await stepper.aclose()
+            if checkpoint is None:
+                raise
+            where = f"the checkpoint after event {checkpoint.seq}"
+            logger.warning("episode %s: %s does not lead on and is ignored: %s", episode_id, where, error)
+            continue
+        except BaseException:
+            await stepper.aclose()
+            raise
+        return stepper, past, view
+    raise AssertionError("the whole record comes last")
+
+
+async def _replay(
+    stepper: Stepper, plan: EpisodePlan, record: UnfinishedRecord, checkpoint: Checkpoint | None
+) -> tuple[Past, Shown]:
+    seats = {actor: plan.policy(actor) for actor in plan.world.actors}
+    replay = Replay(plan.world, stepper, seats, parent=plan.parent, derived=plan.view == "derived")
+    after = 0
+    if checkpoint is not None:
+        after = checkpoint.seq
+        with typed_as(_unfit, passing=(EpisodeError,)):
+            await replay.resume_from(episode_snapshot(checkpoint.body, plan.world), after)
+    async with aclosing(record.events(after)) as events:
+        async for one in events:
+            with typed_as(partial(_cannot_replay, one.seq), passing=(EpisodeError,)):
+                for difference in await replay.compare(one.event):
+                    raise RestoreFailed(f"event {one.seq}: {difference}")
+    turn, due = record.last.turn, list(replay.due)
+    if due and turn:
+        raise RestoreFailed(f"turn {turn} is told only in part: {due[0].type} is missing")
+    stepped = replay.stepped
+    assert stepped is not None
+    past = Past(seats, replay.refusals, turn, replay.total, replace(stepped, facts=due))
+    return past, replay.shown
+
+
+def _unfit(error: Exception) -> UnfitCheckpoint:
+    return UnfitCheckpoint(f"it cannot be gone on from: {type(error).__name__}: {error}")
+
+
+def _cannot_replay(seq: int, error: Exception) -> RestoreFailed:
+    why = str(error) if isinstance(error, ReplayDivergence) else f"{type(error).__name__}: {error}"
+    return RestoreFailed(f"event {seq}: {why}")
+
+
+def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
+    """The plan of an episode, from its first event."""
+    try:
+        world = load(started["environment"])
+        agent, seats = started["agent"], started["seats"]
+        if agent != world.actors[0] or set(seats) != set(world.actors):
+            raise RestoreFailed(f"{world.name} has other actors now")
+        captain = world.captains[seats[agent]["policy"]]
+        others = {seat["policy"] for actor, seat in seats.items() if actor != agent}
+        opponent = {**world.captains, **world.opponents}[others.pop()] if others else None
+        missing = [preset.missing for preset in (captain, opponent) if preset is not None and preset.missing]
+        if missing:
+            raise RestoreFailed(f"a policy is not available any more: {missing[0]}")
+        options = world.options_type.model_validate(started["options"]).model_dump(mode="json")
+        pack, pace = world.packs[started["pack"]], Pace(started["pace"])
+        parent = None if started.get("parent") is None else Parent.model_validate(started["parent"])
+        return EpisodePlan(
+            world, captain, opponent, pack, started["seed"], pace, started["narration"], options, parent,
+            on_failure=started.get("on_failure", "fallback"), run_id=started.get("run_id"),
+            group_id=started.get("group_id"), attempt=started.get("attempt"),
+            view=started.get("view", "live"),
+            failed_decisions=started.get("failed_decisions", "fallback"),
+            waits_for_rest=started.get("waits_for_rest", False),
+        )  # fmt: skip
+    except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
+        raise RestoreFailed(f"it cannot be planned any more: {error}") from error

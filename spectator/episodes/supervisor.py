@@ -1,0 +1,557 @@
+"""Start, find and end the episodes of this process, within its slots."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from spectator.bus import Bus
+from spectator.catalog import LoadWorld
+from spectator.clock import Clock, whole
+from spectator.environments.contract import Stepper
+from spectator.episodes.checkpoints import Checkpointer
+from spectator.episodes.controls import Control, EndRequest, EpisodeLimits, Pace
+from spectator.episodes.decisions import Thinking
+from spectator.episodes.derived_stream import RecordPosition, Stream, open_stream
+from spectator.episodes.driver import Past
+from spectator.episodes.embargo import Embargo, embargo_on
+from spectator.episodes.fork import ForkRequest, copy_past, give_up_staged, start_fork
+from spectator.episodes.handle import EpisodeHandle, ExternalDriver, prepare
+from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.restore import RestoredEpisode, StopRequests
+from spectator.episodes.stream import EpisodeStream, TurnFacts
+from spectator.errors import (
+    EpisodeBusy,
+    EpisodeElsewhere,
+    EpisodeError,
+    EpisodeNotFound,
+    EpisodeOver,
+    JournalUnavailable,
+)
+from spectator.events import (
+    EpisodeEnded,
+    EpisodeRecovered,
+    core_fact,
+)
+from spectator.journal.contract import Attachments, Journal
+from spectator.policies.spending import Caps, SpendLedger
+from spectator.steppers.local import OpenStepper, on_a_thread
+
+
+class EpisodeAssembly:
+    """Makes episodes of plans, with the ports of one process.
+
+    Args:
+        journal: Where their events are recorded.
+        bus: Where they are published.
+        clock: Time.
+        limits: How long an episode may wait for whom.
+        ledger: What asking models may take.
+        patience_s: Seconds that an episode stands still for a journal that cannot be written.
+        load: Finds worlds; the catalogue's own function when left out.
+        fair: Whether viewers may be rivals, who see nothing of a decision before what it led to.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        bus: Bus,
+        clock: Clock,
+        limits: EpisodeLimits,
+        ledger: SpendLedger,
+        patience_s: float,
+        load: LoadWorld | None,
+        fair: bool,
+    ) -> None:
+        self._journal = journal
+        self._bus = bus
+        self._clock = clock
+        self._limits = limits
+        self._ledger = ledger
+        self._patience_s = patience_s
+        self._load = load
+        self._fair = fair
+
+    def stream(
+        self,
+        episode_id: str,
+        epoch: str,
+        plan: EpisodePlan,
+        *,
+        left: RecordPosition | None = None,
+        embargo: Embargo | None = None,
+    ) -> Stream:
+        """The stream of an episode; that of a fork is given its parent's past before anything else.
+
+        Args:
+            episode_id: Its id.
+            epoch: Identity of its numbering.
+            plan: What is played.
+            left: Where another process left it; ``None`` to begin.
+            embargo: What :meth:`embargo_left` says of it then.
+        """
+        if left is None and self._fair:
+            embargo = embargo_on(plan)
+        return open_stream(
+            plan,
+            episode_id,
+            epoch,
+            journal=self._journal,
+            bus=self._bus,
+            clock=self._clock,
+            patience_s=self._patience_s,
+            left=left,
+            embargo=embargo,
+        )
+
+    async def embargo_left(self, rebuilt: RestoredEpisode) -> Embargo | None:
+        """The embargo on what another process left, where viewers saw it last."""
+        embargo = embargo_on(rebuilt.plan) if self._fair else None
+        if embargo is not None:
+            async for one in ViewReader(self._journal, self._load).stream(rebuilt.episode_id):
+                embargo.take([one])
+        return embargo
+
+    def episode(
+        self,
+        plan: EpisodePlan,
+        stream: Stream,
+        stepper: Stepper,
+        *,
+        past: Past | None = None,
+        left: Mapping[str, Any] | None = None,
+    ) -> EpisodeHandle:
+        """An episode that is played here.
+
+        Args:
+            plan: What is played, by whom.
+            stream: Takes what happens.
+            stepper: Its environment, closed by its driver.
+            past: Where another process or a parent left it; ``None`` to begin.
+            left: What viewers saw of it last (``state["episode"]``); ``None`` where it begins here.
+        """
+        checkpoints = None  # where the view is derived, which has none to keep, or the world is elsewhere
+        if isinstance(stream, EpisodeStream) and plan.world.remote is None:
+            checkpoints = Checkpointer(self._journal, stream, plan.world, self._clock)
+        ready = prepare(
+            plan,
+            stream,
+            stepper,
+            clock=self._clock,
+            limits=self._limits,
+            ledger=self._ledger,
+            pace=None if left is None else Pace(left["pace"]),
+            paused=left is not None and left["status"] == "paused",
+            past=past,
+            checkpoints=checkpoints,
+        )
+        started_at = self._clock.now() if left is None else datetime.fromisoformat(left["started_at"])
+        return EpisodeHandle(
+            plan,
+            stream=stream,
+            control=ready.control,
+            driver=ready.driver,
+            thinking=ready.thinking,
+            started_at=started_at,
+        )
+
+    def shown(self, plan: EpisodePlan, stream: Stream) -> tuple[EpisodeHandle, ExternalDriver]:
+        """An episode that is played elsewhere and shown here, with what takes its facts and its end."""
+        control = Control(plan.pace, self._clock)
+        driver = ExternalDriver(stream, control, self._limits.characters)
+        episode = EpisodeHandle(
+            plan,
+            stream=stream,
+            control=control,
+            driver=driver,
+            thinking=Thinking(self._clock),
+            started_at=self._clock.now(),
+        )
+        return episode, driver
+
+
+logger = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Runs episodes, at most ``slots`` at once.
+
+    Args:
+        journal: Where their events are recorded.
+        bus: Where they are published.
+        clock: Time.
+        tasks: The group that their loops run in; owned by whoever owns the supervisor.
+        slots: How many may run at once, at least 1.
+        limits: How long an episode may wait for whom.
+        new_id: Makes an id for an episode; ids sort by time.
+        new_epoch: Makes the identity of a numbering.
+        draw_seed: Draws a seed when none is given.
+        patience_s: Seconds that an episode stands still for a journal that cannot be written before it
+            is ended; 0 ends it at once.
+        load: Finds worlds; the catalogue's own function when left out.
+        ledger: What asking models may take; no limit when left out.
+        open_stepper: Makes the stepper of each episode's environment.
+        stops: Remembers stops that cannot be recorded; until this process ends when left out.
+        fair: Whether viewers may be rivals, who see nothing of a decision before what it led to.
+        load_left: Finds the world of an episode that is played on, by the data of its first event; as
+            ``load`` when left out.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        bus: Bus,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+        slots: int,
+        limits: EpisodeLimits,
+        new_id: Callable[[], str],
+        new_epoch: Callable[[], str],
+        draw_seed: Callable[[], int],
+        patience_s: float = 0.0,
+        load: LoadWorld | None = None,
+        ledger: SpendLedger | None = None,
+        open_stepper: OpenStepper = on_a_thread,
+        stops: StopRequests | None = None,
+        fair: bool = False,
+        load_left: Callable[[Mapping[str, Any]], LoadWorld] | None = None,
+    ) -> None:
+        if slots < 1:
+            raise ValueError(f"slots must be at least 1, not {slots}")
+        self.slots = slots
+        self.load = load
+        self._load_left = load_left
+        self.open_stepper = open_stepper
+        self.promised = 0
+        """Slots that are kept free for whoever waits; whoever starts gives its own back before."""
+        self.stops = StopRequests() if stops is None else stops
+        self._assembly = EpisodeAssembly(
+            journal=journal,
+            bus=bus,
+            clock=clock,
+            limits=limits,
+            ledger=ledger or SpendLedger(Caps(), Caps(), clock),
+            patience_s=patience_s,
+            load=load,
+            fair=fair,
+        )
+        self._journal = journal
+        self._bus = bus
+        self._clock = clock
+        self._tasks = tasks
+        self._limits = limits
+        self._new_id = new_id
+        self._new_epoch = new_epoch
+        self._draw_seed = draw_seed
+        self._running: dict[str, EpisodeHandle] = {}
+        self._forking = 0  # forks that are replayed, each of which is going to take a slot
+        self._external: dict[str, EpisodeHandle] = {}
+        self._closing = False
+        self._imported: set[str] = set()  # worlds that were planned with before
+
+    def running(self) -> list[EpisodeHandle]:
+        """Episodes that hold a slot, oldest first."""
+        return list(self._running.values())
+
+    @property
+    def free_slots(self) -> int:
+        """How many slots are neither held nor kept for somebody."""
+        taken = len(self._running) + self._forking + self.promised
+        return 0 if self._closing else max(0, self.slots - taken)
+
+    def external(self) -> list[EpisodeHandle]:
+        """Episodes that are played elsewhere and shown here, oldest first; they hold no slot."""
+        return list(self._external.values())
+
+    def showing(self) -> list[EpisodeHandle]:
+        """Everything that can be watched live here."""
+        return [*self._running.values(), *self._external.values()]
+
+    def live(self, episode_id: str) -> EpisodeHandle | None:
+        """The episode, if it can be watched live here."""
+        return self._running.get(episode_id) or self._external.get(episode_id)
+
+    def find(self, episode_id: str | None) -> EpisodeHandle:
+        """The episode, or the only or newest one that runs when no id is given.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+            EpisodeElsewhere: It is only shown here.
+        """
+        if episode_id in self._external:
+            raise EpisodeElsewhere(episode_id)
+        if episode_id is None and self._running:
+            return self.running()[-1]
+        episode = self._running.get(episode_id or "")
+        if episode is None:
+            raise EpisodeNotFound(episode_id)
+        return episode
+
+    def plan(self, request: EpisodeRequest, load: LoadWorld | None = None) -> EpisodePlan:
+        """What :meth:`start` plays when it is asked for ``request``; may import a world.
+
+        Args:
+            request: What is asked for.
+            load: Finds the world; as the other episodes' when left out.
+
+        Raises:
+            InvalidRequest: A field is wrong.
+        """
+        return plan_episode(request, draw_seed=self._draw_seed, load=load or self.load)
+
+    def load_left(self, started: Mapping[str, Any]) -> LoadWorld | None:
+        """Finds the world of an episode that is played on, by the data of its first event."""
+        return self.load if self._load_left is None else self._load_left(started)
+
+    async def _planned(self, request: EpisodeRequest) -> EpisodePlan:
+        """See :meth:`plan`; on a thread the first time, for that may import a world."""
+        if request.environment in self._imported:
+            return self.plan(request)
+        plan = await asyncio.to_thread(self.plan, request)
+        self._imported.add(request.environment)
+        return plan
+
+    async def start(self, wanted: EpisodeRequest | EpisodePlan) -> EpisodeHandle:
+        """Start an episode; returns once its first event is recorded and published.
+
+        Args:
+            wanted: What is asked for, or already planned.
+
+        Raises:
+            InvalidRequest: A field is wrong; no slot was taken.
+            EpisodeBusy: Every slot is taken.
+            JournalError: Its first event could not be recorded; no slot is held.
+        """
+        self._need_slot()
+        plan = wanted if isinstance(wanted, EpisodePlan) else await self._planned(wanted)
+        self._need_slot()  # and from here to the reservation nothing is awaited
+        stream = self._assembly.stream(self._new_id(), self._new_epoch(), plan)
+        stepper = self.open_stepper(plan.world, stream.episode_id)
+        return await self._begin(
+            self._assembly.episode(plan, stream, stepper), [(0, [core_fact(plan.started())])]
+        )
+
+    async def fork(self, request: ForkRequest, plan: EpisodePlan | None = None) -> EpisodeHandle:
+        """Play on from within another episode with other captains; returns once its past is recorded.
+
+        Args:
+            request: Which, from where, with whom.
+            plan: What :func:`plan_fork` made of ``request``; made here when left out.
+
+        Raises:
+            EpisodeNotFound: There is no such parent.
+            InvalidRequest: It cannot be played on from there, or a captain is wrong; no slot was taken.
+            EpisodeBusy: Every slot is taken.
+            JournalError: Its past could not be recorded; no slot is held.
+            StepTimeout: Replaying the parent took longer than ``limits.reset_s``.
+        """
+        self._need_slot()
+        episode_id = self._new_id()
+        self._forking += 1
+        try:
+            forked = await start_fork(
+                self._journal,
+                request,
+                episode_id,
+                limit_s=self._limits.reset_s,
+                characters=self._limits.characters,
+                load=self.load,
+                open_stepper=self.open_stepper,
+                plan=plan,
+            )
+            stream = self._assembly.stream(episode_id, self._new_epoch(), forked.plan)
+            try:
+                opening, attached = await copy_past(forked.parent, forked.plan, stream, self._need_time)
+            except BaseException:
+                await forked.stepper.aclose()
+                await whole(give_up_staged(self._journal, episode_id))
+                raise
+        finally:
+            self._forking -= 1
+        # The slot that was kept for it is taken before anything is awaited.
+        episode = self._assembly.episode(forked.plan, stream, forked.stepper, past=forked.past)
+        return await self._begin(episode, opening, attachments=attached, staged=True)
+
+    async def leave_begun(self, plan: EpisodePlan) -> str:
+        """Record the start of an episode for another process to play; returns its id once that is recorded.
+
+        Raises:
+            EpisodeBusy: The server is going away.
+            JournalError: It could not be recorded; there is no such episode.
+        """
+        if self._closing:
+            raise self.busy()
+        stream = self._assembly.stream(self._new_id(), self._new_epoch(), plan)
+        try:
+            await stream.emit_steps([(0, [core_fact(plan.started())])], patient=False)
+            await stream.settle()
+        finally:
+            self._bus.finish(stream.episode_id)
+        return stream.episode_id
+
+    def new_id(self) -> str:
+        """An id for an episode that is going to be shown here."""
+        return self._new_id()
+
+    async def show(self, plan: EpisodePlan, episode_id: str) -> ExternalDriver:
+        """Show an episode that is played elsewhere; returns once its first event is recorded and published.
+
+        It holds no slot, and nobody here can stop or slow it.
+
+        Args:
+            plan: What is played.
+            episode_id: See :meth:`new_id`.
+
+        Returns:
+            What takes its facts, and its end.
+
+        Raises:
+            EpisodeBusy: The server is going away.
+            JournalError: Its first event could not be recorded.
+        """
+        if self._closing:
+            raise EpisodeBusy([], self.slots)
+        stream = self._assembly.stream(episode_id, self._new_epoch(), plan)
+        episode, driver = self._assembly.shown(plan, stream)
+        await self._begin(episode, [(0, [core_fact(plan.started())])], self._external)
+        return driver
+
+    async def play_on(self, rebuilt: RestoredEpisode) -> EpisodeHandle:
+        """Play on what another process left; returns once that is recorded and published.
+
+        Raises:
+            EpisodeBusy: Every slot is taken.
+            JournalError: It could not be recorded; no slot is held.
+        """
+        plan = rebuilt.plan
+        try:
+            embargo = await self._assembly.embargo_left(rebuilt)
+            self._need_slot()
+        except EpisodeError:
+            await rebuilt.stepper.aclose()
+            raise
+        stream = self._assembly.stream(
+            rebuilt.episode_id, rebuilt.epoch, plan, left=rebuilt.left, embargo=embargo
+        )
+        episode = self._assembly.episode(
+            plan, stream, rebuilt.stepper, past=rebuilt.past, left=rebuilt.left.state["episode"]
+        )
+        recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
+        return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
+
+    async def _begin(
+        self,
+        episode: EpisodeHandle,
+        opening: Sequence[TurnFacts],
+        among: dict[str, EpisodeHandle] | None = None,
+        attachments: Attachments | None = None,
+        staged: bool = False,
+    ) -> EpisodeHandle:
+        (self._running if among is None else among)[episode.episode_id] = episode
+        playing = self._play(episode, opening, attachments, staged)
+        try:
+            self._tasks.create_task(playing, name=episode.episode_id)
+        except RuntimeError:  # the group is closing
+            playing.close()
+            self._release(episode)
+            raise
+        await episode.begin()
+        return episode
+
+    async def stop(self, episode_id: str | None, *, by: str) -> EpisodeEnded:
+        """End an episode as ``stopped`` and wait until that is recorded.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+            JournalUnavailable: It is stopped, and that cannot be recorded now; it is as soon as it can be,
+                by the next process if it must.
+        """
+        episode, detail = self.find(episode_id), f"stopped by {by}"
+        try:
+            return await episode.end(EndRequest("stopped", detail))
+        except JournalUnavailable as error:
+            kept = await asyncio.to_thread(self.stops.note, episode.episode_id, detail)
+            after = "a restart ends it too" if kept else "a restart may play it on"
+            raise JournalUnavailable(f"{error}; {after}") from error
+
+    async def pause(self, episode_id: str | None, *, by: str) -> EpisodeHandle:
+        """Let an episode stand still.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+            EpisodeOver: It has just ended.
+        """
+        episode = self._unended(episode_id)
+        await episode.pause(by)
+        return episode
+
+    async def resume(self, episode_id: str | None, *, by: str) -> EpisodeHandle:
+        """Let an episode go on; see :meth:`pause`."""
+        episode = self._unended(episode_id)
+        await episode.resume(by)
+        return episode
+
+    async def set_pace(self, episode_id: str | None, pace: Pace, *, by: str) -> EpisodeHandle:
+        """Play an episode at another pace; see :meth:`pause`."""
+        episode = self._unended(episode_id)
+        await episode.set_pace(pace, by)
+        return episode
+
+    async def aclose(self) -> None:
+        """End whatever runs as ``interrupted``, and start nothing more."""
+        await self._let_go(EndRequest("interrupted", "the server went away"))
+
+    async def suspend(self) -> None:
+        """Let go of whatever runs without an end, for another process to play on, and start nothing more."""
+        await self._let_go(EndRequest("suspended", None))
+
+    async def _let_go(self, request: EndRequest) -> None:
+        self._closing = True
+        await asyncio.gather(*(episode.end(request) for episode in self.showing()), return_exceptions=True)
+
+    def _need_slot(self) -> None:
+        if self._closing or len(self._running) + self._forking + self.promised >= self.slots:
+            raise self.busy()
+
+    def _need_time(self) -> None:
+        if self._closing:
+            raise self.busy()
+
+    def busy(self) -> EpisodeBusy:
+        """The refusal of whoever finds no slot."""
+        if self._closing:
+            return EpisodeBusy([], self.slots)
+        return EpisodeBusy(list(self._running), self.slots, self._forking + self.promised)
+
+    def _unended(self, episode_id: str | None) -> EpisodeHandle:
+        episode = self.find(episode_id)
+        if episode.ended:
+            raise EpisodeOver(episode.episode_id)
+        return episode
+
+    async def _play(
+        self,
+        episode: EpisodeHandle,
+        opening: Sequence[TurnFacts],
+        attachments: Attachments | None,
+        staged: bool,
+    ) -> None:
+        try:
+            await episode.play(opening, attachments)
+        finally:
+            self._release(episode)
+            if episode.end_recorded:
+                self.stops.forget(episode.episode_id)
+            if staged:  # and its opening could not be recorded
+                await give_up_staged(self._journal, episode.episode_id)
+
+    def _release(self, episode: EpisodeHandle) -> None:
+        for among in (self._running, self._external):
+            among.pop(episode.episode_id, None)
+        self._bus.finish(episode.episode_id)

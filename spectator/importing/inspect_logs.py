@@ -1,0 +1,306 @@
+"""Evaluation logs of inspect_ai: one JSON text, or an ``.eval`` archive.
+
+Members of archives can be compressed with Zstandard, which Python's own module cannot read.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Final
+
+from spectator.errors import ConfigurationError
+from spectator.importing.file_rows import MAX_BYTES, Entries, SkippedEntry, Source, guarded, parsed
+from spectator.importing.foreign import (
+    ForeignEpisode,
+    UnreadableEntry,
+    count,
+    message_of,
+    moment,
+    need,
+    number,
+    text,
+    turns_of,
+    usage_of,
+)
+from spectator.journal.encoding import BadLine
+
+ZSTANDARD: Final = 93
+"""Number of Zstandard among the ways to compress a member."""
+
+_LOCAL: Final = struct.Struct("<4s22xHH")
+"""The head of a member: its mark, the lengths of its name and of what else stands before its data."""
+
+
+def member_bytes(file: BinaryIO, member: zipfile.ZipInfo) -> bytes:
+    """The data of a member.
+
+    Raises:
+        UnreadableEntry: It is damaged, larger than is read, or compressed in another way.
+        ConfigurationError: Zstandard is not installed.
+    """
+    if member.file_size > MAX_BYTES:
+        raise UnreadableEntry(f"it is larger than {MAX_BYTES >> 20} MiB")
+    file.seek(member.header_offset)
+    head = file.read(_LOCAL.size)
+    if len(head) < _LOCAL.size or head[:4] != b"PK\x03\x04":
+        raise UnreadableEntry("its head is damaged")
+    _, name, extra = _LOCAL.unpack(head)
+    file.seek(name + extra, io.SEEK_CUR)
+    packed = file.read(member.compress_size)
+    data = _expanded(packed, member.compress_type)
+    if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
+        raise UnreadableEntry("it is damaged: its checksum is another")
+    return data
+
+
+def _expanded(packed: bytes, kind: int) -> bytes:
+    if kind == zipfile.ZIP_STORED:
+        return packed
+    if kind == ZSTANDARD:
+        return _of_zstandard(packed)
+    if kind != zipfile.ZIP_DEFLATED:
+        raise UnreadableEntry(f"it is compressed in a way that is not read: {kind}")
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, MAX_BYTES + 1)
+    except zlib.error as error:
+        raise UnreadableEntry(f"it is damaged: {error}") from error
+
+
+def _of_zstandard(packed: bytes) -> bytes:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise ConfigurationError(
+            "this archive needs zstandard: pip install 'openenv-spectator[import]'"
+        ) from error
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as stream:
+            return stream.read(MAX_BYTES + 1)
+    except zstandard.ZstdError as error:
+        raise UnreadableEntry(f"it is damaged: {error}") from error
+
+
+NAME: Final = "inspect"
+
+VERSION: Final = 2
+"""Version of the log's form that is read."""
+
+SAMPLES: Final = "samples/"
+
+HEADS: Final = ("header.json", "_journal/start.json")
+"""Members that say what the log is; one that was not finished has the second only."""
+
+_LETTERS: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""What inspect_ai's own metrics take for a score that is a letter: correct, partial, incorrect, no answer."""
+
+_UNREAD: Final = (
+    "samples.item.events",
+    "samples.item.store",
+    "samples.item.timelines",
+    "samples.item.events_data",
+)
+"""Parts of a sample that are large and not needed."""
+
+_ATTACHED: Final = "attachment://"
+
+
+def known_by(row: Mapping[str, Any]) -> bool:
+    """Whether an object is a log of this format."""
+    return isinstance(row.get("eval"), Mapping) and "task" in row["eval"]
+
+
+def read(source: Source) -> Entries:
+    """The samples of a log."""
+    if zipfile.is_zipfile(source.path):
+        return _of_archive(source)
+    return _of_text(source)
+
+
+def _of_archive(source: Source) -> Entries:
+    try:
+        with zipfile.ZipFile(source.path) as archive, source.path.open("rb") as file:
+            head = _head(archive, file)
+            for member in archive.infolist():
+                source.done = max(source.done, member.header_offset)
+                if member.filename.startswith(SAMPLES) and member.filename.endswith(".json"):
+                    yield from guarded(member.filename, lambda one=member: _of_member(file, one, head))  # type: ignore[misc]
+    except zipfile.BadZipFile as error:
+        raise ConfigurationError(f"{source.path} is no archive that can be read: {error}") from error
+
+
+def _head(archive: zipfile.ZipFile, file: BinaryIO) -> Mapping[str, Any]:
+    """What the log says of itself."""
+    why = ""
+    for name in HEADS:
+        if name not in archive.namelist():
+            continue
+        try:
+            head = parsed(member_bytes(file, archive.getinfo(name)))
+        except UnreadableEntry as error:
+            why = f": {name}: {error}"
+            continue
+        if isinstance(head, dict) and known_by(head):
+            return _checked(head)
+    raise ConfigurationError(f"the archive holds neither {' nor '.join(HEADS)} of inspect_ai{why}")
+
+
+def _checked(head: Mapping[str, Any]) -> Mapping[str, Any]:
+    version = head.get("version", VERSION)
+    if version != VERSION:
+        raise ConfigurationError(f"the log is of version {version!r}; version {VERSION} is read")
+    return head
+
+
+def _of_member(file: BinaryIO, member: zipfile.ZipInfo, head: Mapping[str, Any]) -> Iterator[ForeignEpisode]:
+    sample = parsed(member_bytes(file, member))
+    if isinstance(sample, BadLine):
+        raise UnreadableEntry(sample.reason)
+    yield _sample(sample, head)
+
+
+def _of_text(source: Source) -> Entries:
+    import ijson
+
+    head = _text_head(source)
+    place = 0
+    with source.path.open("rb") as file:
+        try:
+            for sample in _samples(ijson, file):
+                source.done, place = file.tell(), place + 1
+                yield from guarded(f"samples[{place - 1}]", lambda one=sample: iter([_sample(one, head)]))  # type: ignore[misc]
+        except ijson.JSONError as error:
+            yield SkippedEntry(f"after samples[{place - 1}]" if place else "its samples", f"no JSON: {error}")
+
+
+def _text_head(source: Source) -> Mapping[str, Any]:
+    """What stands before the samples; what stands after them is not looked for."""
+    import ijson
+
+    head: dict[str, Any] = {}
+    with source.path.open("rb") as file:
+        try:
+            for name, value in ijson.kvitems(_UntilSamples(file), "", use_float=True):
+                head[name] = value
+                if name in ("eval", "samples"):
+                    break
+        except ijson.JSONError:
+            pass  # torn further on: the samples before that are read
+    if not known_by(head):
+        raise ConfigurationError(f"{source.path} does not begin as a log of inspect_ai does")
+    return _checked(head)
+
+
+class _UntilSamples:
+    """A file of which little is read: a log says what it is in its first megabytes."""
+
+    def __init__(self, file: BinaryIO, most: int = 8 * 1024 * 1024) -> None:
+        self._file, self._left = file, most
+
+    def read(self, size: int = -1) -> bytes:
+        read = self._file.read(min(size, self._left) if size >= 0 else self._left)
+        self._left -= len(read)
+        return read
+
+
+def _samples(ijson: Any, file: BinaryIO) -> Iterator[dict[str, Any]]:
+    """The samples one by one, without their largest parts."""
+    builder, _deep = None, 0
+    for prefix, event, value in ijson.parse(file, use_float=True):
+        if prefix == "samples.item" and event == "start_map":
+            builder = ijson.ObjectBuilder()
+        if builder is None or prefix.startswith(_UNREAD):
+            continue
+        if event == "map_key" and prefix == "samples.item" and f"{prefix}.{value}" in _UNREAD:
+            continue
+        builder.event(event, value)
+        if prefix == "samples.item" and event == "end_map":
+            yield builder.value
+            builder = None
+
+
+def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
+    if not isinstance(sample, Mapping) or "id" not in sample:
+        raise UnreadableEntry("it is no sample: id is missing")
+    attached = sample.get("attachments") or {}
+    said = need(sample, "messages", list, "it must list the messages")
+    messages = [message_of(_resolved(one, attached), f"messages[{place}]") for place, one in enumerate(said)]
+    turns, after = turns_of(messages)
+    _note_sources(turns, said, sample)
+    about = head["eval"]
+    scores = _scores(sample.get("scores"))
+    error, limit = sample.get("error"), sample.get("limit")
+    epoch = count(sample.get("epoch")) or 1
+    identity = text(sample.get("uuid")) or [text(about.get("run_id")), text(about.get("eval_id"))]
+    metadata = sample.get("metadata") or {}
+    return ForeignEpisode(
+        key=[NAME, identity, sample["id"], epoch],
+        environment=text(about.get("task")).rsplit("/", 1)[-1] or NAME,
+        title=text(about.get("task_display_name")) or text(about.get("task")),
+        agent=text((sample.get("output") or {}).get("model")) or text(about.get("model")),
+        turns=turns,
+        after=after,
+        group=f"sample-{sample['id']}",
+        seed=count(metadata.get("seed")) if isinstance(metadata, Mapping) else None,
+        reward=next(iter(scores.values()), None),
+        rubric=scores,
+        error=_error(error),
+        cut=f"the limit of {text(limit.get('type'))}" if isinstance(limit, Mapping) else None,
+        result=_explained(sample.get("scores")),
+        began=moment(sample.get("started_at")) or moment(about.get("created")),
+        order_ms=epoch,
+    )
+
+
+def _note_sources(turns: Any, said: list[Any], sample: Mapping[str, Any]) -> None:
+    """Models, and the tokens of a sample of one answer."""
+    answers = [one for one in said if one.get("role") == "assistant"]
+    for turn, one in zip(turns, answers, strict=True):
+        turn.model = text(one.get("model")) or None
+        metadata = one.get("metadata")
+        turn.reward = number(metadata.get("reward")) if isinstance(metadata, Mapping) else None
+    output = sample.get("output") or {}
+    usage = output.get("usage")
+    if len(turns) == 1 and isinstance(usage, Mapping):
+        turns[0].usage = usage_of(usage, "input_tokens", "output_tokens")
+    choices = output.get("choices")
+    if turns and isinstance(choices, list) and choices:
+        turns[-1].finish_reason = text(choices[0].get("stop_reason")) or None
+
+
+def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
+    """A message with its attachments in their places."""
+    if isinstance(value, str) and value.startswith(_ATTACHED):
+        return attached.get(value.removeprefix(_ATTACHED), value)
+    if isinstance(value, Mapping):
+        return {name: _resolved(one, attached) for name, one in value.items()}
+    return [_resolved(one, attached) for one in value] if isinstance(value, list) else value
+
+
+def _scores(scores: object) -> dict[str, float]:
+    """The scores that are numbers, or letters that stand for one."""
+    found = {}
+    for name, score in scores.items() if isinstance(scores, Mapping) else ():
+        value = score.get("value") if isinstance(score, Mapping) else None
+        known = _LETTERS.get(value) if isinstance(value, str) else number(value)
+        if known is not None:
+            found[str(name)] = known
+    return found
+
+
+def _explained(scores: object) -> str | None:
+    first = (
+        next((one for one in scores.values() if isinstance(one, Mapping)), {})
+        if isinstance(scores, Mapping)
+        else {}
+    )
+    return text(first.get("answer")) or text(first.get("explanation")) or None
+
+
+def _error(error: object) -> str | None:
+    if isinstance(error, Mapping):
+        return text(error.get("message")) or "it failed"
+    return text(error) or None

@@ -1,0 +1,128 @@
+"""Session traces of the Hugging Face Hub: a line for the session, then a line for each of its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from spectator.importing.file_rows import UNEXPECTED, Entries, FileRow, SkippedEntry, Source, rows
+from spectator.importing.foreign import (
+    ForeignEpisode,
+    ForeignTurn,
+    UnreadableEntry,
+    count,
+    kind_of,
+    message_of,
+    moment,
+    number,
+    text,
+)
+from spectator.journal.encoding import ChatMessage
+
+NAME: Final = "hf-traces"
+
+MAX_MESSAGES: Final = 100_000
+"""Messages of one session that are read."""
+
+
+def known_by(row: Mapping[str, Any]) -> bool:
+    """Whether a line is one of this format."""
+    return (row.get("type") == "session" and "harness" in row) or (
+        row.get("type") == "message" and isinstance(row.get("message"), Mapping)
+    )
+
+
+@dataclass(slots=True)
+class _Session:
+    line: int
+    head: Mapping[str, Any]
+    turns: list[ForeignTurn] = field(default_factory=list)
+    said: list[ChatMessage] = field(default_factory=list)
+    messages: int = 0
+
+    def take(self, row: FileRow) -> None:
+        """Take in the next message.
+
+        Raises:
+            UnreadableEntry: It is none, or one too many.
+        """
+        value = row.value.get("message")
+        message = message_of(value, "message")
+        self.messages += 1
+        if self.messages > MAX_MESSAGES:
+            raise UnreadableEntry(f"more than {MAX_MESSAGES:,} messages in one session")
+        if message["role"] != "assistant":
+            self.said.append(message)
+            return
+        assert isinstance(value, Mapping)
+        self.turns.append(
+            ForeignTurn(
+                asked=self.said,
+                reply=message,
+                reward=number(row.value.get("reward")),
+                model=text(value.get("model")) or None,
+                at=self.time_of(row.value) or self.time_of(value),
+            )
+        )
+        self.said = []
+
+    @staticmethod
+    def time_of(value: Mapping[str, Any]) -> datetime | None:
+        """When something was, where it says."""
+        return moment(value.get("timestamp"))
+
+    def episode(self) -> ForeignEpisode:
+        """The session as an episode."""
+        head = self.head
+        identity = text(head.get("id"))
+        harness = text(head.get("harness")) or NAME
+        reason, failed = text(head.get("reason")), text(head.get("failureClass"))
+        unfinished = reason not in ("", "finished")
+        cut = reason if failed == "truncated" else None
+        return ForeignEpisode(
+            key=[NAME, harness, identity] if identity else [NAME, self.line, dict(head), self.messages],
+            environment=text(head.get("environment")) or harness,
+            title=text(head.get("name")) or harness,
+            agent=text(head.get("model"))
+            or next((one.model for one in self.turns if one.model), None)
+            or harness,
+            turns=self.turns,
+            after=self.said,
+            group=text(head.get("groupId")) or None,
+            seed=count(head.get("seed")),
+            reward=number(head.get("reward")),
+            error=f"{reason}: {failed}" if unfinished and cut is None else None,
+            cut=cut,
+            result="the session as it was saved" if head.get("reward") is None else None,
+            began=self.time_of(head) or next((one.at for one in self.turns if one.at), None),
+            order_ms=self.line,
+        )
+
+
+def read(source: Source) -> Entries:
+    """The sessions of a file; a session is over where the next one begins, or the file ends."""
+    session: _Session | None = None
+    for row in rows(source):
+        if isinstance(row, SkippedEntry):
+            yield row
+            continue
+        kind = row.value.get("type")
+        if kind == "session":
+            if session is not None:
+                yield session.episode()
+            session = _Session(row.number, row.value)
+        elif kind == "message":
+            session = session or _Session(row.number, {})
+            try:
+                session.take(row)
+            except UnreadableEntry as error:
+                yield SkippedEntry(f"line {row.number}", str(error))
+            except UNEXPECTED as error:
+                yield SkippedEntry(f"line {row.number}", f"it is not as its format has it: {error!r}"[:300])
+        else:
+            told = text(kind)[:40] or kind_of(kind)
+            yield SkippedEntry(f"line {row.number}", f"type is {told}: it must be session or message")
+    if session is not None:
+        yield session.episode()

@@ -1,0 +1,308 @@
+"""Pass commands to the process that plays an episode, and collect its answers.
+
+A command waits in the database, so it survives both the process that sent it and the one that should carry
+it out. The process that holds the lease of the episode takes the command; if it dies, the next holder takes
+it again. An answer counts only from the last process that took the command, while it may still record the
+episode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    DateTime,
+    Identity,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    func,
+    text,
+)
+
+from spectator.journal.coordination import NOT_OF_A_FLEET, Transactor
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects.postgresql import Insert
+
+
+command_tables: Final = MetaData()
+
+commands: Final = Table(
+    "commands",
+    command_tables,
+    Column("id", Text(collation="C"), primary_key=True),
+    Column("number", BigInteger, Identity(), nullable=False),
+    Column("episode_id", Text(collation="C"), nullable=False, index=True),
+    Column("name", Text(collation="C"), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("taken_by", Text(collation="C")),
+    Column("answer", Text),
+    Column("given_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+)
+"""One row a command; ``number`` is their order. Made where several processes write; no part of the record."""
+
+starters: Final = Table(
+    "starters",
+    command_tables,
+    Column("episode_id", Text(collation="C"), primary_key=True),
+    Column("digest", Text, nullable=False),
+)
+"""Who started each episode that has not ended: a digest of the address."""
+
+secrets: Final = Table(
+    "secrets",
+    command_tables,
+    Column("name", Text(collation="C"), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+"""What all processes must derive keys from alike."""
+
+STOP: Final = "stop"
+"""Name of the command that ends an episode; it is kept until that has ended."""
+
+KEPT: Final = "60 s"
+"""How long a command is kept that is of no use any more, by the database's clock."""
+
+_TAKE: Final = text(
+    "UPDATE commands SET taken_by = :me FROM leases WHERE leases.episode_id = commands.episode_id "
+    "AND leases.owner = :me AND commands.answer IS NULL "
+    "RETURNING commands.id, commands.episode_id, commands.name, commands.body, commands.number"
+)
+_ANSWER: Final = text(
+    "UPDATE commands SET answer = :answer WHERE id = :id AND answer IS NULL AND taken_by = :me AND ("
+    "EXISTS (SELECT FROM leases WHERE leases.episode_id = commands.episode_id AND leases.owner = :me) OR "
+    "EXISTS (SELECT FROM episodes WHERE episodes.episode_id = commands.episode_id AND ended_at IS NOT NULL))"
+)
+_OUTCOME: Final = text(
+    "SELECT commands.answer, episodes.ended_at, episodes.reason, episodes.turns FROM commands "
+    "LEFT JOIN episodes ON episodes.episode_id = commands.episode_id WHERE commands.id = :id"
+)
+_PLAYER: Final = text(
+    "SELECT owner FROM episodes LEFT JOIN leases ON leases.episode_id = episodes.episode_id "
+    f"WHERE episodes.episode_id = :episode AND ended_at IS NULL AND {NOT_OF_A_FLEET}"
+)
+_WITHDRAW: Final = text("DELETE FROM commands WHERE id = :id AND taken_by IS NULL AND answer IS NULL")
+_FORGET: Final = text("DELETE FROM commands WHERE id = :id")
+_STOPS: Final = text(
+    "SELECT DISTINCT ON (number) id, commands.episode_id, name, body FROM commands "
+    "JOIN episodes ON episodes.episode_id = commands.episode_id AND ended_at IS NULL "
+    f"WHERE name = :stop AND answer IS NULL AND {NOT_OF_A_FLEET} "
+    "AND NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = commands.episode_id) "
+    "ORDER BY number LIMIT :limit"
+)
+_TIDY: Final = (
+    text(
+        "DELETE FROM commands WHERE given_at < now() - CAST(:kept AS interval) AND (answer IS NOT NULL "
+        "OR NOT EXISTS (SELECT FROM episodes "
+        "WHERE episodes.episode_id = commands.episode_id AND ended_at IS NULL))"
+    ),
+    text(
+        "DELETE FROM starters WHERE NOT EXISTS "
+        "(SELECT FROM episodes WHERE episodes.episode_id = starters.episode_id AND ended_at IS NULL)"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is to be done with an episode.
+
+    Args:
+        id: Its own id: one that is given twice is there once.
+        episode_id: The episode.
+        name: What is to be done.
+        body: The rest, as JSON.
+    """
+
+    id: str
+    episode_id: str
+    name: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of a command, and of its episode, at one moment.
+
+    Args:
+        answer: What the process that carried it out says; ``None`` before.
+        ended: Whether the episode has ended or is gone.
+        reason: Why it ended; ``None`` before.
+        turns: Turns taken, once it has ended.
+    """
+
+    answer: str | None
+    ended: bool
+    reason: str | None = None
+    turns: int | None = None
+
+
+class Commands:
+    """The commands in one journal on a database server.
+
+    Args:
+        journal: The journal.
+        name: This process, as it holds leases.
+    """
+
+    def __init__(self, journal: Transactor, name: str) -> None:
+        self._journal = journal
+        self._name = name
+
+    async def played_elsewhere(self, episode_id: str) -> bool:
+        """Whether an episode has not ended and is not this process's: another plays it, or will play it on.
+
+        Raises:
+            JournalError: The database cannot be read now.
+        """
+        found = await self._journal.transact(
+            lambda connection: connection.execute(_PLAYER, {"episode": episode_id}).first()
+        )
+        return found is not None and found.owner != self._name
+
+    async def give(self, command: Command) -> None:
+        """Let a command wait for the process that plays its episode.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        row = {
+            "id": command.id, "episode_id": command.episode_id, "name": command.name, "body": command.body
+        }  # fmt: skip
+        given = _insert(commands).values(row).on_conflict_do_nothing(index_elements=["id"])
+        await self._journal.transact(lambda connection: connection.execute(given))
+
+    async def outcome(self, command_id: str) -> Outcome:
+        """What has become of a command.
+
+        Raises:
+            JournalError: The database cannot be read now.
+        """
+        found = await self._journal.transact(
+            lambda connection: connection.execute(_OUTCOME, {"id": command_id}).first()
+        )
+        if found is None:
+            return Outcome(None, True)
+        return Outcome(found.answer, found.ended_at is not None, found.reason, found.turns)
+
+    async def withdraw(self, command_id: str) -> bool:
+        """Take a command back; whether nobody had taken it yet, so that nothing of it will be done.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        return bool(
+            await self._journal.transact(
+                lambda connection: connection.execute(_WITHDRAW, {"id": command_id}).rowcount
+            )
+        )
+
+    async def forget(self, command_id: str) -> None:
+        """Remove a command whose answer was read.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        await self._journal.transact(lambda connection: connection.execute(_FORGET, {"id": command_id}))
+
+    async def take(self) -> list[Command]:
+        """The unanswered commands for episodes that this process may record, in their order, each time again.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> list[Command]:
+            rows = connection.execute(_TAKE, {"me": self._name}).all()
+            return [Command(*row[:4]) for row in sorted(rows, key=lambda row: row.number)]
+
+        taken: list[Command] = await self._journal.transact(work)
+        return taken
+
+    async def answer(self, command_id: str, answer: str) -> None:
+        """Say what became of a command; of no effect where another process has taken it over.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        values = {"id": command_id, "answer": answer, "me": self._name}
+        await self._journal.transact(lambda connection: connection.execute(_ANSWER, values))
+
+    async def unowned_stops(self, limit: int) -> list[Command]:
+        """Stops of episodes without an end that no process plays, at most ``limit``.
+
+        Raises:
+            JournalError: The database cannot be read now.
+        """
+
+        def work(connection: Connection) -> list[Command]:
+            return [Command(*row) for row in connection.execute(_STOPS, {"stop": STOP, "limit": limit}).all()]
+
+        found: list[Command] = await self._journal.transact(work)
+        return found
+
+    async def tidy(self) -> None:
+        """Remove what nobody needs any more.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> None:
+            for statement in _TIDY:
+                connection.execute(statement, {"kept": KEPT} if statement is _TIDY[0] else {})
+
+        await self._journal.transact(work)
+
+    async def note_starter(self, episode_id: str, digest: str) -> None:
+        """Keep a digest of who started an episode, until it has ended.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        row = _insert(starters).values(episode_id=episode_id, digest=digest)
+        noted = row.on_conflict_do_update(index_elements=["episode_id"], set_={"digest": digest})
+        await self._journal.transact(lambda connection: connection.execute(noted))
+
+    async def starter(self, episode_id: str) -> str | None:
+        """The digest of who started an episode; ``None`` where that is not known.
+
+        Raises:
+            JournalError: The database cannot be read now.
+        """
+        wanted = starters.select().where(starters.c.episode_id == episode_id)
+        found = await self._journal.transact(lambda connection: connection.execute(wanted).first())
+        return None if found is None else str(found.digest)
+
+    async def secret(self, name: str, own: bytes) -> bytes:
+        """A secret that all processes have: that of the first that came.
+
+        Args:
+            name: Which.
+            own: That of this process, where it is the first.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> bytes:
+            kept = _insert(secrets).values(name=name, value=own)
+            connection.execute(kept.on_conflict_do_nothing(index_elements=["name"]))
+            found = connection.execute(secrets.select().where(secrets.c.name == name)).one()
+            return bytes(found.value)
+
+        shared: bytes = await self._journal.transact(work)
+        return shared
+
+
+def _insert(table: Table) -> Insert:
+    """An insertion that may pass over what is there; its module is loaded by servers on PostgreSQL alone."""
+    from sqlalchemy.dialects.postgresql import insert
+
+    return insert(table)

@@ -1,0 +1,482 @@
+"""Open the journal's database: lock, settings, schema, damaged files.
+
+A file that is not a readable journal is set aside, never overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock, Timeout
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    update,
+)
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from ulid import ULID
+
+from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SpectatorError
+from spectator.journal import postgres
+from spectator.journal.commands import command_tables
+from spectator.journal.contract import Synchronous
+from spectator.journal.coordination import fleet_tables, lease_tables, reservation_tables, reserved
+from spectator.journal.ownership import HeldLeases, owner_tables
+from spectator.journal.schema import COMMITTED, SCHEMA_VERSION, metadata, schema
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock: there one process writes an embedded journal
+    fcntl = None  # type: ignore[assignment]
+
+
+SHARING_FILE: Final = (
+    *lease_tables.sorted_tables,
+    *owner_tables.sorted_tables,
+    *fleet_tables.sorted_tables,
+    reserved,
+)
+"""Tables by which the processes of one machine share an embedded journal."""
+
+SHARED_LOCK_S: Final = 60.0
+"""Seconds to wait for another process that is opening the same journal to share it."""
+
+SHARED_BUSY_MS: Final = 30_000
+"""Milliseconds that a commit waits for the commits of other processes."""
+
+DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+"""What SQLite's names of errors begin with when the file itself is wrong."""
+
+RESTART: Final = "restart the server, which sets it aside if it cannot be read"
+"""What to do about a damaged journal, for people."""
+
+WRITER_PRAGMAS: Final = (
+    "page_size=8192",
+    "auto_vacuum=INCREMENTAL",
+    "journal_mode=WAL",
+    "busy_timeout=2000",
+    "journal_size_limit=67108864",
+)
+"""The first two hold only for a database that is made now, and must come first."""
+
+WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"")
+"""What a write-ahead log begins with (SQLite's file format, section 4.1); an empty one holds nothing."""
+
+
+class Anchor:
+    """Notices that the files of an embedded journal are not where they were, or not what they were.
+
+    SQLite itself does not: it goes on writing a removed file, which nobody will ever read, and behind the
+    hole of one that was cut off, which nobody can.
+
+    Args:
+        path: Where the database is now; its write-ahead log lies beside it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._log = f"{path}-wal"
+        self._identity, self._size = _look(self._path)
+        self._log_identity, _ = _look(self._log)
+
+    def hold(self, connection: Connection) -> None:
+        """Make sure that both are still there, and whole as far as that can be seen from their outside.
+
+        Args:
+            connection: To the database, nothing written yet in this transaction.
+
+        Raises:
+            OSError: One is not.
+        """
+        before = self._size  # read first: another thread may look later, and be done before this one
+        identity, size = _look(self._path)
+        if identity != self._identity:
+            raise OSError("its file was moved or removed; put it back")
+        if size < before and size < _bytes_of(connection):  # a checkpoint may cut off free pages
+            raise OSError(f"its file was cut off; {RESTART}")
+        self._size = size
+        if _look(self._log)[0] != self._log_identity:
+            raise OSError(
+                "its write-ahead log was moved or removed; put it back, or stop the server, which saves it"
+            )
+        if self._log_identity is None:
+            return
+        log = os.open(self._log, os.O_RDONLY)  # a file object would take far longer
+        try:
+            beginning = os.read(log, 4)
+        finally:
+            os.close(log)
+        if beginning not in WAL_MAGIC:
+            raise OSError(f"its write-ahead log was overwritten or cut off; {RESTART}")
+
+
+def _look(path: str) -> tuple[tuple[int, int] | None, int]:
+    """Which file is there, ``None`` when there is none, and how long it is."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None, 0
+    return (status.st_dev, status.st_ino), status.st_size
+
+
+def _bytes_of(connection: Connection) -> int:
+    """What the database's file has once everything is in it."""
+    pages, size = (
+        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in ("page_count", "page_size")
+    )
+    return pages * size
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An open database.
+
+    Args:
+        engine: Its connections. A transaction may also change tables; with the execution option
+            ``immediate`` it takes the right to write at its beginning.
+        lock: Keeps other writers of an embedded one away, where it is written here.
+        anchor: Where the file of an embedded one is, where it is written here.
+        fences: The leases of this process, where it is written here and by others too.
+    """
+
+    engine: Engine
+    lock: FileLock | SharedLock | None = None
+    anchor: Anchor | None = None
+    fences: HeldLeases | None = None
+
+
+class SharedLock:
+    """The lock file of an embedded journal, held together with other processes that share it.
+
+    Args:
+        path: The lock file, which a process that writes alone locks too.
+
+    Raises:
+        ConfigurationError: A process that writes alone has it.
+        JournalError: The file cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if fcntl is None:
+            raise ConfigurationError("this system has no file locks that processes can share")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise JournalError(f"the journal {path.parent} cannot be written here: {error}") from error
+        self.alone = self._acquire(path)
+        """Whether no other process has the journal open to write it; until :meth:`share`."""
+
+    def _acquire(self, path: Path) -> bool:
+        limit = time.monotonic() + SHARED_LOCK_S
+        while True:
+            for kind in (fcntl.LOCK_EX, fcntl.LOCK_SH):
+                try:
+                    fcntl.flock(self._file, kind | fcntl.LOCK_NB)
+                    return kind == fcntl.LOCK_EX
+                except BlockingIOError:
+                    continue
+            if os.pread(self._file, len(_SHARED), 0) != _SHARED or time.monotonic() > limit:
+                os.close(self._file)
+                raise ConfigurationError(_taken(path.with_suffix("")))
+            time.sleep(0.01)  # one that shares it too is opening it
+
+    def mark(self) -> None:
+        """Let others that share the journal wait until it is open."""
+        os.pwrite(self._file, _SHARED, 0)
+
+    def share(self) -> None:
+        """Let others open it too."""
+        self.alone = False
+        fcntl.flock(self._file, fcntl.LOCK_SH)
+
+    def release(self) -> None:
+        """Let go of it."""
+        os.close(self._file)
+
+
+_SHARED: Final = b"shared"
+"""What the lock file says while the journal is shared; a process that writes alone empties it."""
+
+
+def open_database(
+    url: str, *, writable: bool, synchronous: Synchronous = "normal", shared_as: str | None = None
+) -> Database:
+    """Open the database at ``url``; one that may be written is made first where there is none.
+
+    Args:
+        url: As SQLAlchemy takes it.
+        writable: Whether this process appends.
+        synchronous: Whether a commit waits for the disk; for an embedded one that is written here.
+        shared_as: The name of this process, unlike any other, where an embedded one is written by others
+            of this machine too.
+
+    Raises:
+        ConfigurationError: See :meth:`spectator.journal.sql_journal.SqlJournal.open`.
+        JournalError: See there.
+    """
+    if postgres.is_server(url):
+        return _open_server(url, writable)
+    try:
+        location = make_url(url)
+        engine = create_engine(location)
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise ConfigurationError(f"the journal's URL is not one that can be opened here: {error}") from error
+    if engine.dialect.name != "sqlite":
+        raise ConfigurationError("the journal's URL is of a database other than SQLite and PostgreSQL")
+    path = _file_of(location)
+    event.listen(engine, "begin", _begin)
+    if not writable:
+        if not path.exists():
+            raise JournalError(f"there is no journal at {path}")
+        event.listen(engine, "connect", _prepare_reader)
+        return Database(_prepared(engine, url, writable))
+    if shared_as is not None:
+        return _open_shared(engine, url, path, synchronous, shared_as)
+    lock = _lock(path)
+    event.listen(engine, "connect", partial(_prepare_writer, (f"synchronous={synchronous}",)))
+    try:
+        return Database(_prepared(engine, url, writable), lock, Anchor(path))
+    except (ConfigurationError, JournalError):
+        lock.release()
+        raise
+
+
+def _open_shared(engine: Engine, url: str, path: Path, synchronous: Synchronous, name: str) -> Database:
+    """Open an embedded journal that several processes of this machine write.
+
+    The first of them ends what dead ones left: their leases, and that they are there.
+    """
+    lock = SharedLock(_lock_of(path))
+    pragmas = (f"synchronous={synchronous}", f"busy_timeout={SHARED_BUSY_MS}")
+    event.listen(engine, "connect", partial(_prepare_writer, pragmas))
+    fences = HeldLeases(name)
+
+    def join(connection: Connection) -> None:
+        for table in SHARING_FILE:
+            table.create(connection, checkfirst=True)
+        if lock.alone:
+            for name in ("leases", "fleet_leases", "rooms", "owners"):
+                connection.exec_driver_sql(f"DELETE FROM {name}")
+        fences.register(connection)
+
+    try:
+        if lock.alone:
+            lock.mark()
+        prepared = _prepared(engine, url, True, join)
+        lock.share()
+        return Database(prepared, lock, Anchor(path), fences)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def file_of(url: str) -> Path | None:
+    """The file of an embedded database; ``None`` for a server's."""
+    return None if postgres.is_server(url) else _file_of(make_url(url))
+
+
+def prove_writable(connection: Connection) -> None:
+    """Write what is there already and commit it, for a full disk shows only then.
+
+    Raises:
+        DatabaseError: It cannot be written.
+    """
+    connection.execute(update(schema).values(version=schema.c.version))
+    connection.commit()
+
+
+def run_to_its_end(connection: Connection, statement: str) -> None:
+    """Run a statement of SQLite's own that does its work step by step, outside or inside a transaction.
+
+    Raises:
+        OSError: It failed.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    try:
+        raw.execute(statement).fetchall()
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from error
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, without the statement that went wrong."""
+    return postgres.sentence(getattr(error, "orig", None) or error)
+
+
+def _file_of(location: URL) -> Path:
+    if not location.database or location.database == ":memory:":
+        raise ConfigurationError("a journal is durable; sqlite:/// needs the path of a file")
+    return Path(location.database)
+
+
+def _taken(path: Path) -> str:
+    return f"another process writes the journal {path}; stop it or choose another folder"
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _lock(path: Path) -> FileLock:
+    lock = FileLock(_lock_of(path), thread_local=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+        os.truncate(_lock_of(path), 0)  # so that a process that would share it need not wait
+    except Timeout as error:
+        raise ConfigurationError(_taken(path)) from error
+    except OSError as error:
+        raise JournalError(f"the journal {path} cannot be written here: {error}") from error
+    return lock
+
+
+def _begin(connection: Connection) -> None:
+    immediate = connection.get_execution_options().get("immediate", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _prepare_writer(pragmas: tuple[str, ...], connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None
+    for pragma in (*WRITER_PRAGMAS, *pragmas):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _prepare_reader(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA busy_timeout=5000").close()
+    connection.execute("PRAGMA query_only=ON").close()
+
+
+def _prepared(
+    engine: Engine, url: str, writable: bool, join: Callable[[Connection], None] | None = None
+) -> Engine:
+    where = make_url(url).render_as_string(hide_password=True)
+    try:
+        with engine.connect().execution_options(immediate=writable) as connection:
+            if writable and not inspect(connection).has_table(schema.name):
+                metadata.create_all(connection)
+                connection.execute(insert(schema).values(version=SCHEMA_VERSION))
+                connection.commit()
+            version: int | None = connection.scalar(select(schema.c.version))
+            if version == SCHEMA_VERSION and writable:
+                if join is not None:
+                    join(connection)
+                prove_writable(connection)
+    except (SQLAlchemyError, OSError, UnicodeDecodeError) as error:
+        engine.dispose()
+        raise _unopened(where, error) from error
+    if version is None or version < 1:
+        engine.dispose()
+        raise JournalDamaged(f"the journal at {where} is damaged: it says schema version {version}")
+    if version != SCHEMA_VERSION:
+        engine.dispose()
+        raise _other_version(where, version, "SPECTATOR_DATA_DIR")
+    return engine
+
+
+def _open_server(url: str, writable: bool) -> Database:
+    """Open the journal on a database server, which several processes may write."""
+    location = postgres.location_of(url)
+    where, engine = postgres.shown(location), postgres.connect(location)
+    fences = HeldLeases(str(ULID())) if writable else None
+    try:
+        with engine.connect().execution_options(immediate=True) as connection:
+            postgres.check_server(connection, where)
+            if fences is not None:
+                postgres.lock_schema(connection)
+            if not inspect(connection).has_table(schema.name):
+                if fences is None:
+                    raise JournalError(f"there is no journal at {where}")
+                _make_on_server(connection, where)
+            version: int | None = connection.scalar(select(schema.c.version))
+            if version != SCHEMA_VERSION:
+                raise _other_version(where, version, "database")
+            if fences is not None:
+                fences.register(connection)
+                connection.commit()
+    except SQLAlchemyError as error:
+        engine.dispose()
+        raise JournalError(f"the journal at {where} cannot be opened: {reason(error)}") from error
+    except SpectatorError:
+        engine.dispose()
+        raise
+    return Database(engine, fences=fences)
+
+
+def _make_on_server(connection: Connection, where: str) -> None:
+    tables = (metadata, lease_tables, owner_tables, command_tables, reservation_tables, fleet_tables)
+    names = frozenset(name for one in tables for name in one.tables)
+    postgres.check_no_foreign_tables(connection, names, where)
+    for one in tables:
+        one.create_all(connection)
+    for statement in COMMITTED:
+        connection.exec_driver_sql(statement)
+    connection.execute(insert(schema).values(version=SCHEMA_VERSION))
+
+
+def _other_version(where: str, version: int | None, place: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the journal at {where} has schema version {version}, but this release needs version "
+        f"{SCHEMA_VERSION}; use the release that wrote it, or another {place}"
+    )
+
+
+NOT_OURS: Final = ("no such column", "no such table")
+"""What SQLite says of a journal whose own schema was overwritten."""
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether SQLite says that the file itself is wrong, if only in bytes that are no text."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    origin = getattr(error, "orig", None)
+    name = str(getattr(origin, "sqlite_errorname", ""))
+    return name.startswith(DAMAGED) or str(origin).startswith(NOT_OURS)
+
+
+def _unopened(where: str, error: Exception) -> JournalError:
+    if is_damage(error):
+        return JournalDamaged(f"the journal at {where} is damaged: {reason(error)}")
+    return JournalError(f"the journal at {where} cannot be opened: {reason(error)}")
+
+
+def set_aside(url: str, now: datetime) -> Path | None:
+    """Give the file of a damaged embedded journal, and what belongs to it, another name beside it.
+
+    Args:
+        url: The journal's.
+        now: Told by the new name.
+
+    Returns:
+        Its new place; ``None`` where the journal is not embedded.
+
+    Raises:
+        OSError: It cannot be renamed.
+    """
+    path = file_of(url)
+    if path is None:
+        return None
+    stem = f"{path.name}.damaged-{now:%Y%m%dT%H%M%S}"
+    names = (stem, *(f"{stem}-{number}" for number in range(2, 1000)))
+    place = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(place.with_name(place.name + suffix))
+    return place

@@ -1,0 +1,130 @@
+"""Read and compress pieces of a record, in a process of its own.
+
+``python -m spectator.journal.pieces`` takes the journal's URL as JSON on the first line of its standard
+input. It answers each further line, a :class:`PieceRequest` as JSON, with a line of JSON followed by the
+body that it announces, until the input ends. It runs at low priority, so processes that play episodes come
+first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import BinaryIO, Final
+
+from spectator.errors import EpisodeDamaged, JournalError, typed_as
+from spectator.journal.database import Database, open_database
+from spectator.journal.queries import texts_after
+
+NICENESS: Final = 19
+"""By how much the priority is lower than that of whoever started the program: as low as it can be."""
+
+LEVEL: Final = 6
+"""Of the compression, as other answers have it."""
+
+GZIP_BEGIN: Final = bytes.fromhex("1f8b08000000000000ff")
+"""The head of a gzip file without a name or a time (RFC 1952)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRequest:
+    """A piece that is asked for.
+
+    Args:
+        episode_id: Of which episode.
+        after_seq: Only later events.
+        limit: At most so many.
+        crc: CRC-32 of everything before, where it is to be packed; ``None`` where it is not.
+    """
+
+    episode_id: str
+    after_seq: int
+    limit: int
+    crc: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a record.
+
+    Args:
+        body: Its lines, or as much of a deflate stream.
+        events: How many lines.
+        size: Bytes of the lines.
+        crc: CRC-32 of everything up to its end; 0 where it is not packed.
+    """
+
+    body: bytes
+    events: int
+    size: int
+    crc: int
+
+
+def piece_of(texts: Sequence[str], crc: int | None = None) -> Piece:
+    """Events as a piece.
+
+    >>> piece_of(["{}", "[]"])
+    Piece(body=b'{}\\n[]\\n', events=2, size=6, crc=0)
+    >>> packed = piece_of(["{}"], crc=0)
+    >>> import gzip
+    >>> gzip.decompress(GZIP_BEGIN + packed.body + gzip_end(packed.crc, packed.size))
+    b'{}\\n'
+    """
+    lines = "\n".join((*texts, "")).encode()
+    if crc is None:
+        return Piece(lines, len(texts), len(lines), 0)
+    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = packer.compress(lines) + packer.flush(zlib.Z_FULL_FLUSH)
+    return Piece(body, len(texts), len(lines), zlib.crc32(lines, crc))
+
+
+def gzip_end(crc: int, size: int) -> bytes:
+    """What ends a gzip file of packed pieces: an empty last block, the CRC-32 and the length (RFC 1952)."""
+    return b"\x03\x00" + struct.pack("<LL", crc, size & 0xFFFFFFFF)
+
+
+def read_piece(database: Database, wanted: PieceRequest) -> Piece:
+    """Read a piece; raises :class:`JournalError` where that cannot be done."""
+    with (
+        typed_as(lambda error: JournalError(f"the record cannot be read: {error}")),
+        database.engine.begin() as connection,
+    ):
+        texts = texts_after(connection, wanted.episode_id, wanted.after_seq, wanted.limit)
+    return piece_of(texts, wanted.crc)
+
+
+def answer(database: Database, asked: bytes, out: BinaryIO) -> None:
+    """Answer one line of input."""
+    try:
+        piece = read_piece(database, PieceRequest(**json.loads(asked)))
+    except JournalError as error:
+        told = {"error": str(error), "damaged": isinstance(error, EpisodeDamaged)}
+        out.write(json.dumps(told).encode() + b"\n")
+    else:
+        head = {name: value for name, value in asdict(piece).items() if name != "body"}
+        out.write(json.dumps({**head, "length": len(piece.body)}).encode() + b"\n")
+        out.write(piece.body)
+    out.flush()
+
+
+def main() -> None:
+    """Answer until there is no more input."""
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    lines = iter(sys.stdin.buffer)
+    if (url := next(lines, None)) is None:
+        return
+    database = open_database(json.loads(url), writable=False)
+    with suppress(BrokenPipeError):
+        for asked in lines:
+            answer(database, asked, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Journals in databases: SQLite today."""

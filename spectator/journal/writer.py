@@ -1,0 +1,458 @@
+"""Write the journal on one thread; waiting appends are committed together.
+
+A staged episode is written one batch at a time before anyone can find it. Until then it looks like an
+episode whose removal has begun: it has events, a row in ``removals`` and none in ``episodes``. So if
+writing is interrupted, the rest is removed like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
+
+from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
+
+from spectator.clock import answer, answer_all, settle
+from spectator.errors import (
+    JournalError,
+    JournalUnavailable,
+    LeaseLost,
+    SequenceConflict,
+    SpectatorError,
+    typed_as,
+)
+from spectator.events import CALLS_BEHIND, RecordedEvent
+from spectator.journal.contract import GENESIS, Attachments, extend
+from spectator.journal.coordination import LeaseNotHeld
+from spectator.journal.database import RESTART, Database, is_damage, reason
+from spectator.journal.encoding import Blob
+from spectator.journal.inserts import (
+    ArrayInsertion,
+    EventRow,
+    Insertion,
+    Prompt,
+    Rows,
+    row_of_end,
+    row_of_start,
+    texts_between,
+)
+from spectator.journal.ownership import CommitLeases, depose
+from spectator.journal.postgres import is_transient
+from spectator.journal.schema import events, removals
+
+
+def begin_staging(connection: Connection, episode_id: str) -> None:
+    """Let the rows of an episode that is not there yet be the rest of a removal."""
+    connection.execute(insert(removals).values(episode_id=episode_id))
+
+
+def end_staging(connection: Connection, episode_id: str) -> None:
+    """Let them be those of an episode, whose row follows in the same transaction.
+
+    Raises:
+        ValueError: They are being removed.
+    """
+    if not connection.execute(delete(removals).where(removals.c.episode_id == episode_id)).rowcount:
+        raise ValueError(f"what was written of {episode_id} was removed")
+
+
+def last_within(connection: Connection, episode_id: str, characters: int, until: int) -> int:
+    """The last event, ``until`` at most, up to which a record takes no more than ``characters``; else 0."""
+    sizes = (
+        select(
+            events.c.seq,
+            func.sum(func.length(events.c.text)).over(order_by=events.c.seq).label("size"),
+        )
+        .where(events.c.episode_id == episode_id, events.c.seq <= until)
+        .subquery()
+    )
+    return connection.scalar(select(func.max(sizes.c.seq)).where(sizes.c.size <= characters)) or 0
+
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+MAX_GROUP: Final = 256
+"""Most appends that share a commit."""
+
+KEPT_HEADS: Final = 4096
+"""Episodes whose last number and digest are known without asking the database."""
+
+
+class _Append(NamedTuple):
+    events: Sequence[RecordedEvent]
+    attachments: Attachments | None
+    done: asyncio.Future[None]
+    staged: bool = False
+    first: RecordedEvent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Callable[[Connection], Any]
+    within: bool
+    done: asyncio.Future[Any]
+
+
+class _Head(NamedTuple):
+    """Where an episode stands: its last number, the digest up to there, and by actor the last prompt."""
+
+    seq: int = 0
+    digest: bytes = GENESIS
+    prompts: Mapping[str, Prompt] = MappingProxyType({})
+
+
+class Writer:
+    """Writes events on a thread of its own, many appends to a commit.
+
+    An append that cannot be written fails alone; those beside it are written.
+
+    Args:
+        database: Where to.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._fences = database.fences
+        self._on_server = database.engine.dialect.name == "postgresql"
+        self._insertion = ArrayInsertion() if self._on_server else Insertion(database.engine.dialect)
+        self._hold: Callable[[Connection], None] = (
+            (lambda connection: None) if database.anchor is None else database.anchor.hold
+        )
+        self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
+        self._heads: OrderedDict[str, _Head] = OrderedDict()
+        self._holding: CommitLeases | None = None
+        self._unsure: set[str] = set()  # episodes of commits that failed, which a server may have done
+        self._over = False
+        self._thread = threading.Thread(target=self._work, name="journal-write", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still writes."""
+        return not self._over
+
+    async def append(
+        self,
+        events: Sequence[RecordedEvent],
+        attachments: Attachments | None = None,
+        *,
+        staged: bool = False,
+        first: RecordedEvent | None = None,
+    ) -> None:
+        """Record ``events`` of one episode and what belongs to them, all or none.
+
+        Args:
+            events: At least one.
+            attachments: What belongs to them.
+            staged: Whether the episode cannot be found yet.
+            first: Its first event, where what was staged of it becomes an episode with these.
+
+        Raises:
+            LeaseLost: Another process plays the episode.
+            SequenceConflict: One of the numbers is taken.
+            JournalUnavailable: The database cannot be written now.
+            JournalError: They could not be written.
+        """
+        done = asyncio.get_running_loop().create_future()
+        await self._hand_over(_Append(events, attachments, done, staged, first))
+
+    async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
+        """Do other small work between two commits; appends wait meanwhile.
+
+        Args:
+            work: Given the connection; what it returns is returned.
+            within: Whether it is one transaction.
+
+        Raises:
+            JournalUnavailable: The database cannot be written now.
+            JournalError: It could not be done.
+        """
+        job = _Job(work, within, asyncio.get_running_loop().create_future())
+        result: _Result = await self._hand_over(job)
+        return result
+
+    def _hand_over(self, item: _Append | _Job) -> asyncio.Future[Any]:
+        self._appends.put(item)  # before the look: the thread says that it is over, then empties the queue
+        if self._over:
+            settle([item.done], None, JournalError("the journal is closed"))
+        return item.done
+
+    def close(self) -> None:
+        """Commit what waits and end the thread; blocks until then."""
+        self._appends.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        group: Sequence[_Append | _Job] = ()
+        try:
+            with self._database.engine.connect().execution_options(immediate=True) as connection:
+                while (first := self._appends.get()) is not None:
+                    group = [first, *self._left(MAX_GROUP - 1)] if isinstance(first, _Append) else [first]
+                    self._commit(connection, [one for one in group if isinstance(one, _Append)])
+                    for job in group:
+                        if isinstance(job, _Job):
+                            self._run(connection, job)
+                    group = ()  # all answered
+                if self._fences is not None:
+                    self._leave(connection, self._fences.name)
+        finally:
+            self._over = True
+            for item in (*group, *self._left()):
+                answer(item.done, None, JournalError("the journal is closed"))
+
+    def _left(self, limit: int | None = None) -> Iterator[_Append | _Job]:
+        """What waits already, up to ``limit``, to the first job, or to the mark of the end, which stays."""
+        while limit is None or limit > 0:
+            try:
+                item = self._appends.get_nowait()
+            except Empty:
+                return
+            if item is None:
+                self._appends.put(None)
+                return
+            yield item
+            if limit is not None:
+                limit = 0 if isinstance(item, _Job) else limit - 1
+
+    def _run(self, connection: Connection, job: _Job) -> None:
+        """Do a job; whatever it raises is its own failure, and the thread goes on writing."""
+        try:
+            with typed_as(_unwritten):
+                if job.within:
+                    with connection.begin():
+                        self._hold(connection)
+                        result = job.work(connection)
+                else:
+                    result = job.work(connection)
+        except SpectatorError as failure:
+            answer(job.done, None, failure)
+        else:
+            answer(job.done, result)
+
+    def _commit(self, connection: Connection, group: Sequence[_Append]) -> None:
+        if not group:
+            return
+        heads: dict[str, _Head] = {}
+        error: SpectatorError | None = None
+        try:
+            with typed_as(partial(_failed, group[0]), passing=()), connection.begin():
+                self._hold(connection)
+                self._write(connection, group, heads)
+        except SpectatorError as failure:
+            if len(group) > 1:
+                if self._on_server and isinstance(failure, JournalUnavailable):
+                    self._unsure.update(append.events[0].episode_id for append in group)
+                for append in group:
+                    self._commit(connection, [append])
+                return
+            error = failure
+            episode_id = group[0].events[0].episode_id
+            self._heads.pop(episode_id, None)
+            if self._on_server and isinstance(failure, JournalUnavailable):
+                self._unsure.add(episode_id)
+        else:
+            if self._holding is not None:
+                self._holding.committed()
+                self._unsure.difference_update(heads)
+            for append in group:
+                episode_id = append.events[0].episode_id
+                head = self._heads[episode_id] = heads[episode_id]
+                self._heads.move_to_end(episode_id)
+                if append.events[-1].type == "episode.ended":
+                    told = "episode %s is recorded: %d events, digest %s"
+                    logger.info(told, episode_id, head.seq, head.digest.hex())
+                    self._heads[episode_id] = _Head(head.seq, head.digest)  # nothing is asked in it any more
+            while len(self._heads) > KEPT_HEADS:
+                self._heads.popitem(last=False)
+        answer_all([append.done for append in group], error)
+
+    def _write(self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]) -> None:
+        """Write what the appends of a commit come to, a statement for each table.
+
+        Args:
+            connection: Within the transaction of the commit.
+            group: The appends.
+            heads: Where episodes stand after them; filled in.
+        """
+        rows = Rows()
+        if self._fences is not None:
+            if self._unsure:
+                group = self._unrecorded(connection, group, heads)
+            episode_ids = {append.events[0].episode_id for append in group}
+            self._holding = CommitLeases(self._fences, connection, episode_ids)
+        for append in group:
+            batch = append.events
+            episode_id = batch[0].episode_id
+            known = self._heads.get(episode_id)
+            if self._holding is not None:
+                new = self._holding.prove(episode_id)
+                known = None if new else known  # others may have recorded it meanwhile
+            head = heads.get(episode_id) or known
+            if head is None:  # what begins where something is already is refused by the table itself
+                head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
+            seq, digest = _follow(rows.events, head, batch)
+            prompts = head.prompts
+            if append.staged and batch[0].seq == 1:
+                begin_staging(connection, episode_id)
+            if append.first is not None:
+                end_staging(connection, episode_id)
+                rows.started.append(row_of_start(append.first.event))
+            if append.attachments is not None:
+                prompts = _attach(rows, append.attachments, batch, prompts)
+            for recorded in batch:
+                if recorded.type == "episode.started" and not append.staged:
+                    rows.started.append(row_of_start(recorded.event))
+                elif recorded.type == "episode.ended":
+                    rows.ended.append(row_of_end(recorded.event, seq, digest))
+                    if self._holding is not None:
+                        self._holding.let_go(episode_id)
+            heads[episode_id] = _Head(seq, digest, {} if batch[-1].type == "episode.ended" else prompts)
+        self._insertion.add(connection, rows)
+
+    def _unrecorded(
+        self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]
+    ) -> Sequence[_Append]:
+        """Those of ``group`` that are not there already: a commit may be done and the answer to it lost."""
+        left = []
+        for append in group:
+            batch = append.events
+            episode_id, first, last = batch[0].episode_id, batch[0].seq, batch[-1].seq
+            if episode_id in self._unsure and texts_between(connection, episode_id, first, last) == [
+                recorded.text for recorded in batch
+            ]:
+                heads[episode_id] = self._read_head(connection, episode_id)
+            else:
+                left.append(append)
+        return left
+
+    def _read_head(self, connection: Connection, episode_id: str) -> _Head:
+        found = self._insertion.last_of(connection, episode_id)
+        return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
+
+    def _leave(self, connection: Connection, name: str) -> None:
+        """Give back the leases of this process, so that others need not wait for its silence."""
+        try:
+            with connection.begin():
+                depose(connection, name)
+        except SQLAlchemyError as error:
+            logger.warning("the journal keeps this server's leases until others miss it: %s", reason(error))
+
+
+def _attach(
+    rows: Rows, attachments: Attachments, batch: Sequence[RecordedEvent], prompts: Mapping[str, Prompt]
+) -> Mapping[str, Prompt]:
+    """Add to ``rows`` what belongs to the events of ``batch``; the last prompts after it.
+
+    Raises:
+        ValueError: It belongs to none of them.
+    """
+    decided = [recorded for recorded in batch if recorded.type in CALLS_BEHIND]
+    if len(attachments.calls) > len(decided):
+        raise ValueError(f"calls of {len(attachments.calls)} decisions beside {len(decided)}")
+    for recorded, calls in zip(decided, attachments.calls, strict=False):
+        prompts = rows.calls.add(recorded.event, calls, prompts)
+    if attachments.truth is not None:
+        rows.add_truth(batch[-1].event, attachments.truth)
+    return prompts
+
+
+def _follow(rows: list[EventRow], head: _Head, batch: Sequence[RecordedEvent]) -> tuple[int, bytes]:
+    """Add the rows of ``batch``, which is written after ``head``; its last number, and the digest there.
+
+    Raises:
+        _Taken: One of the numbers is.
+        ValueError: One is not the next one of the episode, or its text has no UTF-8.
+        TypeError: A text is none.
+    """
+    episode_id, last, digest = batch[0].episode_id, head.seq, head.digest
+    for recorded in batch:
+        seq, text = recorded.seq, recorded.text
+        if recorded.episode_id != episode_id:
+            raise ValueError(f"the append holds event {seq} of {recorded.episode_id} too")
+        if seq <= last:
+            raise _Taken(f"the last one is {last}")
+        if seq != last + 1:
+            raise ValueError(f"event {seq} does not follow event {last}")
+        if not isinstance(text, str):
+            raise TypeError(f"the text of event {seq} is {type(text).__name__}")
+        last, digest = seq, extend(digest, text)
+        rows.append((episode_id, seq, text, Blob(digest)))
+    return last, digest
+
+
+class _Taken(ValueError):
+    """A number is taken."""
+
+
+def _failed(append: _Append, failure: Exception) -> JournalError:
+    if isinstance(failure, IntegrityError | _Taken):
+        first = append.events[0]
+        return SequenceConflict(
+            f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
+        )
+    return LeaseLost(str(failure)) if isinstance(failure, LeaseNotHeld) else _unwritten(failure)
+
+
+def _unwritten(failure: Exception) -> JournalError:
+    says = f"the journal cannot be written: {reason(failure)}"
+    if is_damage(failure):
+        return JournalUnavailable(f"{says}; {RESTART}")
+    passing = isinstance(failure, OperationalError | OSError) or is_transient(failure)
+    return JournalUnavailable(says) if passing else JournalError(says)
+
+
+@dataclass(slots=True)
+class Staging:
+    """An episode that is not to be found yet: its first event, and whether more of it is only staged."""
+
+    first: RecordedEvent | None = None
+    goes_on: bool = True
+
+
+class StagedAppends:
+    """Which episodes this process stages, and what an append to one of them has to do."""
+
+    def __init__(self) -> None:
+        self.episodes: dict[str, Staging] = {}
+        """What is not to be found yet, by its id."""
+
+    def begin(self, episode_id: str) -> None:
+        """Let an episode that is about to begin be found by nobody yet."""
+        self.episodes[episode_id] = Staging()
+
+    def end(self, episode_id: str) -> None:
+        """Let the next append to an episode make it one."""
+        staging = self.episodes[episode_id]
+        staging.goes_on = False
+        if staging.first is None:  # nothing was written
+            del self.episodes[episode_id]
+
+    def drop(self, episode_id: str) -> bool:
+        """Stage an episode no more; whether it was staged."""
+        return self.episodes.pop(episode_id, None) is not None
+
+    async def append(
+        self, writer: Writer, events: Sequence[RecordedEvent], attachments: Attachments | None
+    ) -> None:
+        """Append to an episode that may be staged, or may become one that is not any more."""
+        episode_id, first = events[0].episode_id, None
+        staging = self.episodes.get(episode_id)
+        if staging is not None and staging.first is None:
+            staging.first = events[0]
+        staged = staging is not None and staging.goes_on
+        if staging is not None and not staged:
+            first = staging.first
+        await writer.append(events, attachments, staged=staged, first=first)
+        if first is not None:
+            self.drop(episode_id)

@@ -1,0 +1,273 @@
+"""Anthropic's Messages API: requests, and answers as completion chunks.
+
+The system message is a field of its own, content is a list of blocks, tool results are user messages, and
+the unchanging beginning is marked for caching. Thinking is sent back as it came, with its signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from spectator.errors import EndpointMalformed
+from spectator.llm.answers import THOUGHT
+from spectator.llm.chat import ChatRequest, Conversation, Message
+from spectator.llm.endpoints import Address, ApiKey
+from spectator.llm.retry import error_within
+from spectator.llm.wire_forms import Chunk, Translation, called, count, delta, encode_json_body, joined
+
+BLOCKS: Final = "content_blocks"
+"""Member of a message of ours that holds the blocks of its content as they came."""
+
+_FINISHED: Final[Mapping[str, str]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+_STATUS: Final[Mapping[str, int]] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+_TEXTS: Final[Mapping[str, str]] = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+}
+_SAID_ANYWAY: Final = frozenset({"text", "tool_use"})
+
+
+class AnthropicTranslation:
+    """See :class:`spectator.llm.wire_forms.Translation`."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._inputs: dict[int, list[str]] = {}
+        self._calls: dict[int, int] = {}
+        self._usage: dict[str, Any] = {}
+
+    def chunks(self, piece: Any) -> Iterator[Chunk]:
+        """See :meth:`Translation.chunks`."""
+        if not isinstance(piece, dict):
+            raise EndpointMalformed("the endpoint answered something that is not a message")
+        match piece.get("type"):
+            case "error":
+                raise _reported(piece.get("error"))
+            case "message":
+                yield from self._whole(piece)
+            case "message_start":
+                yield from self._begun(piece.get("message"))
+            case "content_block_start":
+                yield from self._block(piece)
+            case "content_block_delta":
+                yield from self._grown(piece)
+            case "message_delta":
+                yield from self._ended(piece)
+            case _:  # pings, ends of blocks, and whatever joins the stream later
+                return
+
+    def _whole(self, message: dict[str, Any]) -> Iterator[Chunk]:
+        yield from self._begun(message)
+        blocks = message.get("content")
+        for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
+            yield from self._block({"index": index, "content_block": block})
+            if isinstance(block, dict) and block.get("type") == "tool_use":
+                arguments = orjson.dumps(block.get("input") or {}).decode()
+                yield called(self._calls[index], arguments=arguments)
+        yield from self._ended({"delta": message})
+
+    def _begun(self, message: Any) -> Iterator[Chunk]:
+        if isinstance(message, dict):
+            self._used(message.get("usage"))
+            yield {"model": message.get("model")}
+
+    def _block(self, piece: dict[str, Any]) -> Iterator[Chunk]:
+        index, block = piece.get("index"), piece.get("content_block")
+        if not isinstance(index, int) or not isinstance(block, dict):
+            return
+        self._blocks[index] = dict(block)
+        match block.get("type"):
+            case "text":
+                yield delta(content=block.get("text") or "")
+            case "thinking":
+                yield delta(**{THOUGHT: block.get("thinking") or ""})
+            case "tool_use":
+                self._calls[index] = len(self._calls)
+                yield called(self._calls[index], id=block.get("id"), name=block.get("name"), arguments="")
+
+    def _grown(self, piece: dict[str, Any]) -> Iterator[Chunk]:
+        index, grown = piece.get("index"), piece.get("delta")
+        block = self._blocks.get(index) if isinstance(index, int) else None
+        if block is None or not isinstance(grown, dict):
+            return
+        kind = grown.get("type")
+        if kind == "input_json_delta" and index in self._calls:
+            written = str(grown.get("partial_json") or "")
+            self._inputs.setdefault(index, []).append(written)
+            yield called(self._calls[index], arguments=written)
+        elif kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or ()), grown.get("citation")]
+        elif (name := _TEXTS.get(str(kind))) is not None and isinstance(text := grown.get(name), str):
+            block[name] = (block.get(name) or "") + text
+            if name != "signature":
+                yield delta(**{"content" if name == "text" else THOUGHT: text})
+
+    def _ended(self, piece: dict[str, Any]) -> Iterator[Chunk]:
+        self._used(piece.get("usage"))
+        ended = piece.get("delta")
+        reason = ended.get("stop_reason") if isinstance(ended, dict) else None
+        finish = _FINISHED.get(str(reason), str(reason)) if reason else None
+        yield {**delta(finish, **self._kept()), "usage": self._counted()}
+
+    def _kept(self) -> dict[str, Any]:
+        """The blocks as they are to go back; none where text and calls say all of it."""
+        if all(block.get("type") in _SAID_ANYWAY for block in self._blocks.values()):
+            return {}
+        for index, written in self._inputs.items():
+            self._blocks[index]["input"] = _object("".join(written))
+        return {BLOCKS: [block for _, block in sorted(self._blocks.items())]}
+
+    def _used(self, usage: Any) -> None:
+        if isinstance(usage, dict):
+            self._usage |= {name: value for name, value in usage.items() if value is not None}
+
+    def _counted(self) -> dict[str, Any] | None:
+        """The usage as chat completions state it: all of the prompt, and how much of it was cached."""
+        if not self._usage:
+            return None
+        read = count(self._usage.get("cache_read_input_tokens"))
+        written = count(self._usage.get("cache_creation_input_tokens"))
+        return {
+            "prompt_tokens": count(self._usage.get("input_tokens")) + read + written,
+            "completion_tokens": count(self._usage.get("output_tokens")),
+            "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": written},
+        }
+
+
+def _object(written: str) -> Any:
+    """The object that was written; an empty one where it was cut."""
+    try:
+        return orjson.loads(written or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _reported(error: Any) -> Exception:
+    """The error that an event of the stream reports, by the status that it would have had."""
+    kind = str(error.get("type")) if isinstance(error, dict) else ""
+    return error_within(_STATUS.get(kind, 500), error)
+
+
+VERSION: Final = "2023-06-01"
+"""Version of the API, as its header names it."""
+
+LONGEST: Final = 4096
+"""Longest answer, in tokens, where the request names none: the API must be told one."""
+
+_CACHED: Final = {"cache_control": {"type": "ephemeral"}}
+_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+
+
+class AnthropicForm:
+    """See :class:`spectator.llm.wire_forms.WireForm`. Seeds, token ids and log probabilities are not asked for."""
+
+    headers: Mapping[str, str] = {"anthropic-version": VERSION}
+
+    def url(self, address: Address, session: str | None, request: ChatRequest) -> str:
+        """See :meth:`WireForm.url`."""
+        return f"{address.base_url.rstrip('/')}/messages"
+
+    def key_header(self, key: ApiKey) -> tuple[str, str]:
+        """See :meth:`WireForm.key_header`."""
+        return "x-api-key", key.bare()
+
+    def encode(self, request: ChatRequest) -> bytes:
+        """See :meth:`WireForm.encode`."""
+        system = [message["content"] for message in request.messages if message["role"] == "system"]
+        body: dict[str, Any] = {
+            **request.extra,
+            "model": request.model,
+            "max_tokens": request.max_tokens or LONGEST,
+            "messages": [
+                {"role": role, "content": blocks} for role, blocks in joined(_turns(request.messages))
+            ],
+        }
+        if system:
+            body["system"] = [{"type": "text", "text": "\n\n".join(system), **_CACHED}]
+        if request.tools:
+            body["tools"] = list(map(_tool, request.tools))
+            if request.tool_choice is not None:
+                body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
+        if request.stop:
+            body["stop_sequences"] = list(request.stop)
+        given = {"temperature": request.temperature, "top_p": request.top_p, "stream": request.stream or None}
+        body |= {name: value for name, value in given.items() if value is not None}
+        return encode_json_body(body)
+
+    def translation(self) -> Translation:
+        """See :meth:`WireForm.translation`."""
+        return AnthropicTranslation()
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Who said which blocks, the last that is settled marked as the end of what is worth caching."""
+    settled = messages.settled if isinstance(messages, Conversation) else len(messages)
+    for number, message in enumerate(messages):
+        match message["role"]:
+            case "system":
+                continue
+            case "assistant":
+                role, blocks = "assistant", _said(message)
+            case "tool":
+                role, blocks = "user", [_result(message)]
+            case _:
+                role, blocks = "user", _text(message["content"])
+        if number == settled - 1 and blocks and blocks[-1]["type"] in ("text", "tool_use", "tool_result"):
+            blocks[-1] = {**blocks[-1], **_CACHED}
+        yield role, blocks
+
+
+def _text(text: Any) -> list[dict[str, Any]]:
+    """A block of text; none where there is nothing to read in it, which the API refuses."""
+    return [{"type": "text", "text": text}] if isinstance(text, str) and text.strip() else []
+
+
+def _result(message: Message) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+
+
+def _said(message: Message) -> list[dict[str, Any]]:
+    """The model's own message: its blocks as they came, where it has any, but for calls left out."""
+    calls = message.get("tool_calls") or ()
+    if isinstance(blocks := message.get(BLOCKS), list):
+        kept = {call["id"] for call in calls}
+        return [block for block in blocks if block.get("type") != "tool_use" or block.get("id") in kept]
+    uses = [
+        {
+            "type": "tool_use",
+            "id": call["id"],
+            "name": call["function"]["name"],
+            "input": orjson.loads(call["function"]["arguments"] or "{}"),
+        }
+        for call in calls
+    ]
+    return [*_text(message.get("content")), *uses]
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    function = tool["function"]
+    described = {"description": function["description"]} if function.get("description") else {}
+    schema = function.get("parameters") or {"type": "object", "properties": {}}
+    return {"name": function["name"], **described, "input_schema": schema}

@@ -1,0 +1,388 @@
+"""Record exchanges with a model, and replay the replies to the same requests.
+
+A request is identified by a fingerprint. A conversation that grew is hashed from where the last hash
+ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import orjson
+
+from spectator.errors import EndpointError, SpectatorError
+from spectator.json_values import PlainObject, is_plain_real
+from spectator.llm.chat import (
+    ChatAnswer,
+    ChatRequest,
+    Conversation,
+    FrozenMessage,
+    FrozenTools,
+    Message,
+    ToolCall,
+    Usage,
+)
+from spectator.model_calls import ModelCall
+from spectator.text import encodable
+
+_BEGINNING: Final[hashlib._Hash] = hashlib.sha256(b'{"messages":[')
+
+
+_canonical: Final = partial(orjson.dumps, option=orjson.OPT_SORT_KEYS)
+
+
+def hash_request(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
+    """SHA-256, in hex, of messages and tools as one JSON object with sorted keys.
+
+    Raises:
+        TypeError: Something in them is not JSON.
+    """
+    try:
+        if isinstance(messages, Conversation) and messages.beginning.hashed_of <= messages.settled:
+            whole = _grown(messages)
+        else:
+            whole = _after(messages).copy()
+        whole.update(b'],"tools":' + _canonical_tools(tools) + b"}")
+    except orjson.JSONEncodeError:
+        # Lone surrogates and integers beyond 64 bits: the standard library writes both.
+        question = {"messages": list(messages), "tools": list(tools)}
+        return hashlib.sha256(
+            json.dumps(question, sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()
+    return whole.hexdigest()
+
+
+def _after(messages: Sequence[Message]) -> hashlib._Hash:
+    """The state of the hash after ``messages``; what is settled keeps it."""
+    state = _BEGINNING
+    for message in messages:
+        settled = message if isinstance(message, FrozenMessage) else None
+        if settled is not None and settled.hashed is not None and settled.hashed[0] is state:
+            state = settled.hashed[1]
+            continue
+        before, state = state, state.copy()
+        state.update(_canonical(message) if before is _BEGINNING else b"," + _canonical(message))
+        if settled is not None:
+            settled.hashed = before, state
+    return state
+
+
+def _grown(messages: Conversation) -> hashlib._Hash:
+    """The same after a conversation that grew; nobody else holds it."""
+    beginning, settled = messages.beginning, messages.settled
+    if beginning.hashed is None:
+        beginning.hashed = _BEGINNING.copy()
+    for message in messages[beginning.hashed_of : settled]:
+        canonical = _canonical(message)
+        beginning.hashed.update(b"," + canonical if beginning.hashed_of else canonical)
+        beginning.hashed_of += 1
+    state: hashlib._Hash = beginning.hashed.copy()
+    for place, message in enumerate(messages[settled:], settled):
+        state.update(b"," + _canonical(message) if place else _canonical(message))
+    return state
+
+
+def _canonical_tools(tools: Sequence[Mapping[str, Any]]) -> bytes:
+    if not isinstance(tools, FrozenTools):
+        return _canonical(list(tools))
+    if tools.canonical is None:
+        tools.canonical = _canonical(tools)
+    return tools.canonical
+
+
+MAX_REPLY: Final = 32_768
+"""Characters of a reply beyond which an event does not hold it: a part of it would be another reply."""
+
+_TEXTS: Final = ("content", "thought", "refusal", "finish_reason", "model")
+
+
+def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
+    """SHA-256, in hex, of the messages and the tools of a question; equal in every process.
+
+    Model, sampling and streaming are no part of it, so that any client may ask the same question.
+    """
+    return hash_request(messages, tools)
+
+
+def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
+    """The call that was answered, whole, with whatever tokens the endpoint gave."""
+    latency_s, first_token_s = round(answer.latency_s, 6), answer.first_token_s
+    measured = {
+        "latency_s": latency_s,
+        "first_token_s": None if first_token_s is None else round(first_token_s, 6),
+        "attempts": answer.attempts,
+    }
+    return ModelCall(
+        messages=request.messages,
+        tools=request.tools,
+        reply=_reply(answer),
+        prompt_token_ids=answer.prompt_token_ids,
+        token_ids=answer.token_ids,
+        logprobs=answer.logprobs,
+        weight_versions=answer.weight_versions,
+        about=_sampling(request),
+        measured=PlainObject(measured) if first_token_s is None and is_plain_real(latency_s) else measured,
+    )
+
+
+def call_failed(request: ChatRequest) -> ModelCall:
+    """The call that got no answer."""
+    return ModelCall(messages=request.messages, tools=request.tools, about=_sampling(request))
+
+
+def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
+    """What the event holds of a call that was answered; no ``reply`` where it is too long for an event."""
+    asked = fingerprint(request.messages, request.tools)
+    reply = call.reply or {}
+    size = sum([len(reply[name]) for name in _TEXTS if reply[name]])
+    for made in reply["tool_calls"]:
+        size += len(made["id"]) + len(made["name"]) + len(made["arguments"])
+    size += sum(_size(held["verbatim"]) for held in (reply, *reply["tool_calls"]) if "verbatim" in held)
+    stated = call.reply if size <= MAX_REPLY else None
+    return {"request": asked, "reply": stated, "digest": call.digest(asked)}
+
+
+def _sampling(request: ChatRequest) -> dict[str, Any]:
+    """How the answer was asked for; not ``extra``, which is the operator's own."""
+    asked: dict[str, Any] = {"model": request.model}
+    if request.tool_choice is not None:
+        asked["tool_choice"] = request.tool_choice
+    if request.temperature is not None:
+        asked["temperature"] = request.temperature
+    if request.top_p is not None:
+        asked["top_p"] = request.top_p
+    if request.max_tokens is not None:
+        asked["max_tokens"] = request.max_tokens
+    if request.stop:
+        asked["stop"] = list(request.stop)
+    if request.seed is not None:
+        asked["seed"] = request.seed
+    plain = is_plain_real(request.temperature or 0.0) and is_plain_real(request.top_p or 0.0)
+    return PlainObject(asked) if plain else asked
+
+
+def _reply(answer: ChatAnswer) -> dict[str, Any]:
+    calls: list[dict[str, Any]] = []
+    plain = not answer.verbatim
+    for call in answer.tool_calls:
+        made: dict[str, Any] = {"id": call.id, "name": call.name, "arguments": call.arguments}
+        if not (call.id.isascii() and call.name.isascii() and call.arguments.isascii()):
+            made = {name: encodable(text) for name, text in made.items()}
+        if call.verbatim:
+            made["verbatim"], plain = call.verbatim, False
+        calls.append(made)
+    reply: dict[str, Any] = {
+        "content": answer.text if answer.text.isascii() else encodable(answer.text),
+        "thought": answer.thought and encodable(answer.thought),
+        "refusal": answer.refusal and encodable(answer.refusal),
+        "tool_calls": calls,
+        "finish_reason": answer.finish_reason and encodable(answer.finish_reason),
+        "model": answer.model and encodable(answer.model),
+        "usage": None if answer.usage is None else _tokens(answer.usage),
+    }
+    if answer.verbatim:
+        reply["verbatim"] = answer.verbatim
+    return PlainObject(reply) if plain else reply
+
+
+def _size(value: Any) -> int:
+    """Characters of all texts in a value, names of members too."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(len(name) + _size(member) for name, member in value.items())
+    return sum(map(_size, value)) if isinstance(value, list) else 8
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    tokens = {
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "cached_in": usage.cached_in,
+        "thought_out": usage.thought_out,
+    }
+    if usage.cache_written:
+        tokens["cache_written"] = usage.cache_written
+    return tokens
+
+
+def failed(request: ChatRequest, call: ModelCall, error: EndpointError) -> dict[str, Any]:
+    """What the event holds of a call that got no answer."""
+    failure = {"kind": error.kind, "status": error.status, "retry_after_s": error.retry_after_s}
+    asked = fingerprint(request.messages, request.tools)
+    return {"request": asked, "failure": failure, "digest": call.digest(asked)}
+
+
+def answer_of(reply: Mapping[str, Any]) -> ChatAnswer:
+    """The answer that was recorded as ``reply``."""
+    usage = reply.get("usage")
+    return ChatAnswer(
+        text=reply["content"],
+        thought=reply["thought"],
+        refusal=reply["refusal"],
+        tool_calls=tuple(ToolCall(**call) for call in reply["tool_calls"]),
+        finish_reason=reply["finish_reason"],
+        model=reply["model"],
+        usage=None if usage is None else Usage(**usage),
+        verbatim=reply.get("verbatim") or {},
+    )
+
+
+EXCERPT: Final = 60
+"""Characters that are quoted on each side of where two questions part."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedExchange:
+    """One question to a model as an episode recorded it.
+
+    Args:
+        turn: The turn that it was about.
+        actor: Who was to decide.
+        request: Fingerprint of the question.
+        messages: The question itself.
+        tools: Its tools.
+        reply: What came back; ``None`` when nothing did.
+        failure: Why nothing came back: ``kind``, ``status``, ``retry_after_s``.
+        call: The whole call, with its tokens.
+    """
+
+    turn: int
+    actor: str
+    request: str
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
+    reply: Mapping[str, Any] | None = None
+    failure: Mapping[str, Any] | None = None
+    call: ModelCall | None = None
+
+
+class NotRecorded(SpectatorError):
+    """A question that was never asked.
+
+    Args:
+        message: The nearest question that was, and how this one differs.
+        where: Where they part, such as ``messages[3]``.
+    """
+
+    def __init__(self, message: str, where: str) -> None:
+        self.where = where
+        super().__init__(message)
+
+
+class Playback:
+    """Answers the questions of one episode, as often as they are asked.
+
+    A question that was answered in different ways gives its answers in turn, then begins again.
+
+    Args:
+        exchanges: What was recorded, in order.
+    """
+
+    def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
+        self._exchanges = exchanges
+        self._by_request: dict[str, list[RecordedExchange]] = defaultdict(list)
+        self._asked: dict[str, int] = defaultdict(int)
+        for exchange in exchanges:
+            self._by_request[exchange.request].append(exchange)
+
+    def __len__(self) -> int:
+        return len(self._exchanges)
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models that answered, by their own account."""
+        return sorted(
+            {str(one.reply["model"]) for one in self._exchanges if one.reply and one.reply["model"]}
+        )
+
+    def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> RecordedExchange:
+        """The exchange that began with this question.
+
+        Raises:
+            NotRecorded: None did.
+        """
+        request = fingerprint(messages, tools)
+        kept = self._by_request.get(request)
+        if kept is None:
+            raise self._unknown(messages, tools)
+        exchange = kept[self._asked[request] % len(kept)]
+        self._asked[request] += 1
+        return exchange
+
+    def _unknown(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> NotRecorded:
+        if not self._exchanges:
+            return NotRecorded("no question is recorded", "messages")
+        nearest = max(self._exchanges, key=lambda one: _nearness(one.messages, messages))
+        where, how = _difference(nearest, messages, tools)
+        near = f"the nearest is that of turn {nearest.turn} for {nearest.actor}"
+        return NotRecorded(f"this question is not recorded; {near}: {how}", where)
+
+
+def _nearness(recorded: Sequence[Message], asked: Sequence[Message]) -> tuple[int, int, int]:
+    """Equal messages at the beginning; how many more there are; equal characters of the next."""
+    same = _same(recorded, asked)
+    follow = zip(recorded[same : same + 1], asked[same : same + 1], strict=False)
+    characters = sum(_shared(_content(one), _content(other)) for one, other in follow)
+    return same, -abs(len(recorded) - len(asked)), characters
+
+
+def _same(recorded: Sequence[Message], asked: Sequence[Message]) -> int:
+    pairs = enumerate(zip(recorded, asked, strict=False))
+    return next((number for number, (one, other) in pairs if one != other), min(len(recorded), len(asked)))
+
+
+def _difference(
+    nearest: RecordedExchange, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+) -> tuple[str, str]:
+    recorded = nearest.messages
+    place = _same(recorded, messages)
+    if place == len(recorded) == len(messages):
+        return "tools", _different_tools(nearest.tools, tools)
+    if place in (len(recorded), len(messages)):
+        return "messages", f"it has {len(recorded)} messages, this one {len(messages)}; the others are equal"
+    one, other = recorded[place], messages[place]
+    where = f"messages[{place}]"
+    before, after = _content(one), _content(other)
+    if before == after:
+        names = [name for name in {*one, *other} if one.get(name) != other.get(name)]
+        return where, f"message {place} differs in {', '.join(sorted(names))}"
+    at = _shared(before, after)
+    return where, (
+        f"message {place} ({other.get('role')}) differs from character {at} on: recorded "
+        f"{_excerpt(before, at)!r}, asked {_excerpt(after, at)!r}"
+    )
+
+
+def _different_tools(recorded: Sequence[Mapping[str, Any]], asked: Sequence[Mapping[str, Any]]) -> str:
+    one, other = ([_tool_name(tool) for tool in tools] for tools in (recorded, asked))
+    if one != other:
+        return f"its tools are {', '.join(one) or 'none'}; this one's {', '.join(other) or 'none'}"
+    changed = [name for name, a, b in zip(one, recorded, asked, strict=True) if a != b]
+    return f"the messages are equal, and the tools differ in the schema of {', '.join(changed)}"
+
+
+def _tool_name(tool: Mapping[str, Any]) -> str:
+    function = tool.get("function")
+    return str(function.get("name")) if isinstance(function, Mapping) else "unnamed"
+
+
+def _shared(one: str, other: str) -> int:
+    """Characters that both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _content(message: Message) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else ""
+
+
+def _excerpt(text: str, at: int) -> str:
+    return text[max(0, at - EXCERPT // 3) : at + EXCERPT]

@@ -1,0 +1,266 @@
+"""The neural voice: its model files, and the process that runs the model.
+
+The process starts when needed and is replaced when it fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from spectator.clock import Clock
+from spectator.narration.commentary import Encoder, Speaker, Speech, SpeechFailure, best_encoder, repair_wav
+
+PACKAGE: Final = "hibari"
+"""What is imported; it is installed as ``hibari-tts``."""
+
+MODEL: Final = "hibari.onnx"
+"""The file that makes the sound; the others turn text into phonemes."""
+
+INSTALL: Final = "pip install 'openenv-spectator[voice-neural]'"
+
+NO_MODEL: Final = f"the neural voice needs: {INSTALL}"
+
+DIGESTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "hibari.onnx": "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8",
+        "lexicon_us_gold.json.gz": "63ae94f8ef0e906d5b24fe9b59ffcbd1529aca5686a774610e43973cbaa86ad2",
+        "lexicon_us_silver.json.gz": "c4c2546ebf1eb07010331e7ef785a431aa17ba8e7bfb6b4af8d654ee96a71fd3",
+        "normalize.json": "d478ff05404bc43ac3e0468e306674e51085f1b1afc94cdef7c7ea4fb0d56bd8",
+        "oov.json": "b462e6e5dbdf0e7346c732385d0dd844f612f1770871441c56932bff4ca75d8c",
+        "oov.onnx": "d3cfd8122c5f172a98c8de38268bf1213ee09f2c2ae4df6e055fc6532590fe76",
+        "tagger.json.gz": "d2da7502284bbbe45d49e0b7ce3ce67bdab82254150f4317f1b8559b4d38d0eb",
+        "tokenizer_exceptions.json": "ddf3a3da07bdcf5144270ea4530191d8580fb4fd6f5ae93296e87916e795659a",
+        "vocab.json": "70abefbe8a1c8865e43e0a43bbdc25b91a33e4aa053479d443ccf23e20a59e5d",
+        "voices.json": "f8b7657ecd0e0e362d3403e99538c0e5bfe20d6a903dfcd04c772b2c73abb204",
+    }
+)
+"""SHA-256 of every file that decides the sound, as ``hibari-tts`` 0.2.1 installs it."""
+
+
+class WrongModel(Exception):
+    """A file of the model is missing, or is not the one that was reviewed."""
+
+
+def model_folder() -> Path | None:
+    """Where the package keeps its model; ``None`` where it is not installed. Nothing of it is imported."""
+    found = find_spec(PACKAGE)
+    if found is None or found.origin is None or find_spec("onnxruntime") is None:
+        return None
+    return Path(found.origin).parent / "assets"
+
+
+def checked_model(folder: Path) -> Path:
+    """The path of the model, once every file has been found to be the one that was reviewed.
+
+    Args:
+        folder: See :func:`model_folder`.
+
+    Raises:
+        WrongModel: One is missing or differs; the message names it.
+    """
+    for name, digest in DIGESTS.items():
+        try:
+            found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        except OSError as error:
+            raise WrongModel(f"{name} of the neural voice cannot be read: {error.strerror}") from None
+        if found != digest:
+            raise WrongModel(
+                f"{name} of the neural voice is not the one that was reviewed "
+                f"(SHA-256 {found[:12]}…, not {digest[:12]}…), so it is not used; {INSTALL} has the right one"
+            )
+    return folder / MODEL
+
+
+PROGRAM: Final = "spectator.narration.neural_program"
+
+START_S: Final = 30.0
+"""Seconds in which the model must be loaded; it takes about one."""
+LONGEST_S: Final = 5.0
+"""Seconds after which a line is given up and the process killed; one takes about 0.05."""
+
+FAILURES: Final = 3
+REST_S: Final = 60.0
+"""After so many failures in a row the voice rests for so many seconds."""
+
+LARGEST: Final = 8 * 1024 * 1024
+"""Most bytes of a WAV: some three minutes."""
+
+
+class NeuralProcessFailed(Exception):
+    """The process is no use any more, for the reason given."""
+
+
+class NeuralProcess:
+    """The process that speaks, one line after the other, for all voices of its model.
+
+    It starts with the first line. When it dies, hangs or answers nonsense it is killed, and the next line
+    starts another; after three failures in a row it is left alone for a minute.
+
+    Args:
+        clock: Measures the rest.
+        command: What is run.
+        start_s: Longest wait until it is ready, seconds.
+        longest_s: Longest wait for a line, seconds.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", PROGRAM),
+        start_s: float = START_S,
+        longest_s: float = LONGEST_S,
+    ) -> None:
+        self._clock = clock
+        self._command = tuple(command)
+        self._start_s = start_s
+        self._longest_s = longest_s
+        self._turn = asyncio.Lock()
+        self._process: Process | None = None
+        self._failed = 0
+        self._rests_until = float("-inf")
+        self._closed = False
+        self._asked: set[asyncio.Task[bytes | SpeechFailure]] = set()
+
+    @property
+    def process_id(self) -> int | None:
+        """The process that speaks, if there is one now."""
+        return None if self._process is None else self._process.pid
+
+    async def sound(self, text: str, speaker: Speaker) -> bytes | SpeechFailure:
+        """A WAV of ``text``; a caller who is cancelled leaves a line that is made to its end."""
+        asked = asyncio.create_task(self._in_turn(text, speaker))
+        self._asked.add(asked)
+        asked.add_done_callback(self._asked.discard)
+        return await asyncio.shield(asked)
+
+    async def aclose(self) -> None:
+        """End the process, and whatever is being made."""
+        self._closed = True
+        for task in tuple(self._asked):
+            task.cancel()
+        await asyncio.gather(*self._asked, return_exceptions=True)
+        await self._forget()
+
+    async def _in_turn(self, text: str, speaker: Speaker) -> bytes | SpeechFailure:
+        async with self._turn:
+            if self._closed:
+                return SpeechFailure("unavailable", "the server goes away")
+            if self._clock.monotonic() < self._rests_until:
+                return SpeechFailure("unavailable", "the neural voice rests after failing")
+            try:
+                sound = await self._ask(text, speaker)
+            except TimeoutError:
+                await self._failure()
+                return SpeechFailure("slow", "the neural voice took too long and was ended")
+            except (NeuralProcessFailed, OSError, ValueError, KeyError, TypeError) as error:
+                await self._failure()
+                return SpeechFailure("unavailable", str(error))
+            if isinstance(sound, bytes):
+                self._failed = 0
+            return sound
+
+    async def _ask(self, text: str, speaker: Speaker) -> bytes | SpeechFailure:
+        process = self._process
+        if process is None:
+            async with asyncio.timeout(self._start_s):
+                process = await self._started()
+        async with asyncio.timeout(self._longest_s):
+            assert process.stdin is not None
+            process.stdin.write(json.dumps({"text": text, "speaker": speaker}).encode() + b"\n")
+            await process.stdin.drain()
+            head = await _head(process)
+            if "error" in head:
+                return SpeechFailure("garbage", f"the neural voice could not say it: {head['error']}")
+            return await _sound(process, head["length"])
+
+    async def _started(self) -> Process:
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+        )
+        head = await _head(process)
+        if "ready" not in head:
+            raise NeuralProcessFailed(str(head.get("error", "the neural voice answers nonsense")))
+        return process
+
+    async def _failure(self) -> None:
+        self._failed += 1
+        if self._failed >= FAILURES:
+            self._failed, self._rests_until = 0, self._clock.monotonic() + REST_S
+        await self._forget()
+
+    async def _forget(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+class NeuralVoice:
+    """Speaks by a neural model.
+
+    Args:
+        process: What makes the sound; other voices may share it.
+        speaker: Whose voice.
+        encoder: What makes the clip small.
+    """
+
+    name = "neural"
+    costs_money = False
+
+    def __init__(
+        self, process: NeuralProcess, *, speaker: Speaker = "lead", encoder: Encoder | None = None
+    ) -> None:
+        self._process = process
+        self._speaker = speaker
+        self._encode = encoder or best_encoder()
+        self.fingerprint = f"neural/{DIGESTS[MODEL][:16]}/{speaker}/{self._encode.__name__}"
+
+    async def speak(self, text: str) -> Speech | SpeechFailure:
+        """See :meth:`spectator.narration.commentary.Voice.speak`."""
+        raw = await self._process.sound(text, self._speaker)
+        if isinstance(raw, SpeechFailure):
+            return raw
+        try:
+            wav = repair_wav(raw)
+        except ValueError as error:
+            return SpeechFailure("garbage", f"the neural voice wrote {error}")
+        if wav.silent:
+            return SpeechFailure("garbage", "the neural voice wrote nothing to be heard")
+        audio, mime = await asyncio.to_thread(self._encode, wav.audio)
+        return Speech(audio, mime, wav.duration_s)
+
+    async def aclose(self) -> None:
+        """End the process."""
+        await self._process.aclose()
+
+
+async def _head(process: Process) -> dict[str, Any]:
+    assert process.stdout is not None
+    line = await process.stdout.readline()
+    head = json.loads(line or b"null")
+    if not isinstance(head, dict):
+        raise NeuralProcessFailed("the process of the neural voice ended")
+    return head
+
+
+async def _sound(process: Process, length: int) -> bytes:
+    assert process.stdout is not None
+    if not isinstance(length, int) or not 0 <= length <= LARGEST:
+        raise NeuralProcessFailed("the neural voice answers nonsense")
+    try:
+        return await process.stdout.readexactly(length)
+    except asyncio.IncompleteReadError:
+        raise NeuralProcessFailed("the process of the neural voice ended") from None

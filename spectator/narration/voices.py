@@ -1,0 +1,308 @@
+"""Select the voices of a server: espeak-ng, the browser, silence, paid voices.
+
+espeak-ng is one process per line, killed when it takes too long. A paid voice has a budget of characters
+per episode and per day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Final, Literal, NamedTuple
+
+from spectator.clock import Clock
+from spectator.narration.commentary import (
+    Encoder,
+    Speaker,
+    Speech,
+    SpeechFailure,
+    Voice,
+    best_encoder,
+    repair_wav,
+)
+from spectator.narration.neural import NO_MODEL
+
+
+class BrowserVoice:
+    """Leaves speaking to each viewer's browser, which has the words."""
+
+    name = "browser"
+    fingerprint = "browser"
+    costs_money = False
+
+    async def speak(self, text: str) -> SpeechFailure:
+        """Never a clip."""
+        return SpeechFailure("client_speaks")
+
+    async def aclose(self) -> None:
+        """It holds nothing."""
+
+
+class SilentVoice:
+    """Says nothing; the captions say it all."""
+
+    name = "silent"
+    fingerprint = "silent"
+    costs_money = False
+
+    async def speak(self, text: str) -> SpeechFailure:
+        """Never a clip."""
+        return SpeechFailure("silent")
+
+    async def aclose(self) -> None:
+        """It holds nothing."""
+
+
+PROGRAM: Final = "espeak-ng"
+LONGEST_S: Final = 2.0
+"""Seconds after which the program is killed; a line takes it about 12 ms."""
+
+OWN_PITCH: Final = 50
+"""The program's own pitch, of 0 .. 99."""
+LOWER_PITCH: Final = 30
+"""That of the second commentator."""
+OTHER_ACCENT: Final[dict[str, str]] = {"en-gb": "en-us"}
+"""Accent of the second commentator by that of the first; ``en-gb`` beside any other."""
+
+AT_ONCE: Final = 2
+"""Programs that run at once."""
+
+
+def espeak_program() -> str | None:
+    """Path of the program; ``None`` where it is not installed."""
+    return shutil.which(PROGRAM)
+
+
+class EspeakVoice:
+    """Speaks by espeak-ng.
+
+    Args:
+        program: Path of the program.
+        accent: Its name for the voice, such as ``en-gb``.
+        words_per_minute: How fast it speaks, 80 .. 450.
+        pitch: How high, 0 .. 99.
+        longest_s: Seconds after which it is killed.
+        encoder: What makes the clip small.
+    """
+
+    name = "espeak"
+    costs_money = False
+
+    def __init__(
+        self,
+        program: str,
+        *,
+        accent: str = "en-gb",
+        words_per_minute: int = 170,
+        pitch: int = OWN_PITCH,
+        longest_s: float = LONGEST_S,
+        encoder: Encoder | None = None,
+    ) -> None:
+        self._encode = encoder or best_encoder()
+        self._longest_s = longest_s
+        speed = ("-s", str(words_per_minute), "-p", str(pitch))
+        self._command = (program, "--stdin", "--stdout", "-v", accent, *speed)
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        higher = "" if pitch == OWN_PITCH else f"/{pitch}"
+        self.fingerprint = f"espeak/{accent}/{words_per_minute}{higher}/{self._encode.__name__}"
+
+    async def speak(self, text: str) -> Speech | SpeechFailure:
+        """See :meth:`spectator.narration.commentary.Voice.speak`."""
+        async with self._slots:
+            try:
+                raw = await self._run(text)
+            except TimeoutError:
+                return SpeechFailure(
+                    "slow", f"{PROGRAM} took longer than {self._longest_s:g} s and was killed"
+                )
+            except OSError as error:
+                return SpeechFailure("unavailable", f"{PROGRAM} could not be run: {error.strerror}")
+            try:
+                wav = repair_wav(raw)
+            except ValueError as error:
+                return SpeechFailure("garbage", f"{PROGRAM} wrote {error}")
+            if wav.silent:
+                return SpeechFailure("garbage", f"{PROGRAM} wrote nothing to be heard")
+            audio, mime = await asyncio.to_thread(self._encode, wav.audio)
+            return Speech(audio, mime, wav.duration_s)
+
+    async def aclose(self) -> None:
+        """Nothing outlives a line."""
+
+    async def _run(self, text: str) -> bytes:
+        process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL
+        )
+        try:
+            async with asyncio.timeout(self._longest_s):
+                output, _ = await process.communicate(text.encode())
+        finally:
+            await _end(process)
+        return output
+
+
+def espeak_voice(
+    program: str, speaker: Speaker, *, accent: str = "en-gb", words_per_minute: int = 170
+) -> EspeakVoice:
+    """The espeak-ng voice of a speaker: the second commentator has another accent, and speaks lower.
+
+    Args:
+        program: Path of the program.
+        speaker: Who speaks.
+        accent: That of the first commentator.
+        words_per_minute: How fast both speak.
+    """
+    if speaker == "lead":
+        return EspeakVoice(program, accent=accent, words_per_minute=words_per_minute)
+    other = OTHER_ACCENT.get(accent, "en-gb")
+    return EspeakVoice(program, accent=other, words_per_minute=words_per_minute, pitch=LOWER_PITCH)
+
+
+async def _end(process: Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+VoiceName = Literal["auto", "cartesia", "neural", "espeak", "browser", "silent"]
+
+CARTESIA_URL: Final = "https://api.cartesia.ai"
+CARTESIA_MODEL: Final = "sonic-3.5"
+CARTESIA_VOICE: Final = "e07c00bc-4134-4eae-9ea4-1a55fb45746b"
+"""The voice in the vendor's own examples."""
+
+NO_KEY: Final = "Cartesia needs a key: set CARTESIA_API_KEY"
+NO_PACKAGES: Final = "Cartesia needs: pip install 'openenv-spectator[voice]'"
+NO_PROGRAM: Final = f"{PROGRAM} is not installed: apt-get install {PROGRAM}"
+
+
+class Chosen(NamedTuple):
+    """The voices of a server.
+
+    Args:
+        voices: The best first; the others speak when it cannot.
+        missing: What the voice that was asked for lacks, for people; ``None`` when it lacks nothing.
+        answering: The voices of the second commentator, the same way; none of them costs money.
+    """
+
+    voices: Sequence[Voice]
+    missing: str | None = None
+    answering: Sequence[Voice] = ()
+
+
+def choose_voices(
+    name: VoiceName,
+    *,
+    cartesia: Callable[[], Voice] | None,
+    neural: Callable[[Speaker], Voice] | None = None,
+    espeak: Callable[[str, Speaker], Voice] = espeak_voice,
+) -> Chosen:
+    """The voices for a setting; where the one that was named is not to be had, each viewer's browser speaks.
+
+    Args:
+        name: The setting; ``auto`` takes Cartesia where there is a key, the neural voice and then espeak-ng
+            where they are installed, and else the browsers.
+        cartesia: Makes the Cartesia voice; ``None`` without a key.
+        neural: Makes the neural voice of a speaker; ``None`` where its model is not installed.
+        espeak: Makes the espeak-ng voice of a speaker for a program's path.
+    """
+    if name == "silent":
+        return Chosen([SilentVoice()])
+    if name == "browser":
+        return Chosen([BrowserVoice()])
+    lead, analyst = (_local(name, neural, espeak, speaker) for speaker in ("lead", "analyst"))
+    if name == "neural" and neural is None:
+        return Chosen([BrowserVoice()], NO_MODEL)
+    if name == "espeak" and not lead:
+        return Chosen([BrowserVoice()], NO_PROGRAM)
+    if name in ("neural", "espeak"):
+        return Chosen(lead, answering=analyst)
+    packed = find_spec("httpx") is not None and find_spec("mutagen") is not None
+    if cartesia is not None and packed:
+        return Chosen([cartesia(), *lead], answering=analyst or _local("auto", neural, espeak, "analyst"))
+    if name == "cartesia":
+        return Chosen([BrowserVoice()], NO_KEY if cartesia is None else NO_PACKAGES)
+    return Chosen(lead or [BrowserVoice()], answering=analyst)
+
+
+def _local(
+    name: VoiceName,
+    neural: Callable[[Speaker], Voice] | None,
+    espeak: Callable[[str, Speaker], Voice],
+    speaker: Speaker,
+) -> list[Voice]:
+    """The voices of a speaker that cost nothing, where ``name`` is chosen."""
+    program = espeak_program() if name != "cartesia" else None
+    made = [neural(speaker)] if neural is not None and name in ("auto", "neural") else []
+    return [*made, espeak(program, speaker)] if program is not None else made
+
+
+class CharacterBudget:
+    """Characters that paid voices may be sent, by episode and by day. Days are UTC.
+
+    Args:
+        day: Most characters of a day; 0 = no limit.
+        episode: Most characters of an episode; 0 = no limit.
+        clock: Tells the day.
+    """
+
+    def __init__(self, day: int, episode: int, clock: Clock) -> None:
+        self.episode = episode
+        self._limit = day
+        self._clock = clock
+        self._day = clock.now().date()
+        self._sent = 0
+
+    @property
+    def sent(self) -> int:
+        """Characters sent today."""
+        if self._day != self._clock.now().date():
+            self._day, self._sent = self._clock.now().date(), 0
+        return self._sent
+
+    async def take(self, characters: int) -> str | None:
+        """Take ``characters`` of today's; why not, in words, where they are not to be had."""
+        if 0 < self._limit < self.sent + characters:
+            return f"the day's {self._limit:,} characters are spoken (SPECTATOR_VOICE_DAY_CHARACTERS)"
+        self._sent += characters
+        return None
+
+
+class PaidVoice:
+    """A paid voice as one episode may use it.
+
+    Args:
+        voice: The voice.
+        budget: What it may be sent.
+    """
+
+    costs_money = True
+
+    def __init__(self, voice: Voice, budget: CharacterBudget) -> None:
+        self.name = voice.name
+        self.fingerprint = voice.fingerprint
+        self._voice = voice
+        self._budget = budget
+        self._sent = 0
+
+    async def speak(self, text: str) -> Speech | SpeechFailure:
+        """See :meth:`spectator.narration.commentary.Voice.speak`; ``no_credit`` once a budget is used up."""
+        limit = self._budget.episode
+        if 0 < limit < self._sent + len(text):
+            return SpeechFailure(
+                "no_credit",
+                f"the episode's {limit:,} characters are spoken (SPECTATOR_VOICE_EPISODE_CHARACTERS)",
+            )
+        refusal = await self._budget.take(len(text))
+        if refusal is not None:
+            return SpeechFailure("no_credit", refusal)
+        self._sent += len(text)
+        return await self._voice.speak(text)
+
+    async def aclose(self) -> None:
+        """Nothing: the voice is everybody's."""

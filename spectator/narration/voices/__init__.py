@@ -1,1 +1,0 @@
-"""Voices: one speech engine a module."""

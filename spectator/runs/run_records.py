@@ -1,0 +1,467 @@
+"""Follow runs and their episodes by their records while other processes play them.
+
+Viewers see a followed episode like one that runs in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+from spectator.bus import MemoryBus, Overflow, Subscription
+from spectator.clock import Clock
+from spectator.episodes.decisions import Thinking
+from spectator.episodes.reader import EpisodeReader, ViewReader
+from spectator.episodes.stream import JournalTrouble
+from spectator.episodes.view import State, replay_state
+from spectator.errors import (
+    ConfigurationError,
+    EpisodeNotFound,
+    FailureClass,
+    JournalError,
+    RunNotFound,
+    failure_of_end,
+    reward_of_end,
+)
+from spectator.events import EpisodeEnded
+from spectator.journal.contract import EpisodeSummary
+from spectator.journal.coordination import FleetRow, rows
+from spectator.journal.queries import EpisodeNews, News
+from spectator.journal.sql_journal import SqlJournal
+from spectator.runs.failure_policy import TRIED_AGAIN, FailurePolicy
+from spectator.runs.run_folder import RunFolder, described, read_run, run_names
+
+READ_EVENTS: Final = 200
+"""Events that are taken in at once."""
+
+
+class FollowedView:
+    """An episode that another process plays; an :class:`~spectator.episodes.episode_view.EpisodeView`.
+
+    Args:
+        summary: Its line of the index.
+        views: Folds what is recorded.
+        records: Reads what its viewers may see.
+        clock: Time.
+        withholds: Whether viewers are shown what is thought only together with what it led to.
+    """
+
+    def __init__(
+        self,
+        summary: EpisodeSummary,
+        views: ViewReader,
+        records: EpisodeReader,
+        clock: Clock,
+        *,
+        withholds: bool = False,
+    ) -> None:
+        self.withholds = withholds
+        self.trouble: JournalTrouble | None = None
+        self.episode_id = summary.episode_id
+        self.epoch = summary.epoch
+        self.started_at = datetime.fromisoformat(summary.started_at)
+        self.thinking = Thinking(clock)
+        self.head_seq = 0
+        self.state: State = {}
+        self.turn = 0
+        self.ended = False
+        self.wanted_s = clock.monotonic()
+        """When somebody last wanted to see it, by the clock."""
+        self._bus = MemoryBus()
+        self._troubled = asyncio.Event()
+        self._views = views
+        self._records = records
+        self._order = asyncio.Lock()
+
+    @property
+    def end_recorded(self) -> bool:
+        """Whether its end is in the record: it is over only once that is read there."""
+        return self.ended
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody listens."""
+        return self._bus.listeners(self.episode_id) > 0
+
+    def close(self) -> None:
+        """Nothing more will come from here."""
+        self._bus.finish(self.episode_id)
+
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
+        """Every event after ``head_seq``, as it is read."""
+        return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+
+    def show_trouble(self, trouble: JournalTrouble | None) -> None:
+        """Whoever plays it cannot record it now, or can again; with whatever is recorded that is over."""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            told, self._troubled = self._troubled, asyncio.Event()
+            told.set()
+
+    async def news(self) -> JournalTrouble | None:
+        """Wait until another trouble is shown, or none any more; for ever where nobody tells of them."""
+        await self._troubled.wait()
+        return self.trouble
+
+    async def wait(self) -> EpisodeEnded:
+        """Nobody waits here for its end; see :attr:`ended`."""
+        raise EpisodeNotFound(self.episode_id)
+
+    async def open(self) -> None:
+        """Bring ``state`` and ``head_seq`` up to what is recorded; returns at once where they were before."""
+        if self.head_seq:
+            return
+        async with self._order:
+            if self.head_seq:  # by somebody else meanwhile, and who listens has what came before only
+                return
+            summary = await self._records.episode(self.episode_id)
+            if summary is None:
+                raise EpisodeNotFound(self.episode_id)
+            state = await self._views.state(summary)
+            last = await self._records.read(self.episode_id, after_seq=summary.head_seq - 1, limit=1)
+            self.turn = last[0].event.turn if last else 0
+            self.epoch, self.state, self.head_seq = summary.epoch, state, summary.head_seq
+
+    async def advance(self, enough: int | None = None) -> None:
+        """Take in what was recorded since, and hand it to whoever listens.
+
+        Args:
+            enough: An event after which nothing need be read: who waits for the same reads once.
+
+        Raises:
+            JournalError: The record cannot be read.
+        """
+        await self.open()
+        async with self._order:
+            goes_on = not self.ended and (enough is None or self.head_seq < enough)
+            while goes_on and (
+                batch := await self._records.read(self.episode_id, after_seq=self.head_seq, limit=READ_EVENTS)
+            ):
+                state = await asyncio.to_thread(replay_state, batch, self.state)
+                self.state, self.head_seq = state, batch[-1].seq
+                self.turn = batch[-1].event.turn
+                self.ended = any(one.type == "episode.ended" for one in batch)
+                short = enough is not None and self.head_seq < enough
+                goes_on = not self.ended and (short or len(batch) == READ_EVENTS)
+                self._bus.publish(batch)
+                self.show_trouble(None)
+        if self.ended:
+            self.close()
+
+
+_HEAD: Final = re.compile(r'"seq":\d+,"at":"([^"]{1,40})","turn":(\d{1,12}),"type":"([a-z_.]{1,64})"')
+
+VANISHED: Final = "its record is gone; the folder may have been moved, removed or replaced"
+
+
+@dataclass(slots=True)
+class FollowedEpisode:
+    """An attempt at an episode of a run.
+
+    Args:
+        episode_id: Its id.
+        environment: Its world.
+        seed: Its seed.
+        group_id: Its group; ``None`` for none.
+        attempt: Which attempt it is, from 1.
+        parent: The episode that it was forked from.
+        started_at: RFC 3339.
+        ended_at: The same; ``None`` while it has not ended.
+        reason: Why it ended.
+        result: The world's result in words.
+        detail: What went wrong.
+        turns: Turns taken.
+        head_seq: Number of its last recorded event; 0 where nobody looked, since it has finished.
+        moved_at: When that was recorded, RFC 3339.
+        last: The type of that event.
+        reward: What it counts for; ``None`` without a verdict, which is not 0.
+        failure: Why it came to no verdict.
+        again: Whether the run tries it again.
+    """
+
+    episode_id: str
+    environment: str
+    seed: int
+    group_id: str | None
+    attempt: int
+    parent: str | None
+    started_at: str
+    ended_at: str | None = None
+    reason: str | None = None
+    result: str | None = None
+    detail: str | None = None
+    turns: int = 0
+    head_seq: int = 0
+    moved_at: str = ""
+    last: str = "episode.started"
+    reward: float | None = None
+    failure: FailureClass | None = None
+    again: bool = False
+
+
+class RunTail:
+    """The record of one run, looked at from time to time; use :meth:`open`.
+
+    Args:
+        folder: The run's.
+        journal: Its record, opened to be read.
+        run_id: Its name in a journal of many, which somebody else closes; ``None`` where it is the run's own.
+    """
+
+    def __init__(self, folder: RunFolder, journal: SqlJournal, run_id: str | None = None) -> None:
+        self.folder = folder
+        self.journal = journal
+        self.episodes: dict[str, FollowedEpisode] = {}
+        """By id; those that ended stand in the order in which they did."""
+        self._policy = FailurePolicy(retry=TRIED_AGAIN, attempts=folder.attempts)
+        self._mark: int | None = None
+        self.run_id = run_id
+        self._inode = None if run_id is not None else folder.journal.stat().st_ino
+
+    @property
+    def lost(self) -> bool:
+        """Whether its record is not what it was when it was opened."""
+        if self._inode is None:
+            return False
+        try:
+            return self.folder.journal.stat().st_ino != self._inode
+        except OSError:
+            return True
+
+    def is_of(self, folder: RunFolder) -> bool:
+        """Whether this is still the record of what the folder says that it holds."""
+        return folder.began_at == self.folder.began_at and folder.attempts == self.folder.attempts
+
+    @classmethod
+    async def open(cls, folder: RunFolder) -> Self:
+        """Open a run's record; nothing of it is read yet.
+
+        Raises:
+            JournalError: It cannot be read, or there is none yet.
+            ConfigurationError: It is of a version that this software does not read.
+        """
+        if not folder.journal.is_file():
+            raise JournalError("nothing was played yet")
+        try:
+            return cls(folder, await SqlJournal.open(f"sqlite:///{folder.journal}", writable=False))
+        except OSError as error:
+            raise JournalError(VANISHED) from error
+
+    async def look(self) -> list[str]:
+        """Take in what came since the last look: the ids of the episodes of which something is new.
+
+        Raises:
+            JournalError: The record is gone, or cannot be read.
+        """
+        if self.lost:
+            raise JournalError(VANISHED)
+        changed: dict[str, None] = {}
+        while True:
+            news = await self.journal.news(self._mark, self.run_id)
+            changed |= dict.fromkeys(self._take(news))
+            if not news.more:
+                return list(changed)
+
+    async def aclose(self) -> None:
+        """Let go of the record."""
+        if self.run_id is None:
+            await self.journal.aclose()
+
+    def _take(self, news: News) -> list[str]:
+        if news.whole:
+            self.episodes.clear()
+        self._mark = news.mark
+        for one in news.episodes:
+            self._note(one)
+        return [one.row["episode_id"] for one in news.episodes]
+
+    def _note(self, news: EpisodeNews) -> None:
+        row = news.row
+        episode = self.episodes.get(row["episode_id"])
+        if episode is None:
+            episode = FollowedEpisode(
+                episode_id=row["episode_id"],
+                environment=row["environment"],
+                seed=int(row["seed"]),
+                group_id=row["group_id"],
+                attempt=row["attempt"] or 1,
+                parent=row["parent"],
+                started_at=row["started_at"],
+                moved_at=row["started_at"],
+            )
+            self.episodes[episode.episode_id] = episode
+        if (head := _HEAD.search(news.head)) is not None:
+            episode.moved_at, episode.turns, episode.last = head[1], int(head[2]), head[3]
+            episode.head_seq = news.head_seq
+        if row["reason"] is not None and episode.reason is None:
+            self._end(episode, row, news.head)
+
+    def _end(self, episode: FollowedEpisode, row: Mapping[str, Any], text: str) -> None:
+        episode.ended_at = episode.moved_at = row["ended_at"]
+        episode.reason, episode.result, episode.detail = row["reason"], row["result"], row["detail"]
+        episode.turns, episode.last = row["turns"] or 0, "episode.ended"
+        data = _data_of(text) or {"reason": row["reason"], "score": row["score"], "total_reward": None}
+        episode.reward = reward_of_end(data)
+        if episode.reward is None and episode.reason != "finished":
+            episode.failure = failure_of_end(data) or "unknown"
+            episode.again = self._policy.after(episode.failure, episode.attempt) == "retry"
+        self.episodes[episode.episode_id] = self.episodes.pop(episode.episode_id)  # now the last that ended
+
+
+def _data_of(text: str) -> Mapping[str, Any] | None:
+    """Data of an ``episode.ended``; ``None`` where the text is not all of one."""
+    try:
+        data: Any = json.loads(text)["data"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return data if isinstance(data, Mapping) and "reason" in data else None
+
+
+logger = logging.getLogger(__name__)
+
+MAX_OPEN: Final = 24
+"""Records that are open at once; the one that was wanted longest ago is closed for the next."""
+
+MAX_SEARCHED: Final = 64
+"""Runs that are searched for an episode, those that changed last."""
+
+KNOWN: Final = 100_000
+"""Episodes of which it is remembered in which run they are."""
+
+
+class RunRecords:
+    """The records of the runs in one folder.
+
+    Args:
+        root: The folder whose folders hold the runs; ``None`` where no runs are watched.
+        shared: A journal on a database server, whose runs are watched too; one in the folder goes before one
+            of the same name.
+    """
+
+    def __init__(self, root: Path | None, shared: SqlJournal | None = None) -> None:
+        self._root = root
+        self._shared = shared
+        self._open: OrderedDict[str, RunTail] = OrderedDict()
+        self._known: OrderedDict[str, str] = OrderedDict()
+        self._order = asyncio.Lock()
+
+    @property
+    def watched(self) -> bool:
+        """Whether there is a folder of runs at all."""
+        return self._root is not None
+
+    async def names(self) -> list[str]:
+        """The runs, those that changed last first."""
+        if self._root is None:
+            return []
+        names = await asyncio.to_thread(run_names, self._root)
+        shared = [] if self._shared is None else await self._shared.look(rows)
+        return [one.name for one in reversed(shared) if one.name not in names] + names
+
+    async def tail(self, name: str) -> RunTail:
+        """The record of a run, opened where it is not yet.
+
+        Raises:
+            RunNotFound: There is no such run, or it is of another version.
+            JournalError: Nothing was played yet, or its record cannot be read.
+        """
+        if self._root is None:
+            raise RunNotFound("no runs are watched here; SPECTATOR_RUNS_DIR names the folder that holds them")
+        async with self._order:
+            folder, is_shared = await self._described(self._root, name)
+            tail = self._open.get(name)
+            if tail is not None and (tail.lost or not tail.is_of(folder)):
+                await self._close(name)
+                tail = None
+            if tail is None:
+                try:
+                    if is_shared and self._shared is not None:
+                        tail = RunTail(folder, self._shared, name)
+                    else:
+                        tail = await RunTail.open(folder)
+                    self._open[name] = tail
+                except ConfigurationError as error:
+                    raise RunNotFound(f"{name} cannot be read: {error}") from error
+                while len(self._open) > MAX_OPEN:
+                    await self._close(next(iter(self._open)))
+            tail.folder = folder
+            self._open.move_to_end(name)
+            return tail
+
+    async def _described(self, root: Path, name: str) -> tuple[RunFolder, bool]:
+        """What a run is, and whether it lies in the journal of many."""
+        try:
+            return await asyncio.to_thread(read_run, root, name), False
+        except RunNotFound:
+            found = [] if self._shared is None else await self._shared.look(lambda one: rows(one, name))
+            if not found:
+                raise
+            return described(name, root / name, _kept(found[0])), True
+
+    def note(self, name: str, episode_ids: list[str]) -> None:
+        """Remember that a run has these episodes."""
+        for episode_id in episode_ids:
+            self._known[episode_id] = name
+        while len(self._known) > KNOWN:
+            self._known.popitem(last=False)
+
+    async def find(self, episode_id: str) -> str | None:
+        """The run that has this episode; ``None`` where none of the newest has."""
+        if (name := self._known.get(episode_id)) is not None:
+            return name
+        for name in (await self.names())[:MAX_SEARCHED]:
+            try:
+                tail = await self.tail(name)
+                if tail.run_id is not None:
+                    continue  # its episodes are found in that journal before
+                if await tail.journal.episode(episode_id) is not None:
+                    self.note(name, [episode_id])
+                    return name
+            except (RunNotFound, JournalError) as error:
+                logger.debug("run %s is not searched: %s", name, error)
+        return None
+
+    def run_of(self, episode_id: str) -> str | None:
+        """The same as far as it is known already."""
+        return self._known.get(episode_id)
+
+    async def journal_of(self, episode_id: str) -> SqlJournal | None:
+        """The record that has this episode, where :meth:`find` found it; none where it is the shared one.
+
+        Raises:
+            JournalError: The run is gone, or cannot be read any more.
+        """
+        name = self._known.get(episode_id)
+        if name is None or ((known := self._open.get(name)) is not None and known.run_id is not None):
+            return None
+        try:
+            tail = await self.tail(name)
+            return None if tail.run_id is not None else tail.journal
+        except RunNotFound as error:
+            raise JournalError(str(error)) from error
+
+    async def aclose(self) -> None:
+        """Let go of all records."""
+        async with self._order:
+            for name in tuple(self._open):
+                await self._close(name)
+
+    async def _close(self, name: str) -> None:
+        await self._open.pop(name).aclose()
+
+
+def _kept(row: FleetRow) -> Any:
+    """What is kept of a run in a database, as its manifest would have it."""
+    try:
+        plan = json.loads(row.plan)
+    except ValueError:
+        return None
+    return {**plan, "began_ms": row.began_ms} if isinstance(plan, dict) else None

@@ -1,0 +1,381 @@
+"""What a run's page shows: progress, rewards, failures, groups, slowest episodes.
+
+One JSON object. It changes only when the record does: the page itself counts how long something has been
+idle.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+from spectator.errors import FailureClass, failure_of_end, reward_of_end
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
+from spectator.runs.advantages import normalised
+from spectator.runs.rates import ended_a_second
+from spectator.runs.run_folder import RunFolder
+from spectator.runs.run_records import FollowedEpisode, RunTail
+
+BINS: Final = 20
+"""Columns of a distribution."""
+
+CURVE: Final = 60
+"""Points of the curve of rewards."""
+
+SLOWEST: Final = 12
+"""Episodes without an end that are shown singly, longest idle first."""
+
+FAILED: Final = 24
+"""Newest failed attempts that are shown singly."""
+
+MAX_GROUPS: Final = 512
+"""Groups that are shown, those that changed last."""
+
+MAX_UNGROUPED: Final = 1024
+"""Episodes of no group that are shown, the newest."""
+
+ALONE: Final = ""
+"""Name under which the episodes of no group stand together."""
+
+RECENT: Final = 64
+"""Ends over which the rate is taken."""
+
+DIGITS: Final = 6
+"""Digits of a figure after the point."""
+
+
+def summarize_run(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[str, Any]:
+    """The run as its page shows it.
+
+    Args:
+        folder: What the run says that it is.
+        found: Every attempt that is recorded; those that ended in the order in which they did.
+    """
+    played = [one for one in found if one.parent is None]
+    ended = [one for one in played if one.reason is not None and not one.again]
+    rewards = [one.reward for one in ended if one.reward is not None]
+    unended = sorted((one for one in played if one.reason is None), key=lambda one: one.moved_at)
+    failed = [one for one in played if one.failure is not None]
+    first = played[0] if played else None
+    return {
+        "name": folder.name,
+        "title": folder.title,
+        "environment": folder.environment or ("" if first is None else first.environment),
+        "model": folder.model,
+        "began_at": folder.began_at or min((one.started_at for one in played), default=None),
+        "episodes": folder.episodes,
+        "group_size": folder.group_size,
+        "begun": len(played),
+        "over": len(ended),
+        "playing": len(unended),
+        "verdicts": len(rewards),
+        "mean": _figure(statistics.fmean(rewards)) if rewards else None,
+        "spread": _figure(statistics.stdev(rewards)) if len(rewards) > 1 else None,
+        "ends": dict(Counter(one.reason for one in played if one.reason is not None)),
+        "failures": dict(Counter(one.failure for one in failed)),
+        "again": sum(one.again for one in failed),
+        "a_second": _rate(ended[-RECENT:], len(unended)),
+        "moved_at": max((one.moved_at for one in played), default=None),
+        "usual_turn_s": _typical_turn_s(ended[-RECENT:]),
+        "rewards": histogram(rewards),
+        "lengths": histogram([one.turns for one in ended]),
+        "curve": _curve(rewards),
+        "slowest": {one.episode_id: _waiting(one) for one in unended[:SLOWEST]},
+        "failed": {one.episode_id: _failed(one) for one in failed[-FAILED:]},
+        "groups": _groups(folder, played),
+    }
+
+
+def group_of(found: Sequence[FollowedEpisode], size: int = 1) -> dict[str, Any]:
+    """The episodes of one task: what each has come to, and its advantage among those that count.
+
+    Args:
+        found: Every attempt at them; of a member that was tried again only the newest is shown.
+        size: Members that the group is to have.
+    """
+    again = sum(one.again for one in found)
+    members = [one for one in found if not one.again]
+    counted = [one for one in members if one.reward is not None]
+    rewards = [one.reward for one in counted if one.reward is not None]
+    advantages = dict(zip((one.episode_id for one in counted), normalised(rewards), strict=True))
+    over = sum(one.reason is not None for one in members)
+    return {
+        "size": max(size, len(members)),
+        "over": over,
+        "usable": len(counted),
+        "again": again,
+        "state": _state(max(size, len(members)), over, len(counted)),
+        "mean": _figure(statistics.fmean(rewards)) if rewards else None,
+        "spread": _figure(statistics.stdev(rewards)) if len(rewards) > 1 else None,
+        "members": {
+            one.episode_id: _member(one, advantages.get(one.episode_id))
+            for one in sorted(members, key=lambda one: one.episode_id)
+        },
+    }
+
+
+def histogram(values: Sequence[float], bins: int = BINS) -> dict[str, Any] | None:
+    """How often which values come; ``None`` where there are none.
+
+    Args:
+        values: Finite numbers.
+        bins: Columns, unless all values are whole and fewer.
+
+    >>> histogram([0, 1, 1, 3])
+    {'least': 0, 'most': 3, 'counts': [1, 2, 0, 1], 'whole': True}
+    >>> histogram([]) is None
+    True
+    """
+    if not values:
+        return None
+    least, most = min(values), max(values)
+    if all(float(one).is_integer() for one in values) and most - least < bins:
+        counts = [0] * int(most - least + 1)
+        for one in values:
+            counts[int(one - least)] += 1
+        return {"least": least, "most": most, "counts": counts, "whole": True}
+    counts = [0] * bins
+    width = (most - least) / bins or 1.0
+    for one in values:
+        counts[min(bins - 1, int((one - least) / width))] += 1
+    return {"least": _figure(least), "most": _figure(most), "counts": counts}
+
+
+def _groups(folder: RunFolder, played: Sequence[FollowedEpisode]) -> dict[str, Any]:
+    """The groups by name, and those of none together under :data:`ALONE`."""
+    by_name: dict[str, list[FollowedEpisode]] = {}
+    for one in played:
+        by_name.setdefault(one.group_id if folder.group_size != 1 and one.group_id else ALONE, []).append(one)
+    alone = by_name.pop(ALONE, [])
+    if (
+        folder.group_size == 0 and not folder.grouped
+    ):  # nothing says how large groups are: one of its own kind is none
+        single = [name for name, members in by_name.items() if len(members) == 1]
+        alone = sorted([*alone, *(by_name.pop(name)[0] for name in single)], key=lambda one: one.moved_at)
+    moved = {name: max(one.moved_at for one in members) for name, members in by_name.items()}
+    shown = sorted(by_name, key=lambda name: moved[name])[-MAX_GROUPS:]
+    groups = {name: group_of(by_name[name], folder.group_size) for name in sorted(shown)}
+    if alone:
+        newest = [one for one in alone if not one.again][-MAX_UNGROUPED:]
+        members = {one.episode_id: _member(one, None) for one in newest}
+        groups[ALONE] = {"members": members}
+    return groups
+
+
+def _member(one: FollowedEpisode, advantage: float | None) -> dict[str, Any]:
+    """Without ``None``, so that changes travel as merge patches."""
+    told: dict[str, Any] = {"turns": one.turns, "standing": _standing(one)}
+    if one.reward is not None:
+        told["reward"] = _figure(one.reward)
+    if advantage is not None:
+        told["advantage"] = _figure(advantage)
+    if one.attempt > 1:
+        told["attempt"] = one.attempt
+    return told
+
+
+def _standing(one: FollowedEpisode) -> str:
+    if one.reason is None:
+        return "playing"
+    if one.reward is None:
+        return "over" if one.reason == "finished" else "failed"
+    return "over" if one.reason == "finished" else "cut"
+
+
+def _state(size: int, over: int, usable: int) -> str:
+    """What a group has come to, in the words of the exports."""
+    if over < size:
+        return "open"
+    if usable == size:
+        return "complete"
+    return "partial" if usable else "void"
+
+
+_WAITS_FOR: Final[Mapping[str, str]] = {
+    "episode.started": "its beginning",
+    "decision.made": "its environment",
+    "episode.suspended": "a model that answers",
+    "episode.paused": "whoever paused it",
+}
+"""By the last event, what an episode without an end waits for; the model's answer after any other."""
+
+
+def _waiting(one: FollowedEpisode) -> dict[str, Any]:
+    return {
+        "turns": one.turns,
+        "moved_at": one.moved_at,
+        "attempt": one.attempt,
+        "group": one.group_id or "",
+        "waits_for": _WAITS_FOR.get(one.last, "an answer of the model"),
+    }
+
+
+def _failed(one: FollowedEpisode) -> dict[str, Any]:
+    return {
+        "class": one.failure,
+        "detail": (one.detail or one.reason or "")[:300],
+        "attempt": one.attempt,
+        "again": one.again,
+        "group": one.group_id or "",
+    }
+
+
+def _curve(rewards: Sequence[float]) -> list[float]:
+    """The mean reward of each stretch of the run, in the order in which episodes ended."""
+    count = min(CURVE, len(rewards))
+    cuts = [round(place * len(rewards) / count) for place in range(count + 1)] if count else []
+    return [_figure(statistics.fmean(rewards[first:last])) for first, last in pairwise(cuts)]
+
+
+def _rate(ended: Sequence[FollowedEpisode], under_way: int) -> float | None:
+    spans = [(one.started_at, one.ended_at) for one in ended if one.ended_at is not None]
+    rate = ended_a_second(spans, under_way)
+    return None if rate is None else _figure(rate)
+
+
+def _typical_turn_s(ended: Sequence[FollowedEpisode]) -> float | None:
+    """Seconds that a turn takes, the median of episodes' means; ``None`` where none ended with a turn."""
+    means = [
+        (datetime.fromisoformat(one.ended_at) - datetime.fromisoformat(one.started_at)).total_seconds()
+        / one.turns
+        for one in ended
+        if one.ended_at is not None and one.turns
+    ]
+    return _figure(statistics.median(means)) if means else None
+
+
+def _figure(value: float) -> float:
+    return round(value, DIGITS)
+
+
+MAX_MEMBERS: Final = 256
+"""Attempts at one prompt that are read."""
+
+MAX_BRANCHES: Final = 64
+"""Forks of one group that are shown, the newest of its members, then the newest of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGroup:
+    """The episodes of one prompt.
+
+    Args:
+        run: The run that they belong to; ``None`` for one in the server's own journal without a name.
+        name: The group's name within the run.
+        size: Members that it is to have.
+        attempts: Every attempt that is recorded.
+    """
+
+    run: str | None
+    name: str
+    size: int
+    attempts: Sequence[FollowedEpisode]
+
+    async def told(self, journal: Journal) -> dict[str, Any]:
+        """The group as its page shows it.
+
+        Args:
+            journal: Where forks are recorded.
+
+        Raises:
+            JournalError: It cannot be read.
+        """
+        first = self.attempts[0]
+        group = group_of(self.attempts, self.size)
+        heads = {one.episode_id: one.head_seq for one in self.attempts}
+        branches = await self._branches(journal, list(group["members"]), heads)
+        return {
+            "run": self.run,
+            "group": self.name,
+            "environment": first.environment,
+            "seed": first.seed,
+            **group,
+            "branches": branches,
+            "heads": heads,
+        }
+
+    async def _branches(
+        self, journal: Journal, members: Sequence[str], heads: dict[str, int]
+    ) -> dict[str, Any]:
+        """The forks of the members, and the forks of these; notes how far each is recorded."""
+        branches: dict[str, Any] = {}
+        parents = list(members)
+        while parents and (room := MAX_BRANCHES - len(branches)) > 0:
+            found = await journal.episodes(EpisodeFilter(parents=parents, limit=room))
+            for one in reversed(found):
+                branches[one.episode_id] = await _branch(journal, one)
+                heads[one.episode_id] = one.head_seq
+            parents = [one.episode_id for one in found]
+        return branches
+
+
+def group_in_run(tail: RunTail, name: str) -> RecordedGroup | None:
+    """A group of a run; ``None`` where it has none of this name."""
+    found = [one for one in tail.episodes.values() if one.group_id == name and one.parent is None]
+    if not found:
+        return None
+    return RecordedGroup(tail.folder.name, name, tail.folder.group_size, found[:MAX_MEMBERS])
+
+
+async def group_in_journal(journal: Journal, name: str, run: str | None) -> RecordedGroup | None:
+    """A group in a journal by itself; ``None`` where it has none.
+
+    Raises:
+        JournalError: It cannot be read.
+    """
+    found = await journal.episodes(EpisodeFilter(group_id=name, run_id=run, limit=MAX_MEMBERS))
+    members = [await _followed(journal, one) for one in reversed(found) if one.parent is None]
+    return RecordedGroup(found[0].run_id, name, len(members), members) if members else None
+
+
+async def _branch(journal: Journal, summary: EpisodeSummary) -> dict[str, Any]:
+    (started,) = await journal.read(summary.episode_id, limit=1)
+    parent = started.event.data.get("parent") or {}
+    _, reward = await _verdict(journal, summary)
+    return {
+        "parent": summary.parent,
+        "seq": parent.get("seq"),
+        "captain": summary.captain_label,
+        "standing": "playing" if summary.reason is None else "over",
+        "reward": reward,
+        "turns": summary.turns,
+    }
+
+
+async def _followed(journal: Journal, summary: EpisodeSummary) -> FollowedEpisode:
+    failure, reward = await _verdict(journal, summary)
+    return FollowedEpisode(
+        episode_id=summary.episode_id,
+        environment=summary.environment,
+        seed=summary.seed,
+        group_id=summary.group_id,
+        attempt=summary.attempt or 1,
+        parent=summary.parent,
+        started_at=summary.started_at,
+        ended_at=summary.ended_at,
+        reason=summary.reason,
+        result=summary.result,
+        detail=summary.detail,
+        turns=summary.turns or 0,
+        head_seq=summary.head_seq,
+        moved_at=summary.ended_at or summary.started_at,
+        reward=reward,
+        failure=failure,
+    )
+
+
+async def _verdict(journal: Journal, summary: EpisodeSummary) -> tuple[FailureClass | None, float | None]:
+    """Why an episode came to no verdict, and what it counts for."""
+    if summary.reason in (None, "finished"):
+        return None, summary.score
+    last = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)
+    if not last:
+        return "unknown", None
+    data = last[0].event.data
+    reward = reward_of_end(data)
+    return (None if reward is not None else failure_of_end(data)), reward

@@ -96,8 +96,8 @@ def episode_snapshot(body: bytes, world: World) -> EpisodeSnapshot:
     """What a checkpoint's body says.
 
     Raises:
-        UnfitCheckpoint: It was made by another version, or is not what this one makes; :class:`ViewOnlyCheckpoint`
-            where it is whole and holds no more than a view.
+        UnfitCheckpoint: It was made by another version, or is not what this one makes.
+        ViewOnlyCheckpoint: It is complete and holds nothing but a view.
     """
     with typed_as(
         lambda error: UnfitCheckpoint(f"it cannot be read: {error}"), passing=(ViewOnlyCheckpoint,)

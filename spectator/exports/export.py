@@ -32,7 +32,7 @@ async def export(
         after_seq: Omit events and calls up to this sequence number.
         advantages: Add normalised advantages to groups.
         notes: File of notes whose labels make the preferences.
-        chosen_by: Fields of :class:`~spectator.journal.contract.EpisodeFilter`, such as ``run_id`` or ``ended``.
+        chosen_by: Fields of :class:`~spectator.journal.contract.EpisodeFilter`, such as ``run_id``.
 
     Returns:
         The number of rows; ``None`` for a format without rows.

@@ -61,8 +61,8 @@ class LivenessCheck:
             signs: Of each of the others, the number that it counts up.
             looks: After how many a process counts as gone.
 
-        >>> signs = Signs()
-        >>> [signs.missing({"a": 1, "b": beat}, 2) for beat in (1, 2, 3)]
+        >>> check = LivenessCheck()
+        >>> [check.missing({"a": 1, "b": beat}, 2) for beat in (1, 2, 3)]
         [[], [], ['a']]
         """
         before = self._seen
@@ -227,7 +227,7 @@ class HeldLeases:
     def claim_remaining(
         self, connection: Connection, episode_ids: Sequence[str], limit: int, within: FlightLimit
     ) -> dict[str, bool] | None:
-        """Take the leases of the first ``limit`` episodes that are free; see :meth:`Ownership.claim_remaining`."""
+        """Lease the first ``limit`` free episodes; see :meth:`Ownership.claim_remaining`."""
         self.register(connection)
         found = lease_remaining(connection, (self.name, self.expires_ms), episode_ids, limit, within)
         if not found:
@@ -445,8 +445,8 @@ class Ownership:
     async def claim(self, episode_id: str) -> bool:
         """Take the lease of an episode, or have it already; whether this process may record it now.
 
-        That of a fleet's episode is never taken so: see :meth:`claim_remaining`. One that was held here before,
-        and was lost, is taken anew.
+        Episodes of runs are leased by :meth:`claim_remaining` instead. A lease that was held here and lost is
+        taken again.
 
         Raises:
             JournalError: The database cannot be written now.

@@ -181,7 +181,10 @@ _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
 
 class AnthropicForm:
-    """See :class:`spectator.llm.wire_forms.WireForm`. Seeds, token ids and log probabilities are not asked for."""
+    """Anthropic's own API: a :class:`spectator.llm.wire_forms.WireForm`.
+
+    It has no seeds, token ids or log probabilities.
+    """
 
     headers: Mapping[str, str] = {"anthropic-version": VERSION}
 

@@ -318,12 +318,12 @@ class LoopRecorder:
     ) -> None:
         """Record what is new of episodes; one of which something is missing is recorded no further."""
         recording = [self._append(one) for one in touched.values()]
-        for number, error in zip(touched, await asyncio.gather(*recording), strict=True):
+        for place, error in zip(touched, await asyncio.gather(*recording), strict=True):
             if error is not None:
                 words = f"an episode is recorded no further, and the loop goes on: {error}"
                 _send(writer, {"kind": "journal", "warning": words})
-            if error is not None or touched[number].ended:
-                del episodes[number]
+            if error is not None or touched[place].ended:
+                del episodes[place]
 
     async def _append(self, episode: LiveRecord) -> JournalError | None:
         events, attached = episode.take()

@@ -292,7 +292,7 @@ class ViewReader:
     """Reads episodes in the numbers, with the patches and with the commentary that viewers see.
 
     Live records are read as they are. A derived one is derived from its beginning, or from where its view was
-    kept; the newest are kept in memory, of a long one only its end (:class:`.derived_pages.DerivedPages`).
+    kept; the newest are kept in memory, of a long one only its end (:class:`DerivedPages`).
 
     Args:
         journal: Where they are recorded.

@@ -362,7 +362,7 @@ _RECORDED: Final = "SELECT seq, text FROM events WHERE episode_id = %s AND seq B
 
 
 class ArrayInsertion:
-    """Adds rows; see :class:`.insertion.Insertion`."""
+    """Adds rows; see :class:`Insertion`."""
 
     def __init__(self) -> None:
         self._events = insertion_of(events, list(events.c.keys()))

@@ -32,11 +32,11 @@ class Kept(NamedTuple):
 
     Args:
         began_ms: When it began, Unix time in milliseconds.
-        run_id: The name of its run; ``None`` where it began before runs of evaluations had one.
+        run_id: The name of its run.
     """
 
     began_ms: int
-    run_id: str | None
+    run_id: str
 
 
 def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
@@ -71,7 +71,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
         _need_same(known, models, folder)
         if models.keys() - known.keys():
             write_text(path, json.dumps({**kept, "models": {**models, **known}}, indent=2))
-        return Kept(int(kept["began_ms"]), kept.get("run_id"))
+        return Kept(int(kept["began_ms"]), kept["run_id"])
     if (folder / JOURNAL).exists():
         raise InvalidRequest(
             [FieldError("out", f"{folder} holds a journal that is no evaluation's; choose another folder")]
@@ -137,6 +137,6 @@ def _read(path: Path) -> Mapping[str, Any]:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidRequest([FieldError("out", f"{path} cannot be read: {error}")]) from error
-    if not isinstance(kept, dict) or "began_ms" not in kept:
+    if not isinstance(kept, dict) or not {"began_ms", "run_id"} <= kept.keys():
         raise InvalidRequest([FieldError("out", f"{path} does not describe an evaluation")])
     return kept

@@ -28,7 +28,7 @@ from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, Worker, begin_run, play_run
 from spectator.rollouts.fleet_plan import FleetPlan, find_rows
 from spectator.rollouts.request import RolloutRequest
-from spectator.rollouts.worker_processes import write_lock_holder
+from spectator.runs.worker_processes import write_lock_holder
 
 NAME = "first"
 

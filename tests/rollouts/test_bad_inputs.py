@@ -22,7 +22,7 @@ from spectator.observations import Observation
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport
 from spectator.rollouts.handlers import EpisodeContext, EpisodeOutcome
-from spectator.rollouts.interactor import EpisodeResult
+from spectator.runs.interactor import EpisodeResult
 from spectator.runs.owed import Attempt
 from spectator.steppers.opening import on_a_thread
 from tests.llm.brains import Said, counter

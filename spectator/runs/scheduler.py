@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from spectator.clock import Clock
@@ -53,6 +53,7 @@ class Scheduler:
         most: Episodes of the run that all processes may play at once; 0 means no limit.
         patience_s: Seconds that a server of environments may be away while no environment is in use.
         spare_factor: Environments that are kept ready for each that is in use.
+        on_result: Called with each result that counts, as it comes.
 
     Raises:
         ConfigurationError: This process alone may write the journal.
@@ -72,8 +73,10 @@ class Scheduler:
         most: int = 0,
         patience_s: float = 0.0,
         spare_factor: float = 1.0,
+        on_result: Callable[[Result], None] = lambda result: None,
     ) -> None:
         self.state = state
+        self._on_result = on_result
         self._run = run
         self._log = log
         self._player = player
@@ -150,6 +153,7 @@ class Scheduler:
         if result.episode_id not in self._log.lost:
             self._results.append(result)
             self.state.take(result)
+            self._on_result(result)
 
 
 def leases_of(journal: SqlJournal) -> Ownership:

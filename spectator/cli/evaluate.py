@@ -16,12 +16,14 @@ from click.core import ParameterSource
 
 from spectator.cli import publishing
 from spectator.cli.options import overs_option, rest_option, world_options
+from spectator.cli.rollouts_place import is_in_database, journal_options, need_run, server_url
 from spectator.cli.spending import refuse_unpriced, spending_options
 from spectator.errors import SpectatorError
 from spectator.process_environment import read_caps, read_cast
 
 if TYPE_CHECKING:
     from spectator.evaluation.result_types import Results
+    from spectator.evaluation.running import SharedRun
     from spectator.evaluation.schedule import EvaluationRequest, Schedule
     from spectator.events import FailedDecisions
     from spectator.policies.spending import SpendLedger, Spent
@@ -76,6 +78,7 @@ TOLD_EVERY_S = 15.0
     "--estimate", is_flag=True, help="Say what it would take in calls, tokens, money and time; ask nobody."
 )
 @spending_options("the whole evaluation")
+@journal_options
 @click.option("--name", hidden=True, help="Play matches for the process that started this one, as NAME.")
 def evaluate(
     environment: str,
@@ -94,6 +97,8 @@ def evaluate(
     estimate: bool,
     max_tokens: int | None,
     max_cost: float | None,
+    journal: str | None,
+    run_name: str | None,
     name: str | None,
 ) -> None:
     """Find out which captain is better, and by how much that is known.
@@ -101,6 +106,9 @@ def evaluate(
     Every pair of captains plays the same seeds, each seed twice with the seats swapped. The seeds are
     development seeds (those of the pack, or made from --seed), on which anybody may have tuned a captain;
     with --sealed they come from a phrase that only you know, and are disjoint from all development seeds.
+
+    With --journal and --run, matches are recorded in PostgreSQL instead: the same command on other machines
+    plays the same evaluation, and each writes the report when all is played.
 
     The folder then holds report.html, results.json, the plots, and journal.db with every match. Killed or
     interrupted, the same command plays on from there; so it does with more captains or more matches.
@@ -122,8 +130,11 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Values of decisions need forecasts: add --option forecast_futures=200
     """
+    shared = _shared_run(journal, run_name)
     if name is not None:
-        sys.exit(_play_as_worker(out, name))
+        sys.exit(_play_as_worker(out, name, shared))
+    if publish is not None and shared is not None:
+        raise click.UsageError("--publish needs the matches in the folder; leave --journal and --run out")
     asked = {
         "environment": environment, "pack": pack, "matches": matches,
         "options": options if overs is None else {**options, "max_overs": overs},
@@ -134,13 +145,24 @@ def evaluate(
         return _estimate(schedule, jobs)
     if request.phrase is not None:
         publishing.tell_commitment(schedule, request.phrase, None if sealed else out)
-    results = _play(schedule, out, jobs, max_tokens, max_cost)
+    results = _play(schedule, out, jobs, max_tokens, max_cost, shared)
     if publish is not None and results.cut_short is None:
         publishing.publish_bundle(schedule, request, out, publish)
     _need_all_played(results)
 
 
-def _play_as_worker(out: Path, name: str) -> int:
+def _shared_run(journal: str | None, run_name: str | None) -> SharedRun | None:
+    """The run in a database that the options name; ``None`` for one in a folder."""
+    from spectator.evaluation.running import SharedRun
+
+    if not is_in_database(journal, run_name):
+        return None
+    name = need_run(run_name)
+    options = ["--run", name, *([] if journal is None else ["--journal", journal])]
+    return SharedRun(server_url(journal), name, options)
+
+
+def _play_as_worker(out: Path, name: str, shared: SharedRun | None) -> int:
     """Play matches of the evaluation in ``out`` until none remains; the exit code."""
     from spectator.cli.event_loop import collect_rarely
     from spectator.clock import SystemClock
@@ -150,7 +172,8 @@ def _play_as_worker(out: Path, name: str) -> int:
     threading.Thread(target=end_with_parent, daemon=True).start()
     collect_rarely()
     try:
-        halted = asyncio.run(play_as_worker(out, name, clock=SystemClock(), rng=random.SystemRandom()))
+        playing = play_as_worker(out, name, clock=SystemClock(), rng=random.SystemRandom(), shared=shared)
+        halted = asyncio.run(playing)
     except asyncio.CancelledError:
         return 143
     except SpectatorError as error:
@@ -190,7 +213,12 @@ def _plan(
 
 
 def _play(
-    schedule: Schedule, out: Path, jobs: int, max_tokens: int | None, max_cost: float | None
+    schedule: Schedule,
+    out: Path,
+    jobs: int,
+    max_tokens: int | None,
+    max_cost: float | None,
+    shared: SharedRun | None,
 ) -> Results:
     """Play what is owed of ``schedule`` within the caps, write the report, and say what was found."""
     from spectator.clock import SystemClock
@@ -203,7 +231,7 @@ def _play(
         preload()
         _warn_of_cost(schedule, paid, max_cost)
     caps = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0)).caps
-    results = asyncio.run(_run(schedule, out, jobs, caps))
+    results = asyncio.run(_run(schedule, out, jobs, caps, shared))
     write_text(out / RESULTS, results.model_dump_json(indent=1))
     plots = plots_of(results)
     write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots))
@@ -246,7 +274,9 @@ def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | Non
         click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
 
 
-async def _run(schedule: Schedule, out: Path, jobs: int, caps: SpendCaps) -> Results:
+async def _run(
+    schedule: Schedule, out: Path, jobs: int, caps: SpendCaps, shared: SharedRun | None
+) -> Results:
     from spectator.clock import SystemClock
     from spectator.evaluation.results import results_of
     from spectator.evaluation.running import run_evaluation
@@ -268,6 +298,7 @@ async def _run(schedule: Schedule, out: Path, jobs: int, caps: SpendCaps) -> Res
                 report=progress.matches_over,
                 caps=caps,
                 on_begin=begin,
+                shared=shared,
             )
         except asyncio.CancelledError:
             click.echo(f"\ninterrupted: {progress.over} of {total} matches are played; {AGAIN}", err=True)

@@ -23,9 +23,6 @@ RESULTS: Final = "results.json"
 REPORT: Final = "report.html"
 PLOTS: Final = "plots"
 
-EARLIER: Final = {"failed_decisions": "fallback"}
-"""What folders mean that were begun before they said so."""
-
 
 class Kept(NamedTuple):
     """What a folder says of its evaluation.
@@ -39,7 +36,7 @@ class Kept(NamedTuple):
     run_id: str
 
 
-def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
+def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | None = None) -> Kept:
     """Write down what is evaluated in ``folder``, or check that it is still the same.
 
     Captains and matches may be added in a later run; what was played is not played again. A model may move to
@@ -49,6 +46,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
         folder: Made when it is not there.
         schedule: What is to be played.
         now_ms: Unix time in milliseconds.
+        run_id: The name of its run; derived where it is left out.
 
     Returns:
         When the evaluation began, and its run's name.
@@ -57,11 +55,13 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
         InvalidRequest: The folder holds an evaluation of something else; names what differs.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    asked, models = _identity(schedule), _models(schedule)
+    asked, models = identity(schedule), _models(schedule)
+    if run_id is not None:
+        asked["run_id"] = run_id
     path = folder / MANIFEST
     if path.exists():
         kept = _read(path)
-        differing = [name for name, value in asked.items() if kept.get(name, EARLIER.get(name)) != value]
+        differing = [name for name, value in asked.items() if kept.get(name) != value]
         if differing:
             shown = "; ".join(f"{name} {kept.get(name)!r}, now {asked[name]!r}" for name in differing)
             raise InvalidRequest(
@@ -76,7 +76,8 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
         raise InvalidRequest(
             [FieldError("out", f"{folder} holds a journal that is no evaluation's; choose another folder")]
         )
-    run_id = EVALUATION + hashlib.sha256(json.dumps([asked, now_ms]).encode()).hexdigest()[:16]
+    if run_id is None:
+        run_id = EVALUATION + hashlib.sha256(json.dumps([asked, now_ms]).encode()).hexdigest()[:16]
     kept = {
         **asked,
         "models": models,
@@ -96,7 +97,8 @@ def write_text(path: Path, text: str) -> None:
     os.replace(half, path)
 
 
-def _identity(schedule: Schedule) -> Mapping[str, Any]:
+def identity(schedule: Schedule) -> dict[str, Any]:
+    """What stays the same however often an evaluation is run."""
     first = ",".join(str(match.seed) for match in schedule.matches[:1])
     return {
         "environment": schedule.world.name,

@@ -7,11 +7,12 @@ be asked, or nothing more may be spent, it stops at once; the same command plays
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,20 +22,21 @@ from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.errors import ConfigurationError, JournalError
-from spectator.evaluation.figures import EpisodeFigures
-from spectator.evaluation.folder import JOURNAL, keep_manifest
+from spectator.errors import ConfigurationError, FieldError, InvalidRequest, JournalError
+from spectator.evaluation.figures import EVALUATION, EpisodeFigures
+from spectator.evaluation.folder import JOURNAL, identity, keep_manifest
 from spectator.evaluation.matches import MatchPlayer, measure, plays_anywhere
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
 from spectator.evaluation.store import FILE, FigureStore
 from spectator.failures import failure_of_end
+from spectator.journal.stores.commit_notices import telling
 from spectator.journal.stores.fleet_runs import FleetRow, FleetRuns, rows
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.heartbeat import Heartbeat
 from spectator.runs.in_flight import InFlight
 from spectator.runs.jobs import RunPlan
-from spectator.runs.leased_log import LeasedLog
+from spectator.runs.leased_log import PATIENCE_S, LeasedLog
 from spectator.runs.owed import progress
 from spectator.runs.progress import FleetState
 from spectator.runs.scheduler import Scheduler, SpendCaps, leases_of, shared_ledger
@@ -53,6 +55,26 @@ ALONE_S: Final = 2.0
 
 WORTH_S: Final = 4.0
 """Seconds that this process would need for the rest, above which others are started."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRun:
+    """An evaluation that several machines play: a run in a journal on a database server.
+
+    Args:
+        url: The journal.
+        name: The run's name there.
+        options: The options of the command that name it, for worker processes.
+    """
+
+    url: str
+    name: str
+    options: Sequence[str] = ()
+
+    @property
+    def run_id(self) -> str:
+        """The run, apart from those of other kinds."""
+        return EVALUATION + self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +100,7 @@ async def run_evaluation(
     caps: SpendCaps = NO_CAPS,
     on_begin: Callable[[SpendLedger], None] = lambda ledger: None,
     rng: random.Random | None = None,
+    shared: SharedRun | None = None,
 ) -> Played:
     """Play what remains of ``schedule``, and measure everything.
 
@@ -93,33 +116,38 @@ async def run_evaluation(
         caps: What asking models may take; earlier runs in the folder count.
         on_begin: Called with what was and is spent, once it is known.
         rng: Draws waits; what is played does not depend on it.
+        shared: Where it is recorded, if not in the folder.
 
     Raises:
-        InvalidRequest: The folder holds another evaluation.
+        InvalidRequest: The folder, or the run, is of another evaluation.
         ConfigurationError: A process that writes alone has its journal.
         JournalError: It cannot be written.
     """
-    kept = await asyncio.to_thread(keep_manifest, folder, schedule, int(clock.now().timestamp() * 1000))
-    run = schedule.run(kept.began_ms, kept.run_id)
-    store = FigureStore(folder / FILE)
-    async with _opened(folder, f"evaluation-{os.getpid()}-{str(ULID())[-6:]}") as journal:
-        due = await progress(journal, run)
+    now_ms, store = int(clock.now().timestamp() * 1000), FigureStore(folder / FILE)
+    anywhere = {number for number, job in enumerate(schedule.jobs) if plays_anywhere(job, schedule.world)}
+    plan = json.dumps({"evaluation": identity(schedule), "schedule": schedule.only(anywhere).to_json()})
+    if shared is None:
+        kept = await asyncio.to_thread(keep_manifest, folder, schedule, now_ms)
+        row = FleetRow(kept.run_id, plan, kept.began_ms)
+    else:
+        row = FleetRow(shared.run_id, plan, now_ms)
+    async with _opened(folder, shared, clock) as (journal, log):
+        row = await _keep_row(journal, row)
+        if shared is not None:
+            await asyncio.to_thread(keep_manifest, folder, schedule, row.began_ms, row.name)
+        run = schedule.run(row.began_ms, row.name)
+        due = await progress(journal, run, run_id=run.run_id)
         matches = RecordedMatches(journal, run, len(due.over), report)
         reason = None
         if due.owed:
-            anywhere = {number for number, job in enumerate(run.jobs) if plays_anywhere(job, schedule.world)}
-            await _keep(journal, kept.run_id, kept.began_ms, schedule.only(anywhere))
-            playing = _Playing(
-                schedule, folder, run, journal, clock, rng or random.SystemRandom(), jobs, matches, store
-            )
+            rng = rng or random.SystemRandom()
+            playing = _Playing(schedule, folder, run, journal, log, clock, rng, jobs, matches, store, shared)
             with Heartbeat(leases_of(journal), clock):
-                ledger = await shared_ledger(
-                    kept.run_id, caps if schedule.paid else NO_CAPS, journal, playing.log, clock
-                )
+                limits = caps if schedule.paid else NO_CAPS
+                ledger = await shared_ledger(row.name, limits, journal, log, clock)
                 on_begin(ledger)
-                remaining = {one.number for one in due.owed}
-                reason = await playing.play(ledger, remaining, anywhere)
-            due = await progress(journal, run)
+                reason = await playing.play(ledger, {one.number for one in due.owed}, anywhere)
+            due = await progress(journal, run, run_id=run.run_id)
         found = await _measured(schedule, due.over, journal, store)
         matches.report_over(len(found))
         if not due.owed:
@@ -127,7 +155,9 @@ async def run_evaluation(
         return Played(found, reason or f"{len(due.owed)} matches are played by other processes")
 
 
-async def play_as_worker(folder: Path, name: str, *, clock: Clock, rng: random.Random) -> str | None:
+async def play_as_worker(
+    folder: Path, name: str, *, clock: Clock, rng: random.Random, shared: SharedRun | None = None
+) -> str | None:
     """Be a worker process of the evaluation in ``folder``: play its matches of scripted captains.
 
     Args:
@@ -135,6 +165,7 @@ async def play_as_worker(folder: Path, name: str, *, clock: Clock, rng: random.R
         name: What this process is called in the journal.
         clock: Time.
         rng: Draws waits.
+        shared: Where it is recorded, if not in the folder.
 
     Returns:
         Why it cannot play on; ``None`` when nothing remains.
@@ -146,15 +177,15 @@ async def play_as_worker(folder: Path, name: str, *, clock: Clock, rng: random.R
     """
     stop = asyncio.current_task()
     assert stop is not None
-    async with _opened(folder, name) as journal:
+    async with _opened(folder, shared, clock, name) as (journal, log):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.cancel)
-        found = await journal.look(rows)
+        found = await journal.look(lambda connection: rows(connection, shared and shared.run_id))
         if not found:
             raise ConfigurationError(f"{folder} holds no evaluation to join; start it first")
         row = found[-1]
-        schedule = Schedule.from_json(row.plan, load_world)
+        schedule = Schedule.from_json(json.loads(row.plan)["schedule"], load_world)
         run = schedule.run(row.began_ms, row.name)
-        ledger, log = SpendLedger(*NO_CAPS[:2], clock), LeasedLog(journal, clock, 0.0)
+        ledger = SpendLedger(Caps(), Caps(), clock)
         player = MatchPlayer(run, schedule.world, log, clock, ledger, FigureStore(folder / FILE))
         state = FleetState(len(run.jobs), 0, clock.monotonic())
         scheduler = Scheduler(run, journal, log, player, clock, rng, concurrency=1, state=state)
@@ -216,31 +247,21 @@ class RecordedMatches:
             self._report(over, len(self._run.jobs))
 
 
+@dataclass(frozen=True, slots=True)
 class _Playing:
     """Plays what remains of an evaluation, in this process and in others."""
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        folder: Path,
-        run: RunPlan,
-        journal: SqlJournal,
-        clock: Clock,
-        rng: random.Random,
-        jobs: int,
-        matches: RecordedMatches,
-        store: FigureStore,
-    ) -> None:
-        self._schedule = schedule
-        self._folder = folder
-        self._run = run
-        self._journal = journal
-        self._clock = clock
-        self._rng = rng
-        self._jobs = jobs
-        self._matches = matches
-        self._store = store
-        self.log = LeasedLog(journal, clock, 0.0)
+    schedule: Schedule
+    folder: Path
+    run: RunPlan
+    journal: SqlJournal
+    log: LeasedLog
+    clock: Clock
+    rng: random.Random
+    jobs: int
+    matches: RecordedMatches
+    store: FigureStore
+    shared: SharedRun | None
 
     async def play(self, ledger: SpendLedger, remaining: set[int], anywhere: set[int]) -> str | None:
         """Play ``remaining`` matches; why some were not played, where it is known.
@@ -248,19 +269,19 @@ class _Playing:
         This process plays those that only it can play, or else takes part in the others.
         """
         here = remaining - anywhere
-        jobs = [job for number, job in enumerate(self._run.jobs) if not here or number not in anywhere]
-        part = replace(self._run, jobs=jobs)
-        player = MatchPlayer(part, self._schedule.world, self.log, self._clock, ledger, self._store)
+        jobs = [job for number, job in enumerate(self.run.jobs) if not here or number not in anywhere]
+        part = replace(self.run, jobs=jobs)
+        player = MatchPlayer(part, self.schedule.world, self.log, self.clock, ledger, self.store)
         scheduler = Scheduler(
-            part, self._journal, self.log, player, self._clock, self._rng,
-            concurrency=self._jobs if here else 1, state=FleetState(len(jobs), 0, self._clock.monotonic()),
+            part, self.journal, self.log, player, self.clock, self.rng,
+            concurrency=self.jobs if here else 1, state=FleetState(len(jobs), 0, self.clock.monotonic()),
         )  # fmt: skip
-        most = min(self._jobs, os.cpu_count() or 1) if here else self._jobs - 1
+        most = min(self.jobs, os.cpu_count() or 1) if here else self.jobs - 1
         others = min(most, len(remaining & anywhere))
-        workers = WorkerProcesses(
-            [*COMMAND, "--out", str(self._folder)], others, self._journal, self._folder / JOURNAL,
-            self._matches, self._clock,
-        )  # fmt: skip
+        command, file = [*COMMAND, "--out", str(self.folder)], self.folder / JOURNAL
+        if self.shared is not None:
+            command, file = [*command, *self.shared.options], None
+        workers = WorkerProcesses(command, others, self.journal, file, self.matches, self.clock)
         wait_s = 0.0 if here else ALONE_S
         playing = asyncio.create_task(self._all(scheduler, workers, ledger, wait_s))
         halted = asyncio.create_task(player.halt.wait())
@@ -283,8 +304,8 @@ class _Playing:
         helping = asyncio.create_task(self._help(workers, wait_s))
         try:
             await scheduler.play(ledger)
-            await self._matches.look()
-            if workers.pids and self._matches.over < len(self._run.jobs):
+            await self.matches.look()
+            if workers.pids and self.matches.over < len(self.run.jobs):
                 await helping
         finally:
             helping.cancel()
@@ -293,34 +314,53 @@ class _Playing:
 
     async def _help(self, workers: WorkerProcesses, wait_s: float) -> None:
         """Report the progress, and start worker processes once they are worth it."""
-        before, began_s, total = self._matches.over, self._clock.monotonic(), len(self._run.jobs)
-        await self._matches.look()
+        before, began_s, total = self.matches.over, self.clock.monotonic(), len(self.run.jobs)
+        await self.matches.look()
         while True:
-            over, left = self._matches.over - before, total - self._matches.over
-            took_s = self._clock.monotonic() - began_s
+            over, left = self.matches.over - before, total - self.matches.over
+            took_s = self.clock.monotonic() - began_s
             if workers.workers and took_s >= wait_s and (not over or left * took_s / over > WORTH_S):
                 return await workers.run()
-            await self._clock.sleep(LOOK_S)
+            await self.clock.sleep(LOOK_S)
             with suppress(JournalError):
-                await self._matches.look()
+                await self.matches.look()
 
 
 @asynccontextmanager
-async def _opened(folder: Path, name: str) -> AsyncIterator[SqlJournal]:
-    """The journal of the evaluation in ``folder``, to be written beside others."""
-    journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}", shared_as=name)
+async def _opened(
+    folder: Path, shared: SharedRun | None, clock: Clock, name: str | None = None
+) -> AsyncIterator[tuple[SqlJournal, LeasedLog]]:
+    """The journal of an evaluation, to be written alongside others, and how this process records in it."""
+    url = f"sqlite:///{folder / JOURNAL}" if shared is None else shared.url
+    name = name or f"evaluation-{os.getpid()}-{str(ULID())[-6:]}"
+    journal = await SqlJournal.open(url, shared_as=name)
     try:
-        yield journal
+        if shared is None:
+            yield journal, LeasedLog(journal, clock, 0.0)
+        else:
+            async with telling(url, clock) as recorded:
+                yield journal, LeasedLog(journal, clock, PATIENCE_S, recorded)
     finally:
         await journal.aclose()
 
 
-async def _keep(journal: SqlJournal, name: str, began_ms: int, schedule: Schedule) -> None:
-    """Keep the matches that workers may play."""
-    runs, plan = FleetRuns(journal), schedule.to_json()
-    kept = await runs.begin(FleetRow(name, plan, began_ms))
-    if kept.plan != plan:
-        await runs.change(name, plan)
+async def _keep_row(journal: SqlJournal, row: FleetRow) -> FleetRow:
+    """Keep the run, with the matches that workers may play, or check that it is the same evaluation.
+
+    Raises:
+        InvalidRequest: It is another one; names what differs.
+    """
+    runs = FleetRuns(journal)
+    kept = await runs.begin(row)
+    if kept.plan != row.plan:
+        then, now = json.loads(kept.plan).get("evaluation", {}), json.loads(row.plan)["evaluation"]
+        if shown := "; ".join(
+            f"{key} {then.get(key)!r}, now {now[key]!r}" for key in now if then.get(key) != now[key]
+        ):
+            rule = f"{row.name} is another evaluation ({shown}); choose another name"
+            raise InvalidRequest([FieldError("run", rule)])
+        await runs.change(row.name, row.plan)
+    return kept
 
 
 async def _measured(

@@ -91,15 +91,11 @@ class Schedule:
         """Those of the captains who may cost money."""
         return [name for name in self.captains if self.world.captains[name].costs_money]
 
-    def run(self, began_ms: int, run_id: str | None = None) -> RunPlan:
-        """The matches as jobs, in their order; a match keeps its id in every process.
-
-        Args:
-            began_ms: When the evaluation began, Unix time in milliseconds; ids sort by it.
-            run_id: The name of its run; ``None`` for none.
-        """
+    @property
+    def jobs(self) -> list[Job]:
+        """The matches as jobs, in their order."""
         world, pack = self.world, self.pack
-        jobs = [
+        return [
             Job(
                 world.name,
                 world.version,
@@ -114,7 +110,15 @@ class Schedule:
             )
             for match in self.matches
         ]
-        return RunPlan(jobs, began_ms, run_id)
+
+    def run(self, began_ms: int, run_id: str | None = None) -> RunPlan:
+        """The matches as jobs, in their order; a match keeps its id in every process.
+
+        Args:
+            began_ms: When the evaluation began, Unix time in milliseconds; ids sort by it.
+            run_id: The name of its run; ``None`` for none.
+        """
+        return RunPlan(self.jobs, began_ms, run_id)
 
     def only(self, numbers: Container[int]) -> Schedule:
         """The matches of these numbers alone, from 0."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spectator.errors import ConfigurationError, JournalError, RunNotFound
-from spectator.following.run_folder import RunFolder, described, read_run, run_names
+from spectator.following.run_folder import RUN_NAME, RunFolder, described, read_run, run_names
 from spectator.following.run_tail import RunTail
 from spectator.journal.stores.fleet_runs import FleetRow, rows
 from spectator.journal.stores.sqlite import SqlJournal
@@ -54,7 +54,8 @@ class RunRecords:
             return []
         names = await asyncio.to_thread(run_names, self._root)
         shared = [] if self._shared is None else await self._shared.look(rows)
-        return [one.name for one in reversed(shared) if one.name not in names] + names
+        there = [one.name for one in reversed(shared) if RUN_NAME.fullmatch(one.name)]
+        return [one for one in there if one not in names] + names
 
     async def tail(self, name: str) -> RunTail:
         """The record of a run, opened where it is not yet.

@@ -14,14 +14,15 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from spectator.backoff import Backoff
 from spectator.catalog import load_world, world_names
 from spectator.episodes.record.reader import ViewReader
 from spectator.errors import ProtocolError
 from spectator.journal.base import Journal
 from spectator.merge_patch import apply_patch
 
-FIRST_WAIT_S: Final = 0.5
-LONGEST_WAIT_S: Final = 15.0
+RECONNECT: Final = Backoff(0.5, 15.0)
+"""The waits between connections."""
 
 CONNECTED: Final = "connected"
 
@@ -180,7 +181,7 @@ async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[WatchedMo
                 return
         except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
             lost = f"{host}: {_in_words(error)}"
-        wait = rng.uniform(0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**tries))
+        wait = RECONNECT.draw(tries, rng)
         tries += 1
         reason = follower.bye.get("reason", lost)
         yield WatchedMoment(follower.state, f"no connection ({reason}); again in {wait:.1f} s")

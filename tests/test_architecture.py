@@ -17,6 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.failures",),
     (
         "spectator",
+        "spectator.backoff",
         "spectator.errors",
         "spectator.checked_dataclass",
         "spectator.clock",

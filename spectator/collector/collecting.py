@@ -210,7 +210,7 @@ async def collect_episodes(
             scheduler = Scheduler(
                 run, journal, log, player, clock, random.SystemRandom(), concurrency=concurrency,
                 state=FleetState(len(jobs), 0, clock.monotonic()),
-                on_result=lambda result: player.tell(result, on_collected),
+                on_result=lambda result: player.report(result, on_collected),
             )  # fmt: skip
             await scheduler.play(player.halt.ledger)
     finally:
@@ -303,7 +303,7 @@ class _Collector:
         self.collected[attempt.number] = await self._collected(handle, handle.stepper.seen, endpoint, plan)
         return result_of(attempt, handle.group_id, ended)
 
-    def tell(self, result: Result, on_collected: Callable[[CollectedEpisode], None]) -> None:
+    def report(self, result: Result, on_collected: Callable[[CollectedEpisode], None]) -> None:
         """Hand over what was collected."""
         if (collected := self.collected.get(result.job.number)) is not None:
             on_collected(collected)

@@ -9,20 +9,18 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, Self
 
+from spectator.backoff import Backoff
 from spectator.errors import EndpointBusy, EndpointError
 
 FOREVER: Final = -1
 """As a number of retries: until the deadline."""
-
-_LARGEST_EXPONENT: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How stubborn a client is. A deadline always wins over it.
 
-    Waits have full jitter: they are drawn evenly from 0 to ``base_s * 2**n``, at most ``longest_s``, so that
-    clients that failed together do not come back together.
+    Waits are those of :class:`~spectator.backoff.Backoff`.
 
     Args:
         busy: Retries after the endpoint asked to wait; :data:`FOREVER` allowed.
@@ -79,8 +77,8 @@ class Attempts:
             )
         if allowed != FOREVER and failures >= allowed:
             return None
-        longest = min(policy.longest_s, policy.base_s * 2.0 ** min(failures, _LARGEST_EXPONENT))
-        return (error.retry_after_s or 0.0) + self._rng.uniform(0.0, longest)
+        backoff = Backoff(policy.base_s, policy.longest_s)
+        return (error.retry_after_s or 0.0) + backoff.draw(failures, self._rng)
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:

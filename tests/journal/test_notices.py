@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from spectator.backoff import Backoff
 from spectator.clock import SystemClock
 from spectator.errors import JournalError
 from spectator.journal.stores import notices
@@ -38,8 +39,7 @@ def pooler(postgres: Cluster) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices, "FIRST_PAUSE_S", 0.02)
-    monkeypatch.setattr(notices, "LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(notices, "PAUSES", Backoff(0.02, 0.05))
 
 
 @dataclass

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from spectator.backoff import Backoff
 from spectator.clock import Clock, first_of
 from spectator.errors import EpisodeError, JournalError, JournalUnavailable, typed_as
 from spectator.events import RecordedEvent
@@ -18,9 +19,8 @@ from spectator.journal.base import EpisodeLog
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE_S: Final = 0.25
-LONGEST_PAUSE_S: Final = 2.0
-"""Between two attempts to record; each pause is twice the one before."""
+PAUSES: Final = Backoff(0.25, 2.0)
+"""The pauses between two attempts to record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Recorder:
         """
         limit_s = math.inf if last and self._patience_s > 0 else self._patience_s
         self._hurried = False
-        pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
+        failures, began = 0, self._clock.monotonic()
         while True:
             try:
                 with typed_as(_not_recorded, passing=(EpisodeError,)):
@@ -111,8 +111,8 @@ class Recorder:
                 self._hurried = False
                 self._stand_still(error)
             over = self._pause_over = asyncio.Event()
-            await first_of(self._clock.sleep(pause_s), over.wait())
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await first_of(self._clock.sleep(PAUSES.limit(failures)), over.wait())
+            failures += 1
         self.characters += sum([len(event.text) for event in events])
         return 0.0 if self.trouble is None else self._recovered(began)
 

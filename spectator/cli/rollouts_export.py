@@ -61,8 +61,8 @@ def export_rollouts(
     Example: spectator rollouts export runs/first --format tokens --out tokens.parquet
     """
     from spectator.exports.groups import GroupRule
+    from spectator.failures import TRIED_AGAIN
     from spectator.journal.base import EpisodeFilter, every_episode
-    from spectator.runs.failure_policy import TRIED_AGAIN
 
     check_out(form, out)
     place = one_place(folder, journal, run_name)

@@ -50,10 +50,10 @@ NO_CAPS: Final[SpendCaps] = (Caps(), Caps(), Caps())
 COMMAND: Final = (sys.executable, "-m", "spectator.cli", "evaluate")
 """What worker processes are started with; the folder and a name are added."""
 
-ALONE_S: Final = 2.0
-"""Seconds that this process plays alone: others take nearly as long to start."""
+ALONE_S: Final = 1.0
+"""Seconds that this process plays alone: another takes as long to start, and 0.5 s of CPU."""
 
-WORTH_S: Final = 4.0
+WORTH_S: Final = 2.0
 """Seconds that this process would need for the rest, above which others are started."""
 
 

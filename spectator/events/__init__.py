@@ -9,7 +9,6 @@ from spectator.events.core import (
     ActionRefused,
     DecisionMade,
     DecisionSource,
-    EndReason,
     EpisodeEnded,
     EpisodePaused,
     EpisodeRecovered,
@@ -45,6 +44,7 @@ from spectator.events.envelope import (
     encode_json,
     record,
 )
+from spectator.failures import EndReason
 
 __all__ = [
     "CALLS_BEHIND",

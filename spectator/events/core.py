@@ -8,13 +8,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spectator.events.envelope import Fact
-from spectator.failures import FailureClass
+from spectator.failures import EndReason, FailureClass
 from spectator.profile import Profile
-
-EndReason = Literal[
-    "finished", "step_cap", "stopped", "policy_error", "environment_error", "timeout", "interrupted"
-]
-"""Why an episode ended; exactly one of them, always published."""
 
 OnFailure = Literal["fallback", "suspend", "end"]
 """What a failing policy does to its episode: see ``EpisodeStarted.on_failure``."""

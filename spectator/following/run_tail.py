@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from spectator.errors import JournalError
-from spectator.failures import FailureClass, failure_of_end, reward_of_end
+from spectator.failures import TRIED_AGAIN, FailureClass, failure_of_end, reward_of_end
 from spectator.following.run_folder import RunFolder
 from spectator.journal.stores.news import EpisodeNews, News
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.runs.failure_policy import TRIED_AGAIN, FailurePolicy
+from spectator.runs.failure_policy import FailurePolicy
 
 _HEAD: Final = re.compile(r'"seq":\d+,"at":"([^"]{1,40})","turn":(\d{1,12}),"type":"([a-z_.]{1,64})"')
 

@@ -12,6 +12,7 @@ from spectator.environments.world import World
 from spectator.episodes.run.failing import FailureRule
 from spectator.errors import EpisodeError, typed_as
 from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
+from spectator.failures import UNREACHED
 from spectator.journal.base import EpisodeLog
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
@@ -22,7 +23,7 @@ from spectator.rollouts.model_seat import FleetSeat
 from spectator.rollouts.readied import ReadiedStepper
 from spectator.rollouts.request import ACTOR, RolloutRun
 from spectator.runs.actors import ActorHandle
-from spectator.runs.halting import UNREACHED, Halt, HaltingRule
+from spectator.runs.halting import Halt, HaltingRule
 from spectator.runs.in_flight import InFlight
 from spectator.runs.lease_pool import Handle, Result
 from spectator.runs.owed import Attempt

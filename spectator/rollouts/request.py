@@ -13,10 +13,11 @@ from spectator.environments.world import World
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import FieldError, InvalidRequest
+from spectator.failures import TRIED_AGAIN
 from spectator.policies.base import Preset
 from spectator.policies.captain_table import ModelCaptain
 from spectator.rollouts.addresses import EnvironmentAddress
-from spectator.runs.failure_policy import TRIED_AGAIN, FailurePolicy
+from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.jobs import Job, RunPlan
 
 FORMAT: Final = 1

@@ -8,18 +8,13 @@ from typing import Final
 
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.events import OnFailure
-from spectator.failures import FailureClass
+from spectator.failures import UNREACHED
 from spectator.llm.breaker import HOPELESS
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
 
 UNANSWERED: Final = 5
 """Decisions in a row in one episode, none of them answered, after which an endpoint is given up."""
-
-UNREACHED: Final = frozenset[FailureClass](
-    {"model_infra", "model_resting", "model_rejected", "rate_limited", "timeout"}
-)
-"""Classes of failure of an endpoint, as opposed to those of what a model answers."""
 
 
 class Halt:

@@ -22,11 +22,11 @@ from spectator.episodes.replay.verify import verify
 from spectator.errors import ConfigurationError
 from spectator.events import RecordedEvent, record
 from spectator.exports.groups import GroupRule, row_of_group
+from spectator.failures import TRIED_AGAIN
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.request import RolloutRequest
-from spectator.runs.failure_policy import TRIED_AGAIN
 from spectator.runs.interactor import Interactor
 from tests.journal.records import said
 from tests.journal.test_conformance import end_with, started_for

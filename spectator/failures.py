@@ -60,7 +60,7 @@ UNREACHED: Final = frozenset[FailureClass](
 )
 """Failures of an endpoint, as opposed to those of what a model answers."""
 
-TRIED_AGAIN: Final = (SAYS_NOTHING | UNREACHED | {"env_infra"}) - {"model_rejected"}
+TRIED_AGAIN: Final = (SAYS_NOTHING | UNREACHED | frozenset[FailureClass]({"env_infra"})) - {"model_rejected"}
 """Failures that say nothing about the model, after which an episode is played again from its beginning."""
 
 CANNOT_RECORD: Final = frozenset[FailureClass]({"journal"})

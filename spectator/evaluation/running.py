@@ -179,7 +179,8 @@ async def play_as_worker(
     assert stop is not None
     async with _opened(folder, shared, clock, name) as (journal, log):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.cancel)
-        found = await journal.look(lambda connection: rows(connection, shared and shared.run_id))
+        run_id = None if shared is None else shared.run_id
+        found = await journal.look(lambda connection: rows(connection, run_id))
         if not found:
             raise ConfigurationError(f"{folder} holds no evaluation to join; start it first")
         row = found[-1]
@@ -278,9 +279,8 @@ class _Playing:
         )  # fmt: skip
         most = min(self.jobs, os.cpu_count() or 1) if here else self.jobs - 1
         others = min(most, len(remaining & anywhere))
-        command, file = [*COMMAND, "--out", str(self.folder)], self.folder / JOURNAL
-        if self.shared is not None:
-            command, file = [*command, *self.shared.options], None
+        options, file = ((), self.folder / JOURNAL) if self.shared is None else (self.shared.options, None)
+        command = [*COMMAND, "--out", str(self.folder), *options]
         workers = WorkerProcesses(command, others, self.journal, file, self.matches, self.clock)
         wait_s = 0.0 if here else ALONE_S
         playing = asyncio.create_task(self._all(scheduler, workers, ledger, wait_s))

@@ -261,7 +261,7 @@ def handler_of(plan: FleetPlan, folder: Path) -> EpisodeHandler:
         ConfigurationError: The experiences or their statistics are damaged, or the plan names none.
     """
     from spectator.rollouts import handlers
-    from spectator.rollouts.handlers.experience import TallyFile
+    from spectator.rollouts.handlers import TallyFile
 
     kinds: Mapping[str, Any] = {
         "template": handlers.TemplateHandler,

@@ -31,7 +31,7 @@ from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet_plan import IN_FOLDER, FleetPlan, keep_plan, read_plan
 from spectator.rollouts.folder import JOURNAL, keep_changes, keep_request
-from spectator.rollouts.handlers.base import EpisodeHandler, NullHandler
+from spectator.rollouts.handlers import EpisodeHandler, NullHandler
 from spectator.rollouts.model_seat import FleetSeat, fleet_client
 from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.playing import RolloutPlayer

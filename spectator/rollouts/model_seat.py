@@ -24,7 +24,7 @@ from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_settings import ModelSettings
-from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler, NullHandler
+from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, NullHandler
 from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.request import ACTOR
 from spectator.rollouts.trimming import trim

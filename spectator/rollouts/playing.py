@@ -18,7 +18,7 @@ from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.rollouts.deadlines import Deadlines
-from spectator.rollouts.handlers.base import EpisodeContext, EpisodeOutcome
+from spectator.rollouts.handlers import EpisodeContext, EpisodeOutcome
 from spectator.rollouts.model_seat import FleetSeat
 from spectator.rollouts.readied import ReadiedStepper
 from spectator.rollouts.request import ACTOR, RolloutRun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -78,6 +79,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Longest files first: one that began last would keep a worker while the others have nothing to do."""
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what stays until the end from garbage collection: a twentieth of the processor time."""
+    gc.collect()
+    gc.freeze()
 
 
 def require(tool: str, path: str | None) -> str:

@@ -324,7 +324,9 @@ def test_handing_an_episode_over_twice_gives_its_room_out_once(url: str) -> None
             assert await mine.claim_room()
             await full.append([started(episode_id)])
         await asyncio.gather(mine.hand_over("ep-1"), mine.hand_over("ep-1"))
-        assert not await mine.claim_room(), "both places are taken: one is left alone, one is being handed over"
+        assert not await mine.claim_room(), (
+            "both places are taken: one is left alone, one is being handed over"
+        )
         await mine.hand_over("ep-2")
         assert not await mine.claim_room()
         assert await other.claim("ep-1") and await other.claim("ep-2")

@@ -87,7 +87,7 @@ def test_an_endpoint_that_is_restarted_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_withdrawn_is_not_waited_for(tmp_path: Path) -> None:
-    """Episodes that were being played ask once more at most; an endpoint that is waited for is asked again."""
+    """Each of the four episodes in play asks once more at most; one that is waited for is asked again."""
     with endpoint(counter, [Mode.OK] * 20 + [Mode.UNAUTHORIZED] * 10_000) as fake:
         patient = dataclasses.replace(QUICK, model_wait_s=600.0)
         report = run(request(fake), tmp_path, concurrency=4, deadlines=patient)

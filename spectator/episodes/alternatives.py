@@ -1,8 +1,8 @@
 """Weigh what else could have been decided in a recorded episode.
 
 ``python -m spectator.episodes.alternatives`` answers each line of its standard input, an
-:class:`AnalysisRequest` as JSON, with a line of JSON, until the input ends. It runs at the lowest priority, so
-processes that play episodes come first.
+:class:`AnalysisRequest` as JSON, with a line of JSON, until the input ends. It runs at the lowest priority,
+so processes that play episodes come first.
 """
 
 from __future__ import annotations

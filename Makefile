@@ -1,7 +1,7 @@
 # The two commands of the README are `make run` and `make test`; each does its own set-up.
 PYTHON ?= python3
-# More than cores: a test waits for nearly as long as it computes.
-WORKERS ?= 3
+# Twice the cores: a test waits for nearly as long as it computes.
+WORKERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
@@ -9,7 +9,7 @@ INSTALL := $(PYTHON) scripts/install.py
 # Tests start hundreds of servers and commands, each in half the time once its modules are compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install run test check format board openenv-venv trl-venv verifiers-venv training days bench clean supported-python
+.PHONY: install run test check collect format board openenv-venv trl-venv verifiers-venv training days bench clean supported-python
 
 # Everything that development needs; `make run` installs less, to show its first page sooner.
 install: $(VENV)/.test
@@ -80,9 +80,13 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Types are checked on one core while the other installs.
+# Compiles every test: each of the workers would compile all of them.
+collect: install
+	@$(PYTEST) --collect-only --quiet --quiet >/dev/null || $(PYTEST) --collect-only --quiet
+
+# Types are checked on one core while the other installs and compiles.
 test:
-	$(MAKE) --jobs 3 check openenv-venv
+	$(MAKE) --jobs 3 check openenv-venv collect
 	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 format: install

@@ -51,6 +51,11 @@ from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
+EndReason = Literal[
+    "finished", "step_cap", "stopped", "policy_error", "environment_error", "timeout", "interrupted"
+]
+"""Why an episode ended; exactly one of them, always published."""
+
 FailureClass = Literal[
     "model_infra",
     "model_resting",
@@ -93,7 +98,21 @@ FAILURES: Final[Mapping[FailureClass, str]] = {
 }
 """Every class of failure, in a sentence."""
 
-_CLASS_OF_END: Final[Mapping[str, FailureClass | None]] = {
+SAYS_NOTHING: Final = frozenset[FailureClass]({"cancelled", "killed"})
+"""Failures that say nothing about the player."""
+
+UNREACHED: Final = frozenset[FailureClass](
+    {"model_infra", "model_resting", "model_rejected", "rate_limited", "timeout"}
+)
+"""Failures of an endpoint, as opposed to those of what a model answers."""
+
+TRIED_AGAIN: Final = (SAYS_NOTHING | UNREACHED | frozenset[FailureClass]({"env_infra"})) - {"model_rejected"}
+"""Failures that say nothing about the model, after which an episode is played again from its beginning."""
+
+CANNOT_RECORD: Final = frozenset[FailureClass]({"journal"})
+"""Failures in which nothing else can be played either."""
+
+_CLASS_OF_END: Final[Mapping[EndReason, FailureClass | None]] = {
     "finished": None,
     "step_cap": "truncated",
     "stopped": "cancelled",

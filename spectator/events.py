@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import from_json
 
 from spectator.checked_dataclass import checked_dataclass
-from spectator.errors import FailureClass
+from spectator.errors import EndReason, FailureClass
 from spectator.json_values import json_encoder
 from spectator.observations import Profile
 
@@ -223,11 +223,6 @@ def encode_json(value: Any) -> str:
 
 _quoted = lru_cache(maxsize=1024)(encode_json)
 
-
-EndReason = Literal[
-    "finished", "step_cap", "stopped", "policy_error", "environment_error", "timeout", "interrupted"
-]
-"""Why an episode ended; exactly one of them, always published."""
 
 OnFailure = Literal["fallback", "suspend", "end"]
 """What a failing policy does to its episode: see ``EpisodeStarted.on_failure``."""

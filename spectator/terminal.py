@@ -22,6 +22,7 @@ from rich.text import Text
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from spectator.backoff import Backoff
 from spectator.catalog import load_world, world_names
 from spectator.episodes.reader import ViewReader
 from spectator.errors import ProtocolError
@@ -29,8 +30,8 @@ from spectator.journal.contract import Journal
 from spectator.json_values import apply_patch
 from spectator.text import clean_text
 
-FIRST_WAIT_S: Final = 0.5
-LONGEST_WAIT_S: Final = 15.0
+RECONNECT: Final = Backoff(0.5, 15.0)
+"""The waits between connections."""
 
 CONNECTED: Final = "connected"
 
@@ -189,7 +190,7 @@ async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[WatchedMo
                 return
         except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
             lost = f"{host}: {_in_words(error)}"
-        wait = rng.uniform(0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**tries))
+        wait = RECONNECT.draw(tries, rng)
         tries += 1
         reason = follower.bye.get("reason", lost)
         yield WatchedMoment(follower.state, f"no connection ({reason}); again in {wait:.1f} s")

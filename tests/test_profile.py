@@ -203,7 +203,7 @@ def test_a_single_agent_gets_the_rewards_of_the_others_steps_too() -> None:
     second = agent.step({"tool": "sell"})
     assert [first.reward, second.reward] == pytest.approx([0.05, -0.35])
     assert second.done
-    told = agent.take_recorded_turns()
+    told = agent.take_recorded()
     ended = told.ended
     assert ended is not None
     taken = [fact.data["reward"] for _, facts in told.steps for fact in facts if fact.type == "step.taken"]
@@ -223,7 +223,7 @@ def test_a_single_agent_that_is_cut_short_keeps_the_rewards_of_its_last_step(
     cut = agent.step({"tool": "buy"})
     assert cut.done
     assert cut.reward == pytest.approx(0.05)
-    ended = agent.take_recorded_turns().ended
+    ended = agent.take_recorded().ended
     assert ended is not None
     assert ended.total_reward == pytest.approx(0.05)
     catalog.load_world.cache_clear()

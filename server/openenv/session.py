@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from spectator.clock import Clock
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
-from spectator.episodes.stream import NO_RECORDED_TURNS, RecordedTurns
+from spectator.episodes.stream import NO_TURNS, RecordedTurns
 from spectator.errors import (
     EnvironmentFault,
     EpisodeError,
@@ -117,7 +117,7 @@ class _Played:
     """An answer, and what its record would tell, where somebody wants to know; after a reset its plan too."""
 
     answer: Answer
-    told: RecordedTurns = NO_RECORDED_TURNS
+    told: RecordedTurns = NO_TURNS
     plan: EpisodePlan | None = None
 
 
@@ -411,9 +411,7 @@ def _played(agent: SingleAgent, observation: Observation) -> _Played:
     except EnvironmentFault:
         agent.abandon()
         raise
-    return _Played(
-        answer, agent.take_recorded_turns() if agent.tells or observation.done else NO_RECORDED_TURNS
-    )
+    return _Played(answer, agent.take_recorded() if agent.tells or observation.done else NO_TURNS)
 
 
 def _state(agent: SingleAgent) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +16,17 @@ from click.core import ParameterSource
 
 from spectator.cli import publishing
 from spectator.cli.options import overs_option, refuse_unpriced, rest_option, spending_options, world_options
-from spectator.process_environment import read_caps, read_cast, read_worlds
+from spectator.cli.rollouts_place import is_in_database, journal_options, need_run, server_url
+from spectator.errors import SpectatorError
+from spectator.process_environment import read_caps, read_cast
 
 if TYPE_CHECKING:
     from spectator.evaluation.result_types import Results
+    from spectator.evaluation.running import SharedRun
     from spectator.evaluation.schedule import EvaluationRequest, Schedule
     from spectator.events import FailedDecisions
     from spectator.policies.spending import SpendLedger, Spent
+    from spectator.runs.scheduler import SpendCaps
 
 AGAIN = "nothing is lost: the same command plays on from here"
 """What to do when not all was played."""
@@ -71,6 +77,8 @@ TOLD_EVERY_S = 15.0
     "--estimate", is_flag=True, help="Say what it would take in calls, tokens, money and time; ask nobody."
 )
 @spending_options("the whole evaluation")
+@journal_options
+@click.option("--name", hidden=True, help="Play matches for the process that started this one, as NAME.")
 def evaluate(
     environment: str,
     captains: str | None,
@@ -88,12 +96,18 @@ def evaluate(
     estimate: bool,
     max_tokens: int | None,
     max_cost: float | None,
+    journal: str | None,
+    run_name: str | None,
+    name: str | None,
 ) -> None:
     """Find out which captain is better, and by how much that is known.
 
     Every pair of captains plays the same seeds, each seed twice with the seats swapped. The seeds are
     development seeds (those of the pack, or made from --seed), on which anybody may have tuned a captain;
     with --sealed they come from a phrase that only you know, and are disjoint from all development seeds.
+
+    With --journal and --run, matches are recorded in PostgreSQL instead: the same command on other machines
+    plays the same evaluation, and each writes the report when all is played.
 
     The folder then holds report.html, results.json, the plots, and journal.db with every match. Killed or
     interrupted, the same command plays on from there; so it does with more captains or more matches.
@@ -115,6 +129,11 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Values of decisions need forecasts: add --option forecast_futures=200
     """
+    shared = _shared_run(journal, run_name)
+    if name is not None:
+        sys.exit(_play_as_worker(out, name, shared))
+    if publish is not None and shared is not None:
+        raise click.UsageError("--publish needs the matches in the folder; leave --journal and --run out")
     asked = {
         "environment": environment, "pack": pack, "matches": matches,
         "options": options if overs is None else {**options, "max_overs": overs},
@@ -125,10 +144,42 @@ def evaluate(
         return _estimate(schedule, jobs)
     if request.phrase is not None:
         publishing.tell_commitment(schedule, request.phrase, None if sealed else out)
-    results = _play(schedule, out, jobs, max_tokens, max_cost)
+    results = _play(schedule, out, jobs, max_tokens, max_cost, shared)
     if publish is not None and results.cut_short is None:
         publishing.publish_bundle(schedule, request, out, publish)
     _need_all_played(results)
+
+
+def _shared_run(journal: str | None, run_name: str | None) -> SharedRun | None:
+    """The run in a database that the options name; ``None`` for one in a folder."""
+    from spectator.evaluation.running import SharedRun
+
+    if not is_in_database(journal, run_name):
+        return None
+    name = need_run(run_name)
+    options = ["--run", name, *([] if journal is None else ["--journal", journal])]
+    return SharedRun(server_url(journal), name, options)
+
+
+def _play_as_worker(out: Path, name: str, shared: SharedRun | None) -> int:
+    """Play matches of the evaluation in ``out`` until none remains; the exit code."""
+    from spectator.cli.event_loop import collect_rarely
+    from spectator.clock import SystemClock
+    from spectator.evaluation.running import play_as_worker
+    from spectator.runs.worker_processes import HALTED, HALTED_LINE, end_with_parent
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    collect_rarely()
+    try:
+        playing = play_as_worker(out, name, clock=SystemClock(), rng=random.SystemRandom(), shared=shared)
+        halted = asyncio.run(playing)
+    except asyncio.CancelledError:
+        return 143
+    except SpectatorError as error:
+        halted = str(error)
+    if halted is not None:
+        click.echo(f"{HALTED_LINE}{' '.join(halted.split())}", err=True)
+    return 0 if halted is None else HALTED
 
 
 def _plan(
@@ -161,7 +212,12 @@ def _plan(
 
 
 def _play(
-    schedule: Schedule, out: Path, jobs: int, max_tokens: int | None, max_cost: float | None
+    schedule: Schedule,
+    out: Path,
+    jobs: int,
+    max_tokens: int | None,
+    max_cost: float | None,
+    shared: SharedRun | None,
 ) -> Results:
     """Play what is owed of ``schedule`` within the caps, write the report, and say what was found."""
     from spectator.clock import SystemClock
@@ -173,8 +229,8 @@ def _play(
     if paid := schedule.paid:
         preload()
         _warn_of_cost(schedule, paid, max_cost)
-    ledger = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
-    results = asyncio.run(_run(schedule, out, jobs, ledger))
+    caps = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0)).caps
+    results = asyncio.run(_run(schedule, out, jobs, caps, shared))
     write_text(out / RESULTS, results.model_dump_json(indent=1))
     plots = plots_of(results)
     write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots))
@@ -217,7 +273,9 @@ def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | Non
         click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
 
 
-async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) -> Results:
+async def _run(
+    schedule: Schedule, out: Path, jobs: int, caps: SpendCaps, shared: SharedRun | None
+) -> Results:
     from spectator.clock import SystemClock
     from spectator.evaluation.results import results_of
     from spectator.evaluation.running import run_evaluation
@@ -225,7 +283,11 @@ async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) ->
     total = len(schedule.matches)
     with click.progressbar(length=total, label="matches", file=sys.stderr, show_pos=True) as bar:
         progress = _EvaluationProgress(bar)
-        reporting = asyncio.create_task(_report_spending(progress, ledger))
+        reporting: list[asyncio.Task[None]] = []
+
+        def begin(ledger: SpendLedger) -> None:
+            reporting.append(asyncio.create_task(_report_spending(progress, ledger)))
+
         try:
             run = await run_evaluation(
                 schedule,
@@ -233,14 +295,16 @@ async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) ->
                 jobs=jobs,
                 clock=SystemClock(),
                 report=progress.matches_over,
-                ledger=ledger,
-                worlds=read_worlds,
+                caps=caps,
+                on_begin=begin,
+                shared=shared,
             )
         except asyncio.CancelledError:
             click.echo(f"\ninterrupted: {progress.over} of {total} matches are played; {AGAIN}", err=True)
             raise
         finally:
-            reporting.cancel()
+            for task in reporting:
+                task.cancel()
     if run.cut_short is not None and not schedule.whole(run.found).pairs:
         raise click.ClickException(
             f"{run.cut_short}; {len(run.found)} of {total} matches are played, too few to judge; {AGAIN}, "

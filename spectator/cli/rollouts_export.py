@@ -60,9 +60,9 @@ def export_rollouts(
     Example: spectator rollouts export runs/first --format groups --advantages --out groups.jsonl
     Example: spectator rollouts export runs/first --format tokens --out tokens.parquet
     """
+    from spectator.errors import TRIED_AGAIN
     from spectator.exports.groups import GroupRule
     from spectator.journal.contract import EpisodeFilter, every_episode
-    from spectator.runs.failure_policy import TRIED_AGAIN
 
     check_out(form, out)
     place = one_place(folder, journal, run_name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import signal
 import sys
@@ -170,8 +169,9 @@ async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
     """
     from spectator.rollouts.fleet import open_folder
     from spectator.rollouts.fleet_plan import IN_FOLDER, find_rows, read_plan
+    from spectator.runs.worker_processes import end_with_parent
 
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         journal = await open_folder(folder, name)
         try:
@@ -188,13 +188,6 @@ async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
         click.echo(f"halted: {report.halted}", err=True)
         return HALTED
     return 130 if interrupted else int(not report.succeeded)
-
-
-def _end_with_parent() -> None:
-    """Wait until the process that started this one is gone, and end at once."""
-    while os.read(0, 1):
-        continue
-    os._exit(1)
 
 
 async def play_runs(
@@ -268,7 +261,7 @@ def handler_of(plan: FleetPlan, folder: Path) -> EpisodeHandler:
         ConfigurationError: The experiences or their statistics are damaged, or the plan names none.
     """
     from spectator.rollouts import handlers
-    from spectator.rollouts.handlers.experience import TallyFile
+    from spectator.rollouts.handlers import TallyFile
 
     kinds: Mapping[str, Any] = {
         "template": handlers.TemplateHandler,

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from spectator.rollouts.fleet import RunningFleet
-    from spectator.rollouts.in_flight import InFlight
-    from spectator.rollouts.progress import FleetState
     from spectator.rollouts.request import RolloutRequest
+    from spectator.runs.in_flight import InFlight
+    from spectator.runs.progress import FleetState
 
 DRAWN_EVERY_S: Final = 1.0
 """Seconds between pictures: one takes 7 ms of the processor that the run needs too."""

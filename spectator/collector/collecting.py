@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
-from spectator.clock import Clock, SystemClock, timestamp
+from spectator.clock import Clock, SystemClock
 from spectator.collector.building import Seen, record_of, steps_of
 from spectator.collector.generation import (
     GenerateBatchFn,
@@ -25,16 +28,25 @@ from spectator.environments.contract import Stepped, Stepper
 from spectator.environments.world import World
 from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
-from spectator.errors import ConfigurationError
-from spectator.events import Event, decode
+from spectator.errors import ConfigurationError, EpisodeError
+from spectator.events import CALLS_BEHIND, Event
+from spectator.journal.sql_journal import SqlJournal
 from spectator.model_calls import ModelCall
 from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Action, Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import ModelSettings
 from spectator.policies.spending import Caps, SpendLedger
-from spectator.runs.in_memory import EpisodeInMemory
-from spectator.runs.jobs import derived_id
+from spectator.runs.actors import ActorHandle
+from spectator.runs.failure_policy import FailurePolicy
+from spectator.runs.halting import Halt
+from spectator.runs.in_flight import InFlight
+from spectator.runs.jobs import Job, RunPlan
+from spectator.runs.lease_pool import Handle, Result
+from spectator.runs.leased_log import LeasedLog
+from spectator.runs.owed import Attempt
 from spectator.runs.playing import Venue, play_here
+from spectator.runs.progress import FleetState
+from spectator.runs.scheduler import Scheduler, result_of
 from spectator.steppers.local import inline
 
 ACTOR: Final = "collector"
@@ -42,6 +54,10 @@ ACTOR: Final = "collector"
 
 ANSWER_S: Final = 600.0
 """Seconds that an answer of the model may take, unless the caller says otherwise."""
+
+
+KEEP_ALL: Final = FailurePolicy(retry=frozenset(), halt=frozenset())
+"""Each episode is played once, and kept however it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +197,37 @@ async def collect_episodes(
     """
     _check_figures(max_steps, concurrency, answer_s)
     asked = ModelThread(generate_batch_fn, config, answer_s=answer_s, largest=concurrency)
-    seat = _Seat(load(env), prompt_fn, asked, config, max_steps, model, answer_s, clock or SystemClock())
+    clock = clock or SystemClock()
+    seat = _Seat(load(env), prompt_fn, asked, config, max_steps, model, answer_s, clock)
     planned = [seat.plan(task, options or {}) for task in tasks]
-    places = asyncio.Semaphore(concurrency)
-
-    async def collect(number: int, plan: EpisodePlan) -> CollectedEpisode:
-        async with places:
-            collected = await seat.collect(number, plan)
-        on_collected(collected)
-        return collected
-
+    jobs = [Job.of(plan, group=plan.group_id, member=number) for number, plan in enumerate(planned)]
+    run = RunPlan(jobs, int(clock.now().timestamp() * 1000), policy=KEEP_ALL)
     try:
-        async with asyncio.TaskGroup() as group:
-            playing = [group.create_task(collect(*one)) for one in enumerate(planned)]
+        async with _journal() as journal:
+            log = LeasedLog(journal, clock, 0.0)
+            player = _Collector(seat, run, log, journal)
+            scheduler = Scheduler(
+                run, journal, log, player, clock, random.SystemRandom(), concurrency=concurrency,
+                state=FleetState(len(jobs), 0, clock.monotonic()),
+                on_result=lambda result: player.report(result, on_collected),
+            )  # fmt: skip
+            await scheduler.play(player.halt.ledger)
     finally:
         asked.close()
-    return [one.result() for one in playing]
+    if (left := player.halt.reason or scheduler.left) is not None:
+        raise EpisodeError(left)
+    return [player.collected[number] for number in range(len(jobs))]
+
+
+@asynccontextmanager
+async def _journal() -> AsyncIterator[SqlJournal]:
+    """A journal for as long as episodes are collected."""
+    with TemporaryDirectory(prefix="spectator-") as folder:
+        journal = await SqlJournal.open(f"sqlite:///{folder}/journal.db", shared_as="collector")
+        try:
+            yield journal
+        finally:
+            await journal.aclose()
 
 
 def _check_figures(max_steps: int | None, concurrency: int, answer_s: float) -> None:
@@ -226,36 +257,70 @@ class _Seat:
 
     def plan(self, task: CollectTask, options: Mapping[str, Any]) -> EpisodePlan:
         """How a task is played; refused here, before anything is played, where it cannot be."""
-        world = self._seated(GeneratingEndpoint(self.prompt_fn, self.asked))
+        world = self.world_with(self.endpoint())
         given = {"scenario": task.scenario, "difficulty": task.difficulty, **options}
         return replace(_plan(world, task.seed, given), group_id=task.group)
 
-    async def collect(self, number: int, plan: EpisodePlan) -> CollectedEpisode:
-        """Play one episode."""
-        endpoint = GeneratingEndpoint(self.prompt_fn, self.asked)
-        world = self._seated(endpoint)
-        plan = replace(plan, world=world, captain=world.captains[ACTOR])
-        began = self.clock.now()
-        key = [world.name, world.version, plan.seed, dict(plan.options), number]
-        episode_id = derived_id(int(began.timestamp() * 1000), key)
-        kept, seen = EpisodeInMemory(), Seen()
-        venue = Venue(
-            kept,  # type: ignore[arg-type] # all of a journal that playing needs
-            self.clock,
-            lambda _: world,
-            SpendLedger(Caps(), Caps(), self.clock),
-            open_stepper=lambda world, episode_id: _Watched(inline(world, episode_id), seen),
-            limits=EpisodeLimits.patient(4 * self.answer_s),
-        )
-        await play_here(plan, episode_id, venue)
-        events = [decode(text).event for text in kept.texts]
-        steps = steps_of(events, seen, endpoint.exchanges, plan.agent)
-        record = record_of(events, steps, seen, began=timestamp(began), model=self.model, config=self.config)
-        truth = json.loads(kept.truth) if kept.truth else {}
-        return CollectedEpisode(record, events, truth, tuple(kept.calls))
+    def endpoint(self) -> GeneratingEndpoint:
+        """What one episode asks."""
+        return GeneratingEndpoint(self.prompt_fn, self.asked)
 
-    def _seated(self, endpoint: GeneratingEndpoint) -> World:
+    def world_with(self, endpoint: GeneratingEndpoint) -> World:
+        """The world in which ``endpoint`` has the agent's seat."""
         return _seated(self.world, endpoint, self.model, self.clock, self.max_steps, self.answer_s)
+
+
+class _Collector:
+    """Plays the tasks, and keeps what each was shown."""
+
+    def __init__(self, seat: _Seat, run: RunPlan, log: LeasedLog, journal: SqlJournal) -> None:
+        self._seat = seat
+        self._run = run
+        self._log = log
+        self._journal = journal
+        self.halt = Halt(SpendLedger(Caps(), Caps(), seat.clock))
+        self.collected: dict[int, CollectedEpisode] = {}
+
+    async def open(self, attempt: Attempt) -> Handle:
+        """Open the environment of a task."""
+        world, job = self._seat.world, self._run.jobs[attempt.number]
+        stepper = _Watched(inline(world, attempt.episode_id), Seen())
+        return ActorHandle(world.name, attempt.episode_id, job.group, "inproc", None, stepper, attempt)
+
+    async def play(self, handle: Handle, flight: InFlight) -> Result:
+        """Play a task."""
+        attempt, seat, endpoint = handle.job, self._seat, self._seat.endpoint()
+        world = seat.world_with(endpoint)
+        limits = EpisodeLimits.patient(4 * seat.answer_s)
+        venue = Venue(
+            self._log, seat.clock, lambda _: world, self.halt.ledger,
+            open_stepper=lambda world, episode_id: handle.stepper, limits=limits,
+        )  # fmt: skip
+        plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
+        ended = await play_here(plan, attempt.episode_id, venue)
+        assert isinstance(handle.stepper, _Watched)
+        self.collected[attempt.number] = await self._collected(handle, handle.stepper.seen, endpoint, plan)
+        return result_of(attempt, handle.group_id, ended)
+
+    def report(self, result: Result, on_collected: Callable[[CollectedEpisode], None]) -> None:
+        """Hand over what was collected."""
+        if (collected := self.collected.get(result.job.number)) is not None:
+            on_collected(collected)
+
+    async def _collected(
+        self, handle: Handle, seen: Seen, endpoint: GeneratingEndpoint, plan: EpisodePlan
+    ) -> CollectedEpisode:
+        events = [one.event for one in await self._journal.read(handle.env_id)]
+        behind: dict[int, list[ModelCall]] = {}
+        async for one in self._journal.calls(handle.env_id):
+            behind.setdefault(one.decided.seq, []).append(one.call)
+        steps = steps_of(events, seen, endpoint.exchanges, plan.agent)
+        record = record_of(
+            events, steps, seen, began=events[0].at, model=self._seat.model, config=self._seat.config
+        )
+        truth = await self._journal.truth(handle.env_id)
+        calls = tuple(tuple(behind.get(event.seq, ())) for event in events if event.type in CALLS_BEHIND)
+        return CollectedEpisode(record, events, json.loads(truth) if truth else {}, calls)
 
 
 def _plan(world: World, seed: int, given: Mapping[str, Any]) -> EpisodePlan:
@@ -277,16 +342,16 @@ class _Watched:
 
     def __init__(self, stepper: Stepper, seen: Seen) -> None:
         self._stepper = stepper
-        self._seen = seen
+        self.seen = seen
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stepper, name)
 
     async def reset(self, **given: Any) -> Stepped:
-        return self._seen.keep(await self._stepper.reset(**given))
+        return self.seen.keep(await self._stepper.reset(**given))
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
-        return self._seen.keep(await self._stepper.step(action, limit_s=limit_s))
+        return self.seen.keep(await self._stepper.step(action, limit_s=limit_s))
 
 
 def _seated(

@@ -248,7 +248,7 @@ class SingleAgent:
         self.observe: Observe = self._view.observe
         """How :attr:`shown` shows observations."""
         self.tells = False
-        """Whether :meth:`take_recorded_turns` has the episode as a record tells it."""
+        """Whether :meth:`take_recorded` has the episode as a record tells it."""
         self._shown: Mapping[str, Any] | None = None
         self._facts: list[Fact] = []
 
@@ -271,7 +271,7 @@ class SingleAgent:
             options: The world's options; those left out take their defaults.
             opponent: Preset that takes every other seat; ``None`` for the world's default.
             pack: Evaluation pack.
-            tell: Whether :meth:`take_recorded_turns` is to have the episode as a record tells it.
+            tell: Whether :meth:`take_recorded` is to have the episode as a record tells it.
             observe: How :attr:`shown` shows observations; what is returned is always whole.
 
         Raises:
@@ -378,7 +378,7 @@ class SingleAgent:
         """
         return self._playing()[0].plan
 
-    def take_recorded_turns(self) -> RecordedTurns:
+    def take_recorded(self) -> RecordedTurns:
         """What a record tells of the turns since the last call, if :meth:`reset` was asked to, and the end.
 
         Raises:

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial, partialmethod
 from typing import Any, Final
 
+from spectator.backoff import Backoff
 from spectator.bus import Bus, Overflow, Subscription
 from spectator.clock import Clock, first_of, timestamp, whole
 from spectator.environments.contract import Projection
@@ -36,9 +37,8 @@ from spectator.narration.commentary import Commentator, silent
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE_S: Final = 0.25
-LONGEST_PAUSE_S: Final = 2.0
-"""Between two attempts to record; each pause is twice the one before."""
+PAUSES: Final = Backoff(0.25, 2.0)
+"""The pauses between two attempts to record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Recorder:
         """
         limit_s = math.inf if last and self._patience_s > 0 else self._patience_s
         self._hurried = False
-        pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
+        failures, began = 0, self._clock.monotonic()
         while True:
             try:
                 with typed_as(_not_recorded, passing=(EpisodeError,)):
@@ -129,8 +129,8 @@ class Recorder:
                 self._hurried = False
                 self._stand_still(error)
             over = self._pause_over = asyncio.Event()
-            await first_of(self._clock.sleep(pause_s), over.wait())
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await first_of(self._clock.sleep(PAUSES.limit(failures)), over.wait())
+            failures += 1
         self.characters += sum([len(event.text) for event in events])
         return 0.0 if self.trouble is None else self._recovered(began)
 
@@ -374,4 +374,4 @@ class RecordedTurns:
             yield turn, facts, Attachments(calls=[calls]) if calls else None
 
 
-NO_RECORDED_TURNS: Final = RecordedTurns()
+NO_TURNS: Final = RecordedTurns()

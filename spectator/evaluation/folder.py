@@ -23,23 +23,20 @@ RESULTS: Final = "results.json"
 REPORT: Final = "report.html"
 PLOTS: Final = "plots"
 
-EARLIER: Final = {"failed_decisions": "fallback"}
-"""What folders mean that were begun before they said so."""
-
 
 class Kept(NamedTuple):
     """What a folder says of its evaluation.
 
     Args:
         began_ms: When it began, Unix time in milliseconds.
-        run_id: The name of its run; ``None`` where it began before runs of evaluations had one.
+        run_id: The name of its run.
     """
 
     began_ms: int
-    run_id: str | None
+    run_id: str
 
 
-def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
+def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | None = None) -> Kept:
     """Write down what is evaluated in ``folder``, or check that it is still the same.
 
     Captains and matches may be added in a later run; what was played is not played again. A model may move to
@@ -49,6 +46,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
         folder: Made when it is not there.
         schedule: What is to be played.
         now_ms: Unix time in milliseconds.
+        run_id: The name of its run; derived where it is left out.
 
     Returns:
         When the evaluation began, and its run's name.
@@ -57,11 +55,13 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
         InvalidRequest: The folder holds an evaluation of something else; names what differs.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    asked, models = _identity(schedule), _models(schedule)
+    asked, models = identity(schedule), _models(schedule)
+    if run_id is not None:
+        asked["run_id"] = run_id
     path = folder / MANIFEST
     if path.exists():
         kept = _read(path)
-        differing = [name for name, value in asked.items() if kept.get(name, EARLIER.get(name)) != value]
+        differing = [name for name, value in asked.items() if kept.get(name) != value]
         if differing:
             shown = "; ".join(f"{name} {kept.get(name)!r}, now {asked[name]!r}" for name in differing)
             raise InvalidRequest(
@@ -71,12 +71,13 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
         _need_same(known, models, folder)
         if models.keys() - known.keys():
             write_text(path, json.dumps({**kept, "models": {**models, **known}}, indent=2))
-        return Kept(int(kept["began_ms"]), kept.get("run_id"))
+        return Kept(int(kept["began_ms"]), kept["run_id"])
     if (folder / JOURNAL).exists():
         raise InvalidRequest(
             [FieldError("out", f"{folder} holds a journal that is no evaluation's; choose another folder")]
         )
-    run_id = EVALUATION + hashlib.sha256(json.dumps([asked, now_ms]).encode()).hexdigest()[:16]
+    if run_id is None:
+        run_id = EVALUATION + hashlib.sha256(json.dumps([asked, now_ms]).encode()).hexdigest()[:16]
     kept = {
         **asked,
         "models": models,
@@ -96,7 +97,8 @@ def write_text(path: Path, text: str) -> None:
     os.replace(half, path)
 
 
-def _identity(schedule: Schedule) -> Mapping[str, Any]:
+def identity(schedule: Schedule) -> dict[str, Any]:
+    """What stays the same however often an evaluation is run."""
     first = ",".join(str(match.seed) for match in schedule.matches[:1])
     return {
         "environment": schedule.world.name,
@@ -137,6 +139,6 @@ def _read(path: Path) -> Mapping[str, Any]:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidRequest([FieldError("out", f"{path} cannot be read: {error}")]) from error
-    if not isinstance(kept, dict) or "began_ms" not in kept:
+    if not isinstance(kept, dict) or not {"began_ms", "run_id"} <= kept.keys():
         raise InvalidRequest([FieldError("out", f"{path} does not describe an evaluation")])
     return kept

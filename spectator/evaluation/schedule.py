@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,7 @@ from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.world import SEALED_BIT, Pack, World, derive_seed, sealed_seeds
 from spectator.episodes.plan import complete_options, failed_decisions_broken_by
 from spectator.errors import FieldError, InvalidRequest
-from spectator.events import FailedDecisions
+from spectator.events import FailedDecisions, encode_json
 from spectator.runs.jobs import Job, RunPlan
 
 
@@ -89,15 +90,11 @@ class Schedule:
         """Those of the captains who may cost money."""
         return [name for name in self.captains if self.world.captains[name].costs_money]
 
-    def run(self, began_ms: int, run_id: str | None = None) -> RunPlan:
-        """The matches as jobs, in their order; a match keeps its id in every process.
-
-        Args:
-            began_ms: When the evaluation began, Unix time in milliseconds; ids sort by it.
-            run_id: The name of its run; ``None`` for none.
-        """
+    @property
+    def jobs(self) -> list[Job]:
+        """The matches as jobs, in their order."""
         world, pack = self.world, self.pack
-        jobs = [
+        return [
             Job(
                 world.name,
                 world.version,
@@ -112,7 +109,55 @@ class Schedule:
             )
             for match in self.matches
         ]
-        return RunPlan(jobs, began_ms, run_id)
+
+    def run(self, began_ms: int, run_id: str | None = None) -> RunPlan:
+        """The matches as jobs, in their order; a match keeps its id in every process.
+
+        Args:
+            began_ms: When the evaluation began, Unix time in milliseconds; ids sort by it.
+            run_id: The name of its run; ``None`` for none.
+        """
+        return RunPlan(self.jobs, began_ms, run_id)
+
+    def only(self, numbers: Container[int]) -> Schedule:
+        """The matches of these numbers alone, from 0."""
+        matches = tuple(match for number, match in enumerate(self.matches) if number in numbers)
+        return replace(self, matches=matches)
+
+    def to_json(self) -> str:
+        """All that another process needs in order to play its matches, as JSON."""
+        return encode_json(
+            {
+                "environment": self.world.name, "environment_version": self.world.version,
+                "captains": list(self.captains), "pack": self.pack.name, "pack_version": self.pack.version,
+                "options": dict(self.options), "pairs": self.pairs,
+                "matches": [[match.pair, match.seed, match.home, match.away] for match in self.matches],
+                "failed_decisions": self.failed_decisions, "waits_for_rest": self.waits_for_rest,
+            }
+        )  # fmt: skip
+
+    @classmethod
+    def from_json(cls, text: str, load: LoadWorld) -> Schedule:
+        """What :meth:`to_json` wrote, in a process that has the same world.
+
+        Raises:
+            InvalidRequest: Its world or pack is of another version.
+        """
+        kept = json.loads(text)
+        world = load(kept["environment"])
+        pack = world.packs[kept["pack"]]
+        for what, then, now in (
+            (world.name, kept["environment_version"], world.version),
+            (f"pack {pack.name}", kept["pack_version"], pack.version),
+        ):
+            if then != now:
+                rule = f"the evaluation began with {what} of version {then}, and here it is {now}"
+                raise InvalidRequest([FieldError("environment", rule)])
+        return cls(
+            world, tuple(kept["captains"]), pack, kept["options"],
+            tuple(ScheduledMatch(*match) for match in kept["matches"]), kept["pairs"],
+            kept["failed_decisions"], kept["waits_for_rest"],
+        )  # fmt: skip
 
     def whole(self, played: Container[ScheduledMatch]) -> Schedule:
         """As much of it as can be judged: the seeds whose matches are all among ``played``."""

@@ -242,11 +242,12 @@ class HeldLeases:
         begun = {row.episode_id for row in known}
         return {one: one in begun for one in episode_ids if one in taken}
 
-    def release(self, connection: Connection, episode_id: str) -> None:
-        """Give a lease back."""
-        if (number := self._numbers.get(episode_id)) is not None:
-            release_lease(connection, number)
-            self.committed([episode_id], {}, [episode_id])
+    def release(self, connection: Connection, episode_id: str) -> bool:
+        """Give a lease back; return whether this process still held it."""
+        mine = (leases.c.episode_id == episode_id, leases.c.owner == self.name)
+        released = connection.execute(delete(leases).where(*mine)).rowcount > 0
+        self.committed([episode_id], {}, [episode_id])
+        return released
 
     def is_claimed(self, episode_id: str) -> bool:
         """Whether a lease was claimed and nothing recorded under it yet."""
@@ -398,13 +399,15 @@ class Ownership:
     async def hand_over(self, episode_id: str) -> None:
         """Give back the lease of an episode that room was claimed for; from now on that episode needs it.
 
+        A second call changes nothing, so a call whose outcome is unknown can be repeated.
+
         Raises:
             JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> None:
-            self._fences.release(connection, episode_id)
-            connection.execute(_HANDED, {"name": self.name})
+            if self._fences.release(connection, episode_id):
+                connection.execute(_HANDED, {"name": self.name})
 
         await self._journal.transact(work)
 

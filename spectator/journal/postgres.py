@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError
 
+from spectator.backoff import Backoff
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError, JournalError
 
@@ -195,9 +196,8 @@ SEND_S: Final = 5.0
 PROOF_S: Final = 5.0
 """Seconds within which a notice to oneself must come, or listening does not work there."""
 
-FIRST_PAUSE_S: Final = 0.5
-LONGEST_PAUSE_S: Final = 30.0
-"""Between two attempts to listen; each pause is twice the one before."""
+PAUSES: Final = Backoff(0.5, 30.0)
+"""The pauses between two attempts to listen."""
 
 _SEND: Final = "SELECT count(pg_notify(%s, one)) FROM unnest(%s::text[]) AS one"
 
@@ -292,7 +292,7 @@ class NoticeListener:
         """Listen until cancelled; a connection that ends is made anew."""
         from psycopg import Error
 
-        pause_s = FIRST_PAUSE_S
+        failures = 0
         while True:
             try:
                 await self._listen()
@@ -301,9 +301,9 @@ class NoticeListener:
                 why = "LISTEN is answered and no notice comes, as behind a pooler in transaction mode"
             except (Error, OSError, JournalError) as error:
                 why = sentence(error)
-            pause_s = FIRST_PAUSE_S if self.heard else min(2 * pause_s, LONGEST_PAUSE_S)
+            failures = 0 if self.heard else failures + 1
             self._missed(why)
-            await self._clock.sleep(pause_s)
+            await self._clock.sleep(PAUSES.limit(failures))
 
     async def _listen(self) -> None:
         connection = await _connect(self._url)

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from spectator.backoff import Backoff
 from spectator.checked_dataclass import checked_dataclass
 from spectator.clock import Clock
 from spectator.errors import (
@@ -148,15 +149,12 @@ def _excerpt(body: bytes) -> str:
 FOREVER: Final = -1
 """As a number of retries: until the deadline."""
 
-_LARGEST_EXPONENT: Final = 40
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How stubborn a client is. A deadline always wins over it.
 
-    Waits have full jitter: they are drawn evenly from 0 to ``base_s * 2**n``, at most ``longest_s``, so that
-    clients that failed together do not come back together.
+    Waits are those of :class:`~spectator.backoff.Backoff`.
 
     Args:
         busy: Retries after the endpoint asked to wait; :data:`FOREVER` allowed.
@@ -213,8 +211,8 @@ class Attempts:
             )
         if allowed != FOREVER and failures >= allowed:
             return None
-        longest = min(policy.longest_s, policy.base_s * 2.0 ** min(failures, _LARGEST_EXPONENT))
-        return (error.retry_after_s or 0.0) + self._rng.uniform(0.0, longest)
+        backoff = Backoff(policy.base_s, policy.longest_s)
+        return (error.retry_after_s or 0.0) + backoff.draw(failures, self._rng)
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:

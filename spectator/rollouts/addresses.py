@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from spectator.catalog import LoadWorld
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, EnvironmentFault
-from spectator.rollouts.actors import Transport
+from spectator.runs.actors import Transport
 from spectator.steppers.http import HttpEnvironment
 from spectator.steppers.openenv import socket_url
 from spectator.steppers.remote import MAX_ANSWER_BYTES, read_json

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from spectator.episodes.controls import EpisodeLimits
 from spectator.episodes.plan import SPARE_S
-from spectator.rollouts.actors import PATIENCE_S
 from spectator.rollouts.model_seat import STARTUP_JITTER_S
+from spectator.runs.actors import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)

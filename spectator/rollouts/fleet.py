@@ -19,36 +19,31 @@ from ulid import ULID
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.recorded_calls import spent_on
-from spectator.errors import ConfigurationError, FailureClass
-from spectator.journal.coordination import FleetRow, Reservations, RunReservations
-from spectator.journal.ownership import INTERVAL_S, Ownership
+from spectator.errors import FailureClass
+from spectator.journal.coordination import FleetRow
+from spectator.journal.ownership import INTERVAL_S
 from spectator.journal.sql_journal import SqlJournal
 from spectator.llm.endpoints import ApiKey
 from spectator.llm.rate_limits import AdaptiveLimit
-from spectator.policies.spending import Caps, SharedCaps, SpendLedger, Spent
+from spectator.policies.spending import Caps, SpendLedger
 from spectator.process_environment import read_cast, read_key
 from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet_plan import IN_FOLDER, FleetPlan, keep_plan, read_plan
 from spectator.rollouts.folder import JOURNAL, keep_changes, keep_request
-from spectator.rollouts.handlers.base import EpisodeHandler, NullHandler
-from spectator.rollouts.heartbeat import Heartbeat
-from spectator.rollouts.in_flight import InPlay
-from spectator.rollouts.interactor import Interactor, RunReport
-from spectator.rollouts.lease_pool import LeasePool, RemainingEpisodes
-from spectator.rollouts.leased_log import PATIENCE_S, LeasedLog
+from spectator.rollouts.handlers import EpisodeHandler, NullHandler
 from spectator.rollouts.model_seat import FleetSeat, fleet_client
 from spectator.rollouts.outage import ModelOutage
-from spectator.rollouts.playing import AttemptPlayer, Result, attempt_after
-from spectator.rollouts.progress import FleetState
+from spectator.rollouts.playing import RolloutPlayer
 from spectator.rollouts.request import RolloutRequest, RolloutRun, plan_rollouts
+from spectator.runs.heartbeat import Heartbeat
+from spectator.runs.in_flight import InPlay
+from spectator.runs.interactor import RunReport
+from spectator.runs.leased_log import PATIENCE_S, LeasedLog
 from spectator.runs.owed import Attempt
+from spectator.runs.progress import FleetState
+from spectator.runs.scheduler import Scheduler, leases_of, shared_ledger
 from spectator.steppers.local import OpenStepper, inline, on_a_thread
-
-CAP_PARTS: Final = 1024
-"""Parts of a cap of the whole run, of which each worker has one at a time: so little is lost with each that
-dies."""
 
 SPARE_FACTOR: Final = 1.2
 """Actors that the only worker of a run keeps ready for each that is in use."""
@@ -136,17 +131,6 @@ class Worker:
     interval_s: float = INTERVAL_S
     on_begin: OnBegin = lambda running: None
     recorded: Callable[[str], None] = lambda episode_id: None
-
-    @property
-    def ownership(self) -> Ownership:
-        """The leases of the journal.
-
-        Raises:
-            ConfigurationError: This process alone may write it.
-        """
-        if self.journal.ownership is None:
-            raise ConfigurationError("a run needs a journal that several processes may write")
-        return self.journal.ownership
 
 
 async def run_rollouts(
@@ -273,7 +257,7 @@ async def begin_run(name: str, plan: FleetPlan, worker: Worker) -> FleetRow:
         ConfigurationError: The environment's server cannot be reached.
         JournalError: The database cannot be written.
     """
-    _ = worker.ownership
+    leases_of(worker.journal)
     planned = await plan_run(plan, worker.clock, worker.load, worker.rng, name)
     return await keep_plan(worker.journal, name, plan.of_world(planned), _now_ms(worker.clock))
 
@@ -311,116 +295,28 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
         planned = plan_rollouts(request, world, seat.preset(world), row.began_ms, row.name)
         plan.need_same_world(row.name, planned)
         log = LeasedLog(worker.journal, clock, worker.patience_s, worker.recorded)
-        with Heartbeat(worker.ownership, clock, worker.interval_s):
-            ledger = await run_ledger(plan, row.name, worker, log)
+        with Heartbeat(leases_of(worker.journal), clock, worker.interval_s):
+            caps = (worker.day, worker.episode, plan.whole)
+            ledger = await shared_ledger(row.name, caps, worker.journal, log, clock)
             total = len(planned.run.jobs)
             state = FleetState(total, 0, clock.monotonic(), deadline_s=request.model.timeout_s)
             stepper = on_a_thread if plan.stepper == "thread" else inline
-            player = AttemptPlayer(
+            player = RolloutPlayer(
                 planned, log, clock, seat, ledger, worker.open_stepper or stepper,
                 address=address, deadlines=limits, state=state,
             )  # fmt: skip
-            remaining = RemainingEpisodes(
-                planned.run, worker.journal, worker.ownership, log, state, clock, plan.max_in_flight
-            )
-            await remaining.look()
-            outage.answers = int(state.over > len(remaining.failed))
-            pool = LeasePool(
-                worker.concurrency, remaining, player, clock, worker.rng, state, limits.env_wait_s,
-                worker.spare_factor, 0 if plan.max_in_flight else worker.concurrency,
+            scheduler = Scheduler(
+                planned.run, worker.journal, log, player, clock, worker.rng, concurrency=worker.concurrency,
+                state=state, most=plan.max_in_flight, patience_s=limits.env_wait_s,
+                spare_factor=worker.spare_factor,
             )  # fmt: skip
-            share = _Share(planned, worker, player, state, log, remaining)
-            running = RunningFleet(state, share.interactor(pool), client.adaptive, outage)
-            worker.on_begin(running)
-            return await share.play(ledger)
+            await scheduler.look()
+            outage.answers = int(state.over > len(scheduler.failed))
+            worker.on_begin(RunningFleet(state, scheduler.interactor, client.adaptive, outage))
+            played = await scheduler.play(ledger)
+            return FleetReport(played, total, state.over, player.halt.reason, scheduler.failed_elsewhere)
     finally:
         await client.aclose()
-
-
-async def run_ledger(plan: FleetPlan, name: str, worker: Worker, log: LeasedLog) -> SpendLedger:
-    """What asking the model may take, shared by all workers, with all that the record says was spent.
-
-    Args:
-        plan: Has the caps of the whole run.
-        name: The run.
-        worker: Has the caps of a day and of an episode.
-        log: Where parts of the caps are reserved.
-
-    Raises:
-        JournalError: The database cannot be reached.
-    """
-    day = SharedCaps(Reservations(log), f"run {name} ", by=", by all workers together")
-    whole = SharedCaps(RunReservations(log, name), parts=CAP_PARTS)
-    ledger = SpendLedger(
-        worker.day, worker.episode, worker.clock, whole=plan.whole, day_shared=day, whole_shared=whole
-    )
-    journal = worker.journal
-    today = Spent() if worker.day == Caps() else await spent_on(journal, ledger.today, run_id=name)
-    before = Spent() if plan.whole == Caps() else await spent_on(journal, None, run_id=name)
-    await ledger.begin_shared(today, before)
-    return ledger
-
-
-class _Share:
-    """What one process plays of one run."""
-
-    def __init__(
-        self,
-        planned: RolloutRun,
-        worker: Worker,
-        player: AttemptPlayer,
-        state: FleetState,
-        log: LeasedLog,
-        remaining: RemainingEpisodes,
-    ) -> None:
-        self._run = planned.run
-        self._worker = worker
-        self._player = player
-        self._state = state
-        self._log = log
-        self._remaining = remaining
-        self._results: list[Result] = []
-
-    def interactor(self, pool: LeasePool) -> Interactor[Attempt]:
-        """Make what plays the episodes that ``pool`` leases."""
-        self._interactor = Interactor(
-            pool, self._player.play, clock=self._worker.clock, rng=self._worker.rng, on_result=self._take,
-            startup_jitter_s=0.0,  # the client spreads its first requests
-            again=self._again,
-        )  # fmt: skip
-        return self._interactor
-
-    async def play(self, ledger: SpendLedger) -> FleetReport:
-        """Play until nothing remains, the run is halted here, or it is asked to stop."""
-        helping = [
-            asyncio.create_task(self._interactor.drain_after(self._player.halt.wait)),
-            asyncio.create_task(ledger.keep_up()),
-        ]
-        try:
-            report = await self._interactor.run()
-        finally:
-            for task in helping:
-                task.cancel()
-            await ledger.give_back()
-        if self._player.halt.reason is None:
-            await self._remaining.look()
-        played = RunReport(tuple(self._results), drained=report.drained)
-        mine = {one.episode_id for one in self._results}
-        elsewhere = [why for episode_id, why in self._remaining.failed.items() if episode_id not in mine]
-        return FleetReport(played, self._state.total, self._state.over, self._player.halt.reason, elsewhere)
-
-    def _again(self, result: Result) -> Attempt | None:
-        if result.episode_id in self._log.lost:
-            return None  # others resume it
-        following = attempt_after(self._run, self._player.halt, result)
-        if result.end_reason is None:
-            self._remaining.leave_out(result.episode_id)
-        return following
-
-    def _take(self, result: Result) -> None:
-        if result.episode_id not in self._log.lost:
-            self._results.append(result)
-            self._state.take(result)
 
 
 def _now_ms(clock: Clock) -> int:

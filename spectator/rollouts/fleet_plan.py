@@ -129,10 +129,11 @@ async def find_rows(journal: SqlJournal, name: str | None = None) -> list[FleetR
         InvalidRequest: There is none; the message lists those that exist.
         JournalError: The database cannot be read.
     """
-    found = await journal.look(lambda connection: rows(connection, name))
+    kept = [one for one in await journal.look(rows) if RUN_NAME.fullmatch(one.name)]
+    found = [one for one in kept if name in (None, one.name)]
     if found:
         return found
-    others = [] if name is None else await journal.look(rows)
+    others = [] if name is None else kept
     if not others:
         raise wrong("this database holds no run of rollouts")
     names = [one.name for one in others[-MAX_RUNS:]]

@@ -20,11 +20,11 @@ from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import ModelSettings
-from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler, NullHandler
-from spectator.rollouts.in_flight import InFlight
+from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, NullHandler
 from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.request import ACTOR
 from spectator.rollouts.trimming import trim
+from spectator.runs.in_flight import InFlight
 
 FAILURES: Final = 20
 """Failures in a row, over all episodes, after which the endpoint is left alone for a while."""

@@ -6,6 +6,7 @@ import asyncio
 import random
 from typing import Final
 
+from spectator.backoff import Backoff
 from spectator.clock import Clock, first_of
 from spectator.errors import (
     EndpointBusy,
@@ -18,8 +19,8 @@ from spectator.errors import (
 from spectator.llm.retry import PERMANENT_STATUSES
 from spectator.text import clean_text
 
-LONGEST_PAUSE_S: Final = 10.0
-"""Longest pause between attempts, where the endpoint does not ask for a longer one."""
+PAUSES: Final = Backoff(1.0, 10.0)
+"""The pauses between attempts, where the endpoint does not ask for a longer one."""
 
 REFUSED_S: Final = 60.0
 """Seconds for which requests may be refused before the first answer; by then the command is wrong."""
@@ -87,8 +88,7 @@ class ModelOutage:
             said = f" ({clean_text(error.detail, 200)})" if refused and error.detail else ""
             gone = f"the endpoint has {what} for {now - since:.0f} s: {error}{said}"
             raise EndpointResting(gone, detail=error.detail) from error
-        longest = min(LONGEST_PAUSE_S, 2.0 ** min(failures, 8))
-        pause = max(error.retry_after_s or 0.0, self._rng.uniform(longest / 2, longest))
+        pause = max(error.retry_after_s or 0.0, PAUSES.draw(failures, self._rng))
         return min(pause, since + patience_s - now)
 
     async def wait(self, seconds: float) -> None:

@@ -10,36 +10,31 @@ from functools import partial
 from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.episodes.decisions import FailureRule
-from spectator.episodes.recovery import interrupted
-from spectator.episodes.restore import RestoreFailed
-from spectator.errors import EpisodeError, StepTimeout, failure_of_end, reward_of_end, typed_as
+from spectator.errors import UNREACHED, EpisodeError, typed_as
 from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
 from spectator.journal.contract import EpisodeLog
 from spectator.policies.policy import Decision
 from spectator.policies.spending import SpendLedger
-from spectator.rollouts.actors import ActorHandle
 from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.rollouts.deadlines import Deadlines
-from spectator.rollouts.handlers.base import EpisodeContext, EpisodeOutcome
-from spectator.rollouts.in_flight import InFlight
-from spectator.rollouts.interactor import EpisodeResult
+from spectator.rollouts.handlers import EpisodeContext, EpisodeOutcome
 from spectator.rollouts.model_seat import FleetSeat
-from spectator.rollouts.progress import FleetState
 from spectator.rollouts.readied import ReadiedStepper
 from spectator.rollouts.request import ACTOR, RolloutRun
-from spectator.runs.halting import UNREACHED, Halt, HaltingRule
-from spectator.runs.jobs import RunPlan
-from spectator.runs.owed import Attempt, next_attempt
-from spectator.runs.playing import Venue, play_here, play_on
+from spectator.runs.actors import ActorHandle
+from spectator.runs.halting import Halt, HaltingRule
+from spectator.runs.in_flight import InFlight
+from spectator.runs.lease_pool import Handle, Result
+from spectator.runs.owed import Attempt
+from spectator.runs.playing import Venue, play_here, resume
+from spectator.runs.progress import FleetState
+from spectator.runs.scheduler import result_of
 from spectator.steppers.local import InlineStepper, OpenStepper
 
 logger = logging.getLogger(__name__)
 
-Handle = ActorHandle[Attempt]
-Result = EpisodeResult[Attempt]
 
-
-class AttemptPlayer:
+class RolloutPlayer:
     """Plays attempts of one run.
 
     Args:
@@ -119,7 +114,9 @@ class AttemptPlayer:
             self._limits,
         )
         if attempt.begun:
-            ended = await self._play_on(attempt, venue, own)
+            left = await self._journal.read(attempt.episode_id, checked=False)
+            own.recall(left)
+            ended = await resume(left, venue)
         else:
             plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
             ended = await play_here(plan, attempt.episode_id, venue)
@@ -140,19 +137,6 @@ class AttemptPlayer:
     def _world_of(self, context: EpisodeContext, flight: InFlight) -> World:
         world = self._planned.world
         return replace(world, captains={**world.captains, ACTOR: self._seat.preset(world, context, flight)})
-
-    async def _play_on(self, attempt: Attempt, venue: Venue, own: OwnDecisions) -> EpisodeEnded | None:
-        """Play on what was left; what cannot be is ended, so that it is tried again from its beginning."""
-        left = await self._journal.read(attempt.episode_id, checked=False)
-        own.recall(left)
-        try:
-            return await play_on(left, venue)
-        except (RestoreFailed, StepTimeout) as error:
-            end = interrupted(
-                left[0].event, left[-1].event, self._clock, f"it could not be played on: {error}"
-            )
-            await self._journal.append([end])
-            return EpisodeEnded.model_validate(end.event.data)
 
 
 def _told_of(ended: EpisodeEnded) -> Mapping[str, object]:
@@ -220,51 +204,3 @@ class _FleetRule:
         if reaction == "fallback" or decision.failure_class is None:
             self._own.take(decision)
         return reaction
-
-
-def result_of(attempt: Attempt, group_id: str | None, ended: EpisodeEnded | None) -> Result:
-    """What the end of an attempt says; a reward only where there is a verdict.
-
-    Args:
-        attempt: The attempt.
-        group_id: Its group.
-        ended: Its end; ``None`` where it was suspended.
-    """
-    if ended is None:
-        return EpisodeResult(
-            attempt, attempt.episode_id, group_id, None, failure_class="model_infra", detail="suspended",
-            attempt=attempt.attempt,
-        )  # fmt: skip
-    data: Mapping[str, object] = ended.model_dump(mode="json")
-    return EpisodeResult(
-        attempt,
-        attempt.episode_id,
-        group_id,
-        ended.reason,
-        total_reward=reward_of_end(data),
-        failure_class=failure_of_end(data),
-        detail=ended.detail,
-        turns=ended.turns,
-        terminated=ended.terminated,
-        truncated=ended.truncated,
-        attempt=attempt.attempt,
-    )
-
-
-def attempt_after(run: RunPlan, halt: Halt, result: Result) -> Attempt | None:
-    """The next attempt after a result, where there is to be one.
-
-    Args:
-        run: What is played.
-        halt: Raised where the result is a reason to.
-        result: How the attempt ended, or that it did not.
-    """
-    attempt = result.job
-    if result.end_reason is None:
-        if result.failure_class == "journal":
-            halt.because(f"{attempt.episode_id} failed: {result.detail}")
-        return None
-    reaction = run.policy.after(result.failure_class, attempt.attempt)
-    if reaction == "halt":
-        halt.because(f"{attempt.episode_id} failed: {result.failure_class}: {result.detail}")
-    return next_attempt(run, attempt) if reaction == "retry" else None

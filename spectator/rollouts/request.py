@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from spectator.environments.world import SEALED_BIT, World, derive_seed
 from spectator.episodes.controls import Pace
 from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.errors import FieldError, InvalidRequest
+from spectator.errors import TRIED_AGAIN, FieldError, InvalidRequest
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.policy import Preset
 from spectator.rollouts.addresses import EnvironmentAddress
-from spectator.runs.failure_policy import TRIED_AGAIN, FailurePolicy
+from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.jobs import Job, RunPlan
 
 FORMAT: Final = 1

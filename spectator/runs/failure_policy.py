@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
-from spectator.errors import FailureClass
+from spectator.errors import CANNOT_RECORD, SAYS_NOTHING, FailureClass
 
 Reaction = Literal["keep", "retry", "halt"]
 """What a run does after a failure.
@@ -13,17 +13,6 @@ Reaction = Literal["keep", "retry", "halt"]
 ``keep``: the episode stands as it ended, and the job is over. ``retry``: another attempt, from the beginning.
 ``halt``: the run stops; the job is still owed, and is tried again when the run goes on.
 """
-
-SAYS_NOTHING: Final = frozenset[FailureClass]({"cancelled", "killed"})
-"""Classes of failure that say nothing about who played."""
-
-CANNOT_RECORD: Final = frozenset[FailureClass]({"journal"})
-"""Classes of failure in which nothing else can be played either."""
-
-TRIED_AGAIN: Final = frozenset[FailureClass](
-    {"cancelled", "killed", "env_infra", "model_infra", "model_resting", "rate_limited", "timeout"}
-)
-"""Failures that say nothing about the model, after which an episode is played again from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)

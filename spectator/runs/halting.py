@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from spectator.episodes.plan import EpisodePlan
-from spectator.errors import FailureClass
+from spectator.errors import UNREACHED
 from spectator.events import OnFailure
 from spectator.llm.retry import PERMANENT_STATUSES
 from spectator.policies.policy import Decision
@@ -15,11 +15,6 @@ from spectator.policies.spending import SpendLedger
 
 UNANSWERED: Final = 5
 """Decisions in a row in one episode, none of them answered, after which an endpoint is given up."""
-
-UNREACHED: Final = frozenset[FailureClass](
-    {"model_infra", "model_resting", "model_rejected", "rate_limited", "timeout"}
-)
-"""Classes of failure of an endpoint, as opposed to those of what a model answers."""
 
 
 class Halt:

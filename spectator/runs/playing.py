@@ -107,11 +107,11 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnd
     return await _play(rebuilt.plan, stream, venue, rebuilt.stepper, opening, rebuilt.past)
 
 
-async def resume(episode_id: str, venue: Venue) -> EpisodeEnded | None:
+async def resume(left: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnded | None:
     """Play on what was left; what cannot be played on is ended as ``interrupted``, with the class ``killed``.
 
     Args:
-        episode_id: An episode without an end in the venue's journal.
+        left: All events of an episode without an end.
         venue: What it is played with.
 
     Returns:
@@ -120,11 +120,10 @@ async def resume(episode_id: str, venue: Venue) -> EpisodeEnded | None:
     Raises:
         JournalError: Its record cannot be read or written.
     """
-    left = await venue.journal.read(episode_id, checked=False)
     try:
         return await play_on(left, venue)
     except (RestoreFailed, StepTimeout) as error:
-        logger.warning("%s cannot be played on: %s", episode_id, error)
+        logger.warning("%s cannot be played on: %s", left[0].episode_id, error)
         end = interrupted(left[0].event, left[-1].event, venue.clock, f"it could not be played on: {error}")
         await venue.journal.append([end])
         return EpisodeEnded.model_validate(end.event.data)

@@ -23,6 +23,7 @@ from spectator.episodes.reader import EpisodeReader, ViewReader
 from spectator.episodes.stream import JournalTrouble
 from spectator.episodes.view import State, replay_state
 from spectator.errors import (
+    TRIED_AGAIN,
     ConfigurationError,
     EpisodeNotFound,
     FailureClass,
@@ -36,8 +37,8 @@ from spectator.journal.contract import EpisodeSummary
 from spectator.journal.coordination import FleetRow, rows
 from spectator.journal.queries import EpisodeNews, News
 from spectator.journal.sql_journal import SqlJournal
-from spectator.runs.failure_policy import TRIED_AGAIN, FailurePolicy
-from spectator.runs.run_folder import RunFolder, described, read_run, run_names
+from spectator.runs.failure_policy import FailurePolicy
+from spectator.runs.run_folder import RUN_NAME, RunFolder, described, read_run, run_names
 
 READ_EVENTS: Final = 200
 """Events that are taken in at once."""
@@ -364,7 +365,8 @@ class RunRecords:
             return []
         names = await asyncio.to_thread(run_names, self._root)
         shared = [] if self._shared is None else await self._shared.look(rows)
-        return [one.name for one in reversed(shared) if one.name not in names] + names
+        there = [one.name for one in reversed(shared) if RUN_NAME.fullmatch(one.name)]
+        return [one for one in there if one not in names] + names
 
     async def tail(self, name: str) -> RunTail:
         """The record of a run, opened where it is not yet.

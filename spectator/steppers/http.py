@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from spectator.backoff import Backoff
 from spectator.environments.contract import Stepped
 from spectator.errors import (
     EnvironmentFault,
@@ -109,7 +110,7 @@ class HttpStepper:
         self._aiohttp = aiohttp
         self._where = where
         self._retries = retries
-        self._backoff_s = backoff_s
+        self._backoff = Backoff(backoff_s)
         self._sleep = sleep
         self._rng = rng or random.Random()
         self._session = session
@@ -226,7 +227,7 @@ class HttpStepper:
             except _Failed as failed:
                 if tries == self._retries or not (failed.undelivered or again == "always"):
                     raise EnvironmentUnavailable(f"{operation}: {failed}") from failed
-                wait_s = max(failed.wait_s, self._rng.uniform(0, self._backoff_s * 2**tries))
+                wait_s = max(failed.wait_s, self._backoff.draw(tries, self._rng))
             await self._sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 

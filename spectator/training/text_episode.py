@@ -192,7 +192,7 @@ class TextEpisode:
     def _record(self) -> None:
         if self._recorded is not None:
             reward = self._agent.observation.reward or 0.0
-            self._recorded.take(self._agent.take_recorded_turns(), reward, self.value)
+            self._recorded.take(self._agent.take_recorded(), reward, self.value)
 
     def _leave(self, detail: str) -> None:
         if self._recorded is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -25,6 +26,8 @@ from tests.serving import Serving, serve, test_settings
 
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 WITNESS = """
 window.witnessed = [];
@@ -189,6 +192,15 @@ def stop_all(app: Serving) -> None:
     """End whatever runs."""
     for episode in app.client.get("/custom/status").json()["running"]:
         app.client.post("/custom/stop_episode", json={"episode_id": episode["episode_id"]})
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds wrong with a page as it is, each with the first element concerned.
+
+    Everything that passes is left out of the answer, which took most of the time.
+    """
+    found = Axe().run(page, options={"runOnly": RULES, "resultTypes": ["violations"]})
+    return [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found.response["violations"]]
 
 
 def board(page: Page) -> dict[str, str]:

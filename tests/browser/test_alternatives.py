@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PHONE, Opener
-from tests.browser.test_quality import RULES
+from tests.browser.conftest import PHONE, Opener, violations
 from tests.serving import Serving, serve, test_settings
 
 pytestmark = pytest.mark.browser
@@ -109,8 +107,7 @@ def test_they_take_turns_with_the_list_of_decisions(replay: Replay, open_page: O
     page.wait_for_selector("#feed .chip:not([hidden]) >> text=Alternatives", state="attached")
     page.keyboard.press("w")
     opened(page)
-    found = Axe().run(page, options=RULES)
-    assert not found.response["violations"], found.generate_report()
+    assert violations(page) == []
     overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert overflow <= 0
     page.keyboard.press("d")

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from spectator.errors import FAILURES
-from tests.browser.conftest import PHONE, Opener
-from tests.browser.test_quality import RULES
+from tests.browser.conftest import PHONE, Opener, violations
 from tests.llm.brains import pundit
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import Mode
@@ -285,12 +283,6 @@ def test_a_prompt_is_refused_in_words_and_its_tokens_are_coloured(match: Match, 
         "<b>mid-off</b>"
     )
     assert dialog.locator(".inspect__message b").count() == 0
-
-
-def violations(page: Page) -> list[str]:
-    """What axe finds wrong on a page as it stands."""
-    found = Axe().run(page, options=RULES).response["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]
 
 
 def test_a_large_swing_is_explained_by_calls_and_luck(match: Match, open_page: Opener) -> None:

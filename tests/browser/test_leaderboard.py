@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from spectator.evaluation.bundles.board import keep_verified
-from tests.browser.conftest import PHONE, WIDE, Opener
-from tests.browser.test_quality import RULES
+from tests.browser.conftest import PHONE, WIDE, Opener, violations
 from tests.evaluation.verified import a_verified_result
 from tests.serving import Serving
 
@@ -45,8 +43,7 @@ def test_axe_finds_nothing_in_either_look_and_nothing_sticks_out(board: str, ope
         page = open_page(board, viewport=size, color_scheme=look)
         page.get_by_text("What the measures mean").click()
         expect(page.get_by_role("article", name="Verified result abababababab")).to_contain_text("verified")
-        results = Axe().run(page, options=RULES)
-        assert results.violations_count == 0, results.generate_report()
+        assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

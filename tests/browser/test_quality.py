@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PHONE, WIDE, Opener
+from tests.browser.conftest import PHONE, WIDE, Opener, violations
 from tests.serving import Serving
 
 pytestmark = pytest.mark.browser
 
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 SIZES = {"wide": WIDE, "phone": PHONE}
 WIDTHS = (320, 390, 640, 768, 1024, 1440, 2560, 3840)
 
@@ -60,8 +58,7 @@ def test_axe_finds_nothing_by_day(app: Serving, paths: dict[str, str], open_page
     for name, path in paths.items():
         page.goto(f"{app.base_url}{path}")
         ready(page, path)
-        results = Axe().run(page, options=RULES)
-        assert results.violations_count == 0, f"{name}\n{results.generate_report()}"
+        assert violations(page) == [], name
 
 
 def test_axe_finds_nothing_in_what_opens(app: Serving, paths: dict[str, str], open_page: Opener) -> None:
@@ -71,8 +68,7 @@ def test_axe_finds_nothing_in_what_opens(app: Serving, paths: dict[str, str], op
     ready(page, live)
     for button in ("Control this episode", "Keyboard and help", "About this episode"):
         page.get_by_role("button", name=button).click()
-        results = Axe().run(page, options=RULES)
-        assert results.violations_count == 0, results.generate_report()
+        assert violations(page) == []
         page.keyboard.press("Escape")
     lobby = open_page(f"{app.base_url}/", forgive=("422",))
     ready(lobby, "/")
@@ -80,8 +76,7 @@ def test_axe_finds_nothing_in_what_opens(app: Serving, paths: dict[str, str], op
     lobby.get_by_role("button", name="Start the match").click()
     expect(lobby.get_by_role("alert")).to_be_visible()
     lobby.get_by_text("More choices").click()
-    results = Axe().run(lobby, options=RULES)
-    assert results.violations_count == 0, results.generate_report()
+    assert violations(lobby) == []
 
 
 def test_nothing_is_wider_than_the_window(app: Serving, paths: dict[str, str], open_page: Opener) -> None:

@@ -8,10 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.browser.conftest import PHONE, Opener
+from tests.browser.conftest import PHONE, Opener, violations
 from tests.serving import Serving, serve, test_settings
 
 pytestmark = pytest.mark.browser
@@ -84,8 +83,7 @@ def test_a_director_says_what_it_shows_large_and_can_be_overruled(
     page.reload()
     expect(page.locator("#tiles .tile").first).to_be_visible()
     expect(tv).to_be_hidden()
-    results = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag22aa", "best-practice"]})
-    assert results.violations_count == 0, results.generate_report()
+    assert violations(page) == []
 
 
 def test_an_end_is_seen_and_an_empty_wall_says_what_to_do(quiet_app: Serving, open_page: Opener) -> None:
@@ -137,8 +135,7 @@ def test_a_match_is_drawn_as_it_stands_and_the_ball_as_it_went(
     expect(picture.locator("text")).to_have_text(re.compile("^[46W]$"), timeout=60_000)
     assert box and tile.bounding_box() == box, "steady whatever happens"
     assert page.evaluate("window.shiftAtOnce") < 0.02
-    results = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag22aa", "best-practice"]})
-    assert results.violations_count == 0, results.generate_report()
+    assert violations(page) == []
 
 
 def test_a_campaign_of_the_collider_is_drawn_from_its_budget_to_its_peak(

@@ -215,11 +215,11 @@ def test_a_single_agents_record_has_the_truth_once_its_world_is_done(monkeypatch
     agent = SingleAgent("counting")
     agent.reset(seed=1, options={"turns": 2}, tell=True)
     agent.step({"text": "ACTION: 1"})
-    before = agent.take_recorded_turns()
+    before = agent.take_recorded()
     assert (before.ended, before.truth) == (None, None)
     assert [list(calls) for calls in before.calls] == [[], []] and len(before.steps) == 2
     agent.step({"text": "ACTION: 2"})
-    told = agent.take_recorded_turns()
+    told = agent.take_recorded()
     assert told.truth == encode_json(HidingEnvironment.hidden)
     assert told.ended is not None and told.ended.truth == truth_digest(told.truth)
 

@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
-from spectator.episodes.controls import Pace
-from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.errors import EpisodeError, JournalError
+from spectator.errors import JournalError
 from spectator.evaluation.figures import EpisodeFigures, figures_of
 from spectator.evaluation.measures import MEASURES, Gauge, measures_of
 from spectator.evaluation.store import FigureStore
-from spectator.events import Event, RecordedEvent, decode, record
-from spectator.runs.jobs import Job
-from spectator.runs.workers import Order, play_apart
+from spectator.events import Event, RecordedEvent, record
+from tests.evaluation.played import played
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -25,9 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def play(
     environment: str = "counting", captain: str = "random", opponent: str | None = None, **options: Any
 ) -> list[RecordedEvent]:
-    request = EpisodeRequest(environment, captain, opponent, seed=5, pace=Pace.MAX, options=options)
-    job = Job.of(plan_episode(request, draw_seed=lambda: 0))
-    return [decode(text) for text in play_apart(Order(job, "ep-1"))[0]]
+    return played(environment, captain, opponent, seed=5, options=options)
 
 
 def decided(**changes: Any) -> Event:
@@ -164,8 +159,3 @@ def test_the_same_match_gives_the_same_figures_but_for_its_time() -> None:
         return [{**seat.figures, "latency_s": 0.0} for seat in figures.seats]
 
     assert timeless(figures_of(play(turns=5))) == timeless(figures_of(play(turns=5)))
-
-
-def test_what_fails_in_another_process_travels_back_as_words() -> None:
-    with pytest.raises(EpisodeError, match="ep-1 could not be played"):
-        play_apart(Order(Job("counting", "1.0", "nobody", None, "default", "1", 5, {"turns": 3}), "ep-1"))

@@ -28,6 +28,13 @@ from tests.evaluation.worlds import GATE
 from tests.fakes import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+WORKERS_AT_ONCE = """
+import sys
+from spectator.cli import main
+from spectator.evaluation import running
+running.ALONE_S = running.WORTH_S = 0.0
+main(sys.argv[1:])
+"""
 COUNTERS = EvaluationRequest("counting", ("heuristic", "random"), matches=4)
 
 
@@ -175,8 +182,8 @@ def test_what_cannot_be_played_on_is_played_again_under_another_id(waiting: str,
 def test_killed_at_any_moment_and_run_again_no_match_is_lost_or_played_twice(tmp_path: Path) -> None:
     """kill -9 of the whole command, twice, then to the end; its processes go with it."""
     command = [
-        sys.executable, "-m", "spectator.cli", "evaluate", "counting", "--captains", "heuristic,random",
-        "--matches", "40", "--option", "turns=60", "--jobs", "2", "--out", str(tmp_path / "killed"),
+        sys.executable, "-c", WORKERS_AT_ONCE, "evaluate", "counting", "--captains", "heuristic,random",
+        "--matches", "40", "--option", "turns=1200", "--jobs", "2", "--out", str(tmp_path / "killed"),
     ]  # fmt: skip
     for wanted in (1, 15):
         kill_once_played(command, tmp_path / "killed", wanted)
@@ -187,14 +194,14 @@ def test_killed_at_any_moment_and_run_again_no_match_is_lost_or_played_twice(tmp
     assert len(rows) == 40 and {reason for _, reason, _ in rows} == {"finished"}
     assert len({what for _, _, what in rows}) == 40
     unbroken = plan_evaluation(
-        EvaluationRequest("counting", ("heuristic", "random"), matches=40, options={"turns": 60})
+        EvaluationRequest("counting", ("heuristic", "random"), matches=40, options={"turns": 1200})
     )
     assert {what for _, _, what in rows} == {f"{match.seed}{match.home}" for match in unbroken.matches}
 
 
 def kill_once_played(command: list[str], folder: Path, matches: int) -> None:
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    wait_until(lambda: played(folder) >= matches)
+    wait_until(lambda: played(folder) >= matches and any(one.startswith("w-") for one in players(folder)))
     assert process.poll() is None, "it was over before it could be killed"
     children = children_of(process.pid)
     assert children
@@ -208,6 +215,12 @@ def played(folder: Path) -> int:
         return len(recorded(folder))
     except sqlite3.Error:
         return 0
+
+
+def players(folder: Path) -> list[str]:
+    """The processes that play a match now."""
+    with sqlite3.connect(f"file:{folder / 'journal.db'}?mode=ro", uri=True) as database:
+        return [owner for (owner,) in database.execute("SELECT owner FROM leases")]
 
 
 def children_of(pid: int) -> list[int]:

@@ -11,17 +11,14 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.controls import Pace
-from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.errors import JournalError
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.standings import Standings
 from spectator.evaluation.store import FigureStore
-from spectator.events import RecordedEvent, decode
+from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
-from spectator.runs.jobs import Job
-from spectator.runs.workers import Order, play_apart
+from tests.evaluation.played import played
 from tests.fakes import until
 
 
@@ -211,9 +208,8 @@ def records() -> dict[str, list[RecordedEvent]]:
     """Three short episodes by their ids."""
     found = {}
     for number in range(3):
-        request = EpisodeRequest("counting", seed=number, pace=Pace.MAX, options={"turns": 3})
-        job = Job.of(plan_episode(request, draw_seed=lambda: 0))
-        found[f"ep-{number}"] = [decode(text) for text in play_apart(Order(job, f"ep-{number}"))[0]]
+        episode_id = f"ep-{number}"
+        found[episode_id] = played("counting", seed=number, episode_id=episode_id, options={"turns": 3})
     return found
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from spectator.backoff import Backoff
 from spectator.clock import SystemClock
 from spectator.errors import JournalError
 from spectator.journal import postgres as connections
@@ -38,8 +39,7 @@ def pooler(postgres: Cluster) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "FIRST_PAUSE_S", 0.02)
-    monkeypatch.setattr(connections, "LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(connections, "PAUSES", Backoff(0.02, 0.05))
 
 
 @dataclass

@@ -312,6 +312,31 @@ def test_room_is_given_out_once_whatever_was_heard_of_it_since(url: str) -> None
     run(scenario())
 
 
+def test_handing_an_episode_over_twice_gives_its_room_out_once(url: str) -> None:
+    """A server repeats what it has not heard of yet: the claim of another start must not pay for that."""
+
+    async def scenario() -> None:
+        (full, mine), (roomy, other) = await opened(url), await opened(url)
+        await mine.beat(0)
+        await other.beat(2)
+        for episode_id in ("ep-1", "ep-2"):
+            assert await mine.claim_room()
+            await full.append([started(episode_id)])
+        await asyncio.gather(mine.hand_over("ep-1"), mine.hand_over("ep-1"))
+        assert not await mine.claim_room(), (
+            "both places are taken: one is left alone, one is being handed over"
+        )
+        await mine.hand_over("ep-2")
+        assert not await mine.claim_room()
+        assert await other.claim("ep-1") and await other.claim("ep-2")
+        await mine.hand_over("ep-1")  # which is another's by now
+        assert not await mine.claim("ep-1")
+        await full.aclose()
+        await roomy.aclose()
+
+    run(scenario())
+
+
 def test_room_that_was_claimed_for_nothing_is_given_back(url: str) -> None:
     async def scenario() -> None:
         (full, mine), (roomy, other) = await opened(url), await opened(url)

@@ -74,7 +74,7 @@ FINDINGS: dict[str, tuple[str, ...]] = {
         "llm/test_presets.py::test_every_token_is_charged_once_at_its_own_price",
     ),
     "money that is short spreads over unfinished matches": (
-        "runs/test_affording.py::test_no_more_episodes_begin_than_the_money_finishes",
+        "evaluation/test_match_budget.py::test_no_more_episodes_begin_than_the_money_finishes",
     ),
     "a seed played ten times leads": (
         "evaluation/test_standings.py::test_a_seed_counts_once_however_often_it_is_played",

@@ -10,8 +10,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, Worker, begin_run, play_run
 from spectator.rollouts.fleet_plan import FleetPlan, find_rows
 from spectator.rollouts.request import RolloutRequest
-from spectator.rollouts.worker_processes import write_lock_holder
+from spectator.runs.worker_processes import write_lock_holder
 
 NAME = "first"
 
@@ -111,13 +111,30 @@ def summaries(url: str, name: str | None = NAME) -> list[EpisodeSummary]:
     return asyncio.run(read())
 
 
-def held(url: str) -> list[tuple[str, str]]:
-    """The episodes that are leased, each with its owner."""
+@contextmanager
+def open_leases(url: str) -> Iterator[Callable[[], list[tuple[str, str]]]]:
+    """Reads which episodes are leased, each with its owner, as often as it is called."""
+    with asyncio.Runner() as runner:
+        journal = runner.run(SqlJournal.open(url, writable=False))
+        try:
+            yield lambda: [(one.episode_id, one.owner) for one in runner.run(journal.leases())]
+        finally:
+            runner.run(journal.aclose())
 
-    async def read() -> list[tuple[str, str]]:
+
+def held(url: str) -> list[tuple[str, str]]:
+    """The episodes that are leased now, each with its owner."""
+    with open_leases(url) as leased:
+        return leased()
+
+
+def types(url: str, *episode_ids: str) -> dict[str, list[str]]:
+    """The types of the events of episodes, by episode."""
+
+    async def read() -> dict[str, list[str]]:
         journal = await SqlJournal.open(url, writable=False)
         try:
-            return [(lease.episode_id, lease.owner) for lease in await journal.leases()]
+            return {one: [event.type for event in await journal.read(one)] for one in episode_ids}
         finally:
             await journal.aclose()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spectator.errors import ConfigurationError, EnvironmentFault, SpectatorError
-from spectator.rollouts.actors import ActorHandle, RecyclingPool
+from spectator.runs.actors import ActorHandle, RecyclingPool
 from tests.fakes import ManualClock, until
 from tests.rollouts.steppers import ClosingStepper
 

@@ -18,11 +18,11 @@ from spectator.rollouts.handlers import (
     EpisodeOutcome,
     Experience,
     NullHandler,
+    TallyFile,
     TemplateHandler,
     UcbHandler,
     load_experiences,
 )
-from spectator.rollouts.handlers.experience import TallyFile
 
 PROMPT = [{"role": "system", "content": "You captain a side."}, {"role": "user", "content": "Over 3."}]
 GOOD = Experience(id="good", text="Bowl at the stumps.", env_name="cricket")
@@ -137,7 +137,7 @@ def test_experiences_of_other_environments_are_not_used(tmp_path: Path) -> None:
 UPDATES = """
 import sys
 from pathlib import Path
-from spectator.rollouts.handlers.experience import TallyFile
+from spectator.rollouts.handlers import TallyFile
 for _ in range(20):
     TallyFile(Path(sys.argv[1])).update("good", 1.0, [1.0, 0.0])
 """

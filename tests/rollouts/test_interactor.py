@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from spectator.errors import EnvironmentFault, JournalUnavailable
-from spectator.rollouts.actors import ActorHandle, RecyclingPool
-from spectator.rollouts.in_flight import InFlight
-from spectator.rollouts.interactor import EpisodeResult, Interactor
+from spectator.runs.actors import ActorHandle, RecyclingPool
+from spectator.runs.in_flight import InFlight
+from spectator.runs.interactor import EpisodeResult, Interactor
 from tests.fakes import ManualClock, until
 from tests.rollouts.steppers import ClosingStepper
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from spectator.clock import SystemClock
 from spectator.errors import JournalError
-from spectator.rollouts.heartbeat import Heartbeat
-from spectator.rollouts.lease_pool import LONGEST_PAUSE_S, PAUSE_S, LeasePool, RemainingEpisodes
-from spectator.rollouts.progress import FleetState
+from spectator.runs.heartbeat import Heartbeat
 from spectator.runs.jobs import RunPlan
+from spectator.runs.lease_pool import LONGEST_PAUSE_S, PAUSE_S, LeasePool, RemainingEpisodes
+from spectator.runs.progress import FleetState
 from tests.fakes import ManualClock
 
 

@@ -14,10 +14,10 @@ import pytest
 from spectator.environments.contract import Stepped, Stepper
 from spectator.errors import EnvironmentFault, EnvironmentUnavailable, StepTimeout
 from spectator.observations import Observation
-from spectator.rollouts.actors import ActorHandle, RecyclingPool
-from spectator.rollouts.in_flight import InFlight
-from spectator.rollouts.interactor import EpisodeResult, Interactor
 from spectator.rollouts.readied import ReadiedStepper
+from spectator.runs.actors import ActorHandle, RecyclingPool
+from spectator.runs.in_flight import InFlight
+from spectator.runs.interactor import EpisodeResult, Interactor
 from tests.fakes import ManualClock
 
 PLACES, WORKERS, JOBS = 20, 24, 3_000

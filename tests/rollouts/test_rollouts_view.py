@@ -24,12 +24,12 @@ from spectator.cli import main
 from spectator.cli.rollouts_view import FleetView
 from spectator.clock import SystemClock
 from spectator.llm.rate_limits import AdaptiveLimit
-from spectator.rollouts.actors import Shortage
 from spectator.rollouts.fleet import RunningFleet
-from spectator.rollouts.in_flight import InFlight
-from spectator.rollouts.interactor import EpisodeResult
 from spectator.rollouts.outage import ModelOutage
-from spectator.rollouts.progress import FleetState
+from spectator.runs.actors import Shortage
+from spectator.runs.in_flight import InFlight
+from spectator.runs.interactor import EpisodeResult
+from spectator.runs.progress import FleetState
 from tests.llm.brains import Said, counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode

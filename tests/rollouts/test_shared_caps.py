@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -12,13 +11,11 @@ from pathlib import Path
 import pytest
 from ulid import ULID
 
-from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger, Spent
-from spectator.rollouts.fleet import CAP_PARTS, Worker, run_ledger
-from spectator.rollouts.fleet_plan import FleetPlan
-from spectator.rollouts.leased_log import LeasedLog
+from spectator.runs.leased_log import LeasedLog
+from spectator.runs.scheduler import CAP_PARTS, shared_ledger
 from tests.rollouts.shared_runs import NAME, begin
 from tests.rollouts.test_fleet import request
 
@@ -36,9 +33,8 @@ async def joined(
     url: str, whole: Caps = WHOLE, patience_s: float = 5.0, day: Caps = NONE
 ) -> tuple[SpendLedger, SqlJournal]:
     journal, clock = await SqlJournal.open(url, shared_as=str(ULID())), SystemClock()
-    worker = Worker(journal, 1, clock, load_world, random.Random(1), day=day)
-    plan = FleetPlan.of(request("http://127.0.0.1:9/v1"), whole=whole)
-    return await run_ledger(plan, NAME, worker, LeasedLog(journal, clock, patience_s)), journal
+    log = LeasedLog(journal, clock, patience_s)
+    return await shared_ledger(NAME, (day, NONE, whole), journal, log, clock), journal
 
 
 def reserved(url: str) -> float:

@@ -19,15 +19,14 @@ from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.collector.collecting import collect_episode
 from spectator.episodes.replayer import verify
-from spectator.errors import ConfigurationError
+from spectator.errors import TRIED_AGAIN, ConfigurationError
 from spectator.events import RecordedEvent, record
 from spectator.exports.groups import GroupRule, row_of_group
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.fleet import run_rollouts
-from spectator.rollouts.interactor import Interactor
 from spectator.rollouts.request import RolloutRequest
-from spectator.runs.failure_policy import TRIED_AGAIN
+from spectator.runs.interactor import Interactor
 from tests.journal.records import said
 from tests.journal.test_conformance import end_with, started_for
 from tests.llm.brains import Said, say

@@ -20,13 +20,14 @@ from aiohttp import web
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.rollouts import worker_processes
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, RunningFleet
 from spectator.rollouts.fleet_plan import FleetPlan
 from spectator.rollouts.request import RolloutRequest
 from spectator.rollouts.status import read_status
-from spectator.rollouts.worker_processes import BARREN, WorkerProcesses, run_workers
+from spectator.rollouts.worker_processes import run_workers
+from spectator.runs import worker_processes
+from spectator.runs.worker_processes import BARREN, WorkerProcesses
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import FakeModelServer, Mode

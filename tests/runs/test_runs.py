@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ulid import ULID
 
-from spectator.catalog import LoadWorld, load_world
+from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.environments.counting.world import CarefulCounter, CountingEnvironment
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
-from spectator.episodes.decisions import FailureRule
-from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
-from spectator.events import OnFailure, RecordedEvent
+from spectator.episodes.plan import EpisodeRequest, plan_episode
+from spectator.evaluation.matches import MatchPlayer, plays_anywhere
+from spectator.evaluation.store import FigureStore
+from spectator.events import OnFailure
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
 from spectator.observations import Observation
 from spectator.policies.policy import Action, Decision, Preset
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.failure_policy import FailurePolicy
-from spectator.runs.halting import UNANSWERED, Halt, HaltingRule
+from spectator.runs.halting import UNANSWERED
 from spectator.runs.jobs import Job, RunPlan
-from spectator.runs.owed import Attempt, Progress, progress
-from spectator.runs.playing import Venue, as_planned
-from spectator.runs.runner import Runner
+from spectator.runs.leased_log import LeasedLog
+from spectator.runs.owed import Progress, progress
+from spectator.runs.progress import FleetState
+from spectator.runs.scheduler import Scheduler
 from tests.fakes import world_with
 
 BEGAN_MS = 1_700_000_000_000
@@ -43,39 +47,34 @@ def job(seed: int = 1, **changes: Any) -> Job:
 
 
 class Playing:
-    """A run in a folder of its own.
+    """A run in a folder of its own, played by evaluation's player.
 
     Args:
+        folder: The folder.
         journal: Where it is recorded.
         run: The run.
         world: What every job plays.
-        rule_of: See :class:`Venue`.
-        worlds: See :class:`Runner`.
     """
 
-    def __init__(
-        self,
-        journal: SqlJournal,
-        run: RunPlan,
-        world: World,
-        rule_of: Callable[[EpisodePlan], FailureRule | None] = as_planned,
-        worlds: Callable[[], LoadWorld] | None = None,
-    ) -> None:
-        clock = SystemClock()
-        self.ledger = SpendLedger(Caps(), Caps(), clock)
-        self.halt = Halt(self.ledger)
+    def __init__(self, folder: Path, journal: SqlJournal, run: RunPlan, world: World) -> None:
         self.over: list[tuple[int, int]] = []
+        self.halted: str | None = None
         self.journal, self.run = journal, run
-        venue = Venue(journal, clock, lambda name: world, self.ledger, rule_of)
-        self.runner = Runner(run, venue, self.halt, self._take, worlds=worlds)
-
-    async def _take(self, attempt: Attempt, recorded: Sequence[RecordedEvent]) -> None:
-        assert recorded[-1].event.type == "episode.ended"
-        self.over.append((attempt.number, attempt.attempt))
+        self._folder, self._world = folder, world
 
     async def go(self, at_once: int = 2) -> Progress:
         """Play what is owed; what is owed then."""
-        await self.runner.play((await progress(self.journal, self.run)).owed, at_once)
+        clock = SystemClock()
+        log, ledger = LeasedLog(self.journal, clock, 0.0), SpendLedger(Caps(), Caps(), clock)
+        player = MatchPlayer(self.run, self._world, log, clock, ledger, FigureStore(self._folder / "figures"))
+        state = FleetState(len(self.run.jobs), 0, clock.monotonic())
+        scheduler = Scheduler(
+            self.run, self.journal, log, player, clock, random.Random(1), concurrency=at_once, state=state
+        )
+        await scheduler.play(ledger)
+        self.halted = player.halt.reason
+        ended = [one for one in scheduler.results if one.end_reason is not None and not one.again]
+        self.over += [(one.job.number, one.attempt) for one in ended if self.halted is None]
         return await progress(self.journal, self.run)
 
     async def reasons(self) -> Counter[str | None]:
@@ -84,12 +83,10 @@ class Playing:
 
 
 @asynccontextmanager
-async def playing(
-    folder: Path, run: RunPlan, world: World | None = None, **given: Any
-) -> AsyncIterator[Playing]:
-    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}")
+async def playing(folder: Path, run: RunPlan, world: World | None = None) -> AsyncIterator[Playing]:
+    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", shared_as=str(ULID()))
     try:
-        yield Playing(journal, run, world or load_world("counting"), **given)
+        yield Playing(folder, journal, run, world or load_world("counting"))
     finally:
         await journal.aclose()
 
@@ -206,7 +203,7 @@ def test_a_failure_that_halts_leaves_the_job_owed_and_nothing_else_is_begun(tmp_
         run = RunPlan([job(seed) for seed in range(5)], BEGAN_MS, policy=policy)
         async with playing(tmp_path, run, world) as one:
             after = await one.go(at_once=1)
-            assert "env_infra: OSError: the data is not there" in (one.halt.reason or "")
+            assert "env_infra: OSError: the data is not there" in (one.halted or "")
             assert [(due.number, due.attempt) for due in after.owed] == [
                 (0, 2), (1, 1), (2, 1), (3, 1), (4, 1),
             ]  # fmt: skip
@@ -271,9 +268,8 @@ def test_an_endpoint_that_is_given_up_halts_the_run_and_is_asked_when_it_goes_on
         long = {"turns": UNANSWERED + 5, "payload_bytes": 0}
         run = RunPlan([job(seed, options=long) for seed in (1, 2)], BEGAN_MS)
         async with playing(tmp_path, run, offline()) as one:
-            one.runner._venue = replace(one.runner._venue, rule_of=lambda plan: HaltingRule(plan, one.halt))
             after = await one.go(at_once=1)
-            assert one.halt.reason == "heuristic cannot be asked: unavailable: no connection"
+            assert one.halted == "heuristic cannot be asked: unavailable: no connection"
             assert [(due.number, due.begun) for due in after.owed] == [(0, True), (1, False)]
             events = await one.journal.read(after.owed[0].episode_id)
             failed = [one for one in events if one.event.data.get("failure_class") == "model_infra"]
@@ -303,49 +299,27 @@ def test_what_cannot_be_played_on_is_ended_and_tried_again_from_its_beginning(tm
     asyncio.run(scenario())
 
 
-def worlds_with_a_guest() -> LoadWorld:
-    """The catalogue, and a captain that the catalogue does not have; made anew in every process."""
-    plain = load_world("counting")
+def with_a_guest() -> World:
+    """The world with a captain that the catalogue does not have."""
     guest = Preset("guest", "Guest", "Counts.", "heuristic", lambda seed: CarefulCounter())
-    world = replace(plain, captains={**plain.captains, "guest": guest})
-    return lambda name: world
+    return world_with(captains={**load_world("counting").captains, "guest": guest})
 
 
-def test_captains_beyond_the_catalogue_play_in_other_processes_too(tmp_path: Path) -> None:
+def test_any_process_plays_captains_of_the_catalogue_and_this_one_those_that_it_alone_has() -> None:
+    world = with_a_guest()
+    assert plays_anywhere(job(), world) and not plays_anywhere(job(captain="guest"), world)
+    assert not plays_anywhere(job(), offline()), "a model waits: many of its matches fit in one process"
+    assert not plays_anywhere(job(), world_with(environment=lambda: CountingEnvironment()))
+    assert not plays_anywhere(job(environment="elsewhere"), world)
+
+
+def test_an_episode_says_its_run_its_group_and_its_attempt(tmp_path: Path) -> None:
     async def scenario() -> None:
-        run = RunPlan([job(captain="guest")], BEGAN_MS)
-        world = worlds_with_a_guest()("counting")
-        async with playing(tmp_path, run, world, worlds=worlds_with_a_guest) as one:
-            assert not one.runner._stays(Attempt(0, 1, "ep-1"))
-            after = await one.go()
-            assert after.owed == [] and await one.reasons() == {"finished": 1}
-            (summary,) = await one.journal.episodes(EpisodeFilter())
-            assert summary.captain == "guest"
-
-    asyncio.run(scenario())
-
-
-def test_without_a_way_to_make_them_elsewhere_they_play_here(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world = worlds_with_a_guest()("counting")
-        async with playing(tmp_path, RunPlan([job(captain="guest"), job()], BEGAN_MS), world) as one:
-            assert one.runner._stays(Attempt(0, 1, "ep-1")) and not one.runner._stays(Attempt(1, 1, "ep-2"))
-            assert (await one.go()).owed == [] and await one.reasons() == {"finished": 2}
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("captain", ["heuristic", "guest"])
-def test_an_episode_says_its_run_its_group_and_its_attempt(tmp_path: Path, captain: str) -> None:
-    """Whether it is played here or in another process."""
-
-    async def scenario() -> None:
-        jobs = [job(group="g-1", member=number, captain=captain) for number in range(2)]
-        world = worlds_with_a_guest()("counting")
-        async with playing(tmp_path, RunPlan(jobs, BEGAN_MS, "r-1"), world) as one:
+        jobs = [job(group="g-1", member=number, captain="guest") for number in range(2)]
+        async with playing(tmp_path, RunPlan(jobs, BEGAN_MS, "r-1"), with_a_guest()) as one:
             await one.go()
             found = await one.journal.episodes(EpisodeFilter(run_id="r-1", group_id="g-1", attempt=1))
-            assert len(found) == 2
+            assert len(found) == 2 and {summary.captain for summary in found} == {"guest"}
 
     asyncio.run(scenario())
 

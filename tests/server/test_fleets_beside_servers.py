@@ -17,9 +17,8 @@ from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode
 from tests.postgres import Cluster
-from tests.rollouts.shared_runs import begin, held, play, summaries, worker
+from tests.rollouts.shared_runs import begin, held, play, summaries, types, worker
 from tests.rollouts.test_fleet import request
-from tests.rollouts.test_shared_runs import types
 from tests.server.test_two_servers import TURNS, missing_others_soon, running, start, until
 from tests.server.watching import watch
 from tests.serving import serve, serve_process, test_settings
@@ -59,7 +58,7 @@ def test_no_server_plays_on_what_a_fleet_left(url: str, tmp_path: Path) -> None:
             )
             assert stopped.status_code in (404, 409), "a server has no say in a fleet's episodes"
         assert unended(url) == left
-        assert not any("episode.recovered" in types(url, one) for one in left)
+        assert not any("episode.recovered" in one for one in types(url, *left).values())
         assert asyncio.run(play(url)).over == 12
     assert Counter(one.reason for one in summaries(url)) == {"finished": 12}
 
@@ -74,12 +73,11 @@ def test_no_fleet_plays_on_what_a_server_left(url: str, tmp_path: Path) -> None:
         begin(url, request(fake, options={"turns": 20}))
         assert asyncio.run(play(url, concurrency=4)).over == 12
         assert held(url) == [], "the server was deposed"
-        assert "episode.ended" not in types(url, episode_id)
-        assert "episode.recovered" not in types(url, episode_id)
+        assert not {"episode.ended", "episode.recovered"} & set(types(url, episode_id)[episode_id])
         settings = test_settings(tmp_path / "b", journal_url=SecretStr(url), max_episodes=2)
         with serve(settings) as serving:
             assert serving.finish(episode_id)["reason"] == "finished"
-    assert types(url, episode_id).count("episode.recovered") == 1
+    assert types(url, episode_id)[episode_id].count("episode.recovered") == 1
 
 
 def test_a_server_shows_the_run_of_a_fleet_and_its_episodes(url: str, tmp_path: Path) -> None:

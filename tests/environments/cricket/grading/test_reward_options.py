@@ -197,7 +197,7 @@ def test_a_single_agent_that_sends_nonsense_is_cut_short() -> None:
     for _ in range(MAX_CONSECUTIVE_REJECTIONS):
         seen = agent.step(NONSENSE)
     assert seen.done and "truncated" in seen.metadata
-    told = agent.take_recorded_turns()
+    told = agent.take_recorded()
     assert told.ended is not None and told.ended.reason == "step_cap" and told.ended.truncated
     agent.close()
 

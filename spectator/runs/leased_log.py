@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from spectator.backoff import Backoff
 from spectator.clock import Clock
 from spectator.errors import JournalError, JournalUnavailable, LeaseLost
 from spectator.events import RecordedEvent
@@ -17,9 +18,8 @@ logger = logging.getLogger(__name__)
 PATIENCE_S: Final = 60.0
 """Seconds that a database server may be away before a worker gives up. Play stands still meanwhile."""
 
-FIRST_PAUSE_S: Final = 0.25
-LONGEST_PAUSE_S: Final = 2.0
-"""Between two attempts; each pause is twice the one before."""
+PAUSES: Final = Backoff(0.25, 2.0)
+"""The pauses between attempts."""
 
 _Result = TypeVar("_Result")
 
@@ -96,7 +96,7 @@ class LeasedLog:
         Raises:
             JournalError: It could not be done in time.
         """
-        pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
+        failures, began = 0, self._clock.monotonic()
         while True:
             try:
                 return await work()
@@ -108,7 +108,7 @@ class LeasedLog:
                     self._given_up = f"{error}; given up after {away_s:.0f} s"
                 if self._given_up is not None:
                     raise JournalUnavailable(self._given_up) from error
-                if away_s < pause_s:
+                if not failures:
                     logger.warning("waiting for the database: %s", error)
-            await self._clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await self._clock.sleep(PAUSES.limit(failures))
+            failures += 1

@@ -11,8 +11,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from spectator.clock import Clock
 from spectator.errors import EpisodeError, FailureClass, SpectatorError, typed_as
-from spectator.rollouts.actors import ActorHandle, ActorPool
-from spectator.rollouts.in_flight import InFlight
+from spectator.runs.actors import ActorHandle, ActorPool
+from spectator.runs.in_flight import InFlight
 
 logger = logging.getLogger(__name__)
 

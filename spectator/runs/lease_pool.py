@@ -8,18 +8,20 @@ import math
 import random
 from collections import deque
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from spectator.clock import Clock, first_of
 from spectator.errors import EnvironmentUnavailable, FailureClass, JournalError, SpectatorError, typed_as
 from spectator.journal.ownership import FlightLimit, Ownership
 from spectator.journal.sql_journal import SqlJournal
-from spectator.rollouts.actors import RecyclingPool, unplayable
-from spectator.rollouts.leased_log import LeasedLog
-from spectator.rollouts.playing import AttemptPlayer, Handle
-from spectator.rollouts.progress import FleetState
+from spectator.runs.actors import ActorHandle, RecyclingPool, unplayable
+from spectator.runs.halting import Halt
+from spectator.runs.in_flight import InFlight
+from spectator.runs.interactor import EpisodeResult
 from spectator.runs.jobs import RunPlan
+from spectator.runs.leased_log import LeasedLog
 from spectator.runs.owed import Attempt, progress
+from spectator.runs.progress import FleetState
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,29 @@ PLENTY: Final = 4
 
 LONGEST_PAUSE_S: Final = 30.0
 """Most seconds between two looks: one that waited for the database took long, too."""
+
+
+Handle = ActorHandle[Attempt]
+Result = EpisodeResult[Attempt]
+
+
+class AttemptPlayer(Protocol):
+    """Plays attempts at the episodes of a run."""
+
+    halt: Halt
+    """Whether the run is halted."""
+
+    async def open(self, attempt: Attempt) -> Handle:
+        """Make the environment of an attempt ready.
+
+        Raises:
+            EnvironmentUnavailable: Its server is gone, or has no room.
+        """
+        ...
+
+    async def play(self, handle: Handle, flight: InFlight) -> Result:
+        """Play an attempt, from its beginning or from where its record stops."""
+        ...
 
 
 class RemainingEpisodes:

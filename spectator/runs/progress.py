@@ -8,9 +8,9 @@ from statistics import median
 from typing import Final
 
 from spectator.errors import FailureClass
-from spectator.rollouts.actors import Shortage
-from spectator.rollouts.in_flight import InFlight
-from spectator.rollouts.interactor import EpisodeResult
+from spectator.runs.actors import Shortage
+from spectator.runs.in_flight import InFlight
+from spectator.runs.interactor import EpisodeResult
 from spectator.runs.owed import Attempt
 
 TURNS_KEPT: Final = 256

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from spectator.events import Event, RecordedEvent
+from spectator.evaluation.match_budget import MatchBudget
 from spectator.policies.spending import Caps, SpendLedger, Spent
-from spectator.runs.affording import Purchases
 from tests.fakes import ManualClock
 
 EACH = Spent(tokens=100, cost=1.0)
-
-
-def recorded(type_: str, **data: Any) -> RecordedEvent:
-    return RecordedEvent(Event("e", "x", 1, "2025-01-01T00:00:00.000Z", 1, type_, data), "")
-
-
-def whole(tokens: int = 100, cost: float = 1.0) -> list[RecordedEvent]:
-    """The record of an episode that took so much."""
-    used = {"model": "m", "tokens_in": tokens, "tokens_out": 0, "cost": cost, "latency_s": 0.0}
-    return [recorded("decision.made", **used), recorded("episode.ended")]
 
 
 class Counter:
@@ -30,13 +18,13 @@ class Counter:
 
     def __init__(self, caps: Caps) -> None:
         self.ledger = SpendLedger(Caps(), Caps(), ManualClock(), whole=caps)
-        self.purchases = Purchases(self.ledger)
+        self.budget = MatchBudget(self.ledger)
         self.at_once = self.most = self.over = self.broken = 0
         self.refusals: list[str] = []
 
     async def lane(self, episodes: int) -> None:
         for _ in range(episodes):
-            refusal = await self.purchases.begin(begun=False)
+            refusal = await self.budget.begin(begun=False)
             if refusal is not None:
                 self.refusals.append(refusal)
                 return
@@ -49,7 +37,7 @@ class Counter:
                     self.broken += self.ledger.whole.cost > self.cost + 1e-9
             self.over += 1
             self.at_once -= 1
-            await self.purchases.end(whole())
+            await self.budget.end(EACH)
 
     @property
     def cost(self) -> float:
@@ -93,19 +81,19 @@ def test_with_money_enough_lanes_play_at_once_after_the_first() -> None:
 def test_what_was_begun_is_played_on_alone_and_what_stood_still_counts_for_nothing() -> None:
     async def run() -> None:
         counter = Counter(Caps(cost=1.5))
-        purchases = counter.purchases
-        assert await purchases.begin(begun=True) is None
-        waiting = asyncio.create_task(purchases.begin(begun=False))
+        budget = counter.budget
+        assert await budget.begin(begun=True) is None
+        waiting = asyncio.create_task(budget.begin(begun=False))
         await asyncio.sleep(0)
         assert not waiting.done()
-        await purchases.end([recorded("episode.suspended")])
+        await budget.end(None)
         assert await waiting is None
-        await purchases.end(whole())
+        await budget.end(EACH)
         counter.ledger.pay(EACH)
-        assert await purchases.begin(begun=True) is None, "what is left may finish what was begun"
-        await purchases.end(whole())
-        assert "1 took" not in str(await purchases.begin(begun=False))
+        assert await budget.begin(begun=True) is None, "what is left may finish what was begun"
+        await budget.end(EACH)
+        assert "1 took" not in str(await budget.begin(begun=False))
         counter.ledger.pay(EACH)
-        assert "cap of US$1.5" in str(await purchases.begin(begun=True))
+        assert "cap of US$1.5" in str(await budget.begin(begun=True))
 
     asyncio.run(run())

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
+from spectator.backoff import Backoff
 from spectator.clock import Clock
 from spectator.environments.contract import Stepper
 from spectator.errors import (
@@ -43,8 +44,8 @@ PAUSE_S: Final = 1.0
 PATIENCE_S: Final = 300.0
 """Seconds that a server may be gone, or have no room, while none of its environments is being played in."""
 
-LONGEST_PAUSE_S: Final = 10.0
-"""Longest time between attempts to reach such a server."""
+AWAY: Final = Backoff(1.0, 10.0)
+"""The pauses between attempts to reach such a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +340,7 @@ class RecyclingPool(Generic[JobT]):
             except EnvironmentUnavailable as error:
                 if not self._worth_waiting(error):
                     raise
-                longest = min(LONGEST_PAUSE_S, PAUSE_S * 2.0 ** min(failures, 8))
-                pause_s = self._rng.uniform(longest / 2, longest)
+                pause_s = AWAY.draw(failures, self._rng)
             except SpectatorError:
                 if failures + 1 == TRIES:
                     raise

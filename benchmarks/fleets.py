@@ -22,8 +22,8 @@ from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.journal.sql_journal import SqlJournal
 from spectator.llm.chat import ChatRequest
 from spectator.llm.wire_forms import encode_request
-from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import OnBegin, run_rollouts
+from spectator.rollouts.fleet_plan import Deadlines
 from spectator.rollouts.request import RolloutRequest
 
 TURNS = 10

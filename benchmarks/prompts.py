@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.prompts`` plays whole matches of each world with scripted captains in the models' place
 and prints a table; no model is asked. Tokens are counted as characters x 0.34
-(`TOKENS_A_CHARACTER` of `spectator.evaluation.rehearsal`). ``--show 1,40,75`` prints those prompts whole.
+(`TOKENS_A_CHARACTER` of `spectator.evaluation.estimate`). ``--show 1,40,75`` prints those prompts whole.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 
 from spectator.catalog import load_world
-from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, Rehearsal, as_read, rehearse
+from spectator.evaluation.estimate import TOKENS_A_CHARACTER, Rehearsal, prompt_text, rehearse
 from spectator.policies.prompts import ModelSettings, Style
 
 MATCHES: Final[tuple[tuple[str, str, Mapping[str, Any], str], ...]] = (
@@ -62,7 +62,7 @@ def main() -> None:
         played = rehearse(load_world(world), settings, options, asked.seed, captain=captain)["home"]
         for number in map(int, asked.show.split(",")):
             request = played.requests[number - 1]
-            print(f"===== prompt {number} of {name}\n{as_read(request.messages, request.tools)}\n")
+            print(f"===== prompt {number} of {name}\n{prompt_text(request.messages, request.tools)}\n")
         return
     print(
         "| match | style | calls | tokens read | uncached | cached at a tenth | longest prompt "

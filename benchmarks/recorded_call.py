@@ -33,7 +33,7 @@ from benchmarks.endpoint import TOKENS, endpoint
 from benchmarks.figures import HEADER, Figure, spread
 from benchmarks.fleets import CallCost, Stopwatch, bare, bare_on_asyncio, one_core
 from spectator.bus import MemoryBus
-from spectator.cli.event_loop import collect_rarely
+from spectator.cli.rollouts_run import collect_rarely
 from spectator.clock import SystemClock
 from spectator.events import Event, EventEncoder, encode_json
 from spectator.journal.contract import Attachments

@@ -45,7 +45,7 @@ from benchmarks.fleets import (
     summaries,
 )
 from spectator.catalog import load_world
-from spectator.cli.event_loop import collect_rarely
+from spectator.cli.rollouts_run import collect_rarely
 from spectator.cli.rollouts_view import FleetView
 
 ROUNDS = 3

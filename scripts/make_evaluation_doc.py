@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from spectator.catalog import load_world
-from spectator.evaluation.conclusions import certain, conclusions, labels_of, percent
-from spectator.evaluation.measures import measures_of
-from spectator.evaluation.report import plots_of
-from spectator.evaluation.result_types import Estimate, Results
+from spectator.evaluation.figures import measures_of
+from spectator.evaluation.report import certain, conclusions, labels_of, percent, plots_of
+from spectator.evaluation.results import Estimate, Results
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 PLOTS: Final = "evaluation-heuristics"

@@ -14,7 +14,7 @@ from spectator.episodes.embargo import PublicReader
 from spectator.episodes.reader import ViewReader
 from spectator.episodes.recovery import SuspendedEpisodes
 from spectator.episodes.supervisor import Supervisor
-from spectator.evaluation.scorekeeping import Scorekeeper
+from spectator.evaluation.standings import Scorekeeper
 from spectator.journal.commands import Commands
 from spectator.journal.contract import Journal
 from spectator.journal.notes import NoteStore

@@ -43,9 +43,9 @@ from spectator.errors import (
     SpectatorError,
     typed_as,
 )
-from spectator.evaluation.scorekeeping import Scorekeeper
-from spectator.evaluation.store import FILE as FIGURES_FILE
-from spectator.evaluation.store import FigureStore
+from spectator.evaluation.figures import FILE as FIGURES_FILE
+from spectator.evaluation.figures import FigureStore
+from spectator.evaluation.standings import Scorekeeper
 from spectator.events import encode_json
 from spectator.journal.commands import STOP, Command, Commands
 from spectator.journal.contract import Journal

@@ -98,18 +98,20 @@ FAILURES: Final[Mapping[FailureClass, str]] = {
 }
 """Every class of failure, in a sentence."""
 
-SAYS_NOTHING: Final = frozenset[FailureClass]({"cancelled", "killed"})
+EXTERNAL_FAILURES: Final = frozenset[FailureClass]({"cancelled", "killed"})
 """Failures that say nothing about the player."""
 
-UNREACHED: Final = frozenset[FailureClass](
+ENDPOINT_FAILURES: Final = frozenset[FailureClass](
     {"model_infra", "model_resting", "model_rejected", "rate_limited", "timeout"}
 )
 """Failures of an endpoint, as opposed to those of what a model answers."""
 
-TRIED_AGAIN: Final = (SAYS_NOTHING | UNREACHED | frozenset[FailureClass]({"env_infra"})) - {"model_rejected"}
+RETRIED_FAILURES: Final = (EXTERNAL_FAILURES | ENDPOINT_FAILURES | frozenset[FailureClass]({"env_infra"})) - {
+    "model_rejected"
+}
 """Failures that say nothing about the model, after which an episode is played again from its beginning."""
 
-CANNOT_RECORD: Final = frozenset[FailureClass]({"journal"})
+RECORDING_FAILURES: Final = frozenset[FailureClass]({"journal"})
 """Failures in which nothing else can be played either."""
 
 _CLASS_OF_END: Final[Mapping[EndReason, FailureClass | None]] = {

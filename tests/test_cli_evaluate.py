@@ -139,7 +139,7 @@ def told(out: Path) -> list[tuple[object, ...]]:
 def test_two_models_are_compared_and_a_finished_match_is_never_asked_for_again(
     tmp_path: Path, offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["spectator.cli.evaluate"], "TOLD_EVERY_S", 0.02)
+    monkeypatch.setattr(sys.modules["spectator.cli.evaluate"], "REPORT_EVERY_S", 0.02)
     out = tmp_path / "two"
     with endpoint(batsman) as home, endpoint(obedient) as away:
         offered(home=home, away=away)

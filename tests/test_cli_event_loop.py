@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spectator.cli.event_loop import YOUNG_OBJECTS, run_busily
+from spectator.cli.rollouts_run import YOUNG_OBJECTS, run_busily
 
 
 @pytest.fixture

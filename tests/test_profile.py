@@ -16,7 +16,7 @@ from spectator.environments.world import World
 from spectator.episodes.replayer import verify
 from spectator.episodes.single_agent import SingleAgent
 from spectator.episodes.view import replay_state
-from spectator.evaluation.measures import measures_of
+from spectator.evaluation.figures import measures_of
 from spectator.events import RecordedEvent
 from spectator.observations import SCORE_AT_THE_END, Profile
 from tests.episodes.harness import Played, drive

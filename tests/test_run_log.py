@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spectator.cli.run_log import RunLog
+from spectator.cli.rollouts_run import RunLog
 
 logger = logging.getLogger("spectator.somewhere")
 

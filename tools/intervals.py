@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from spectator.evaluation.exact_intervals import student_interval
+from spectator.evaluation.intervals import student_interval
 from spectator.evaluation.statistics import Floats, mean_interval
 
 Draw = Callable[[np.random.Generator, int], Floats]

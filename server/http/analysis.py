@@ -20,7 +20,7 @@ from starlette.responses import Response
 from spectator.catalog import load_world, world_names
 from spectator.episodes.alternatives import AnalysisDiverged, AnalysisRequest, DecisionsOnRecord
 from spectator.errors import ConfigurationError, FieldError, InvalidRequest
-from spectator.evaluation.reliability import EVEN, PromisedTenth, Reliability, reliability_of
+from spectator.evaluation.intervals import EVEN, PromisedTenth, Reliability, reliability_of
 from spectator.journal.contract import EpisodeSummary
 
 from ..background.child_processes import Key

@@ -26,7 +26,7 @@ from spectator.evaluation.bundles.board import (
     shipped_results,
     verified_results,
 )
-from spectator.evaluation.measures import measures_of
+from spectator.evaluation.figures import measures_of
 from spectator.evaluation.standings import CaptainStanding, Sums, Unranked
 from spectator.events import FailedDecisions
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from spectator import __version__
-from spectator.cli.board import board
+from spectator.cli.bundles import board, verify_bundle
 from spectator.cli.captain import captain, catalog, train
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
@@ -20,7 +20,6 @@ from spectator.cli.play import play, simulate
 from spectator.cli.rollouts import rollouts
 from spectator.cli.serve import doctor, serve
 from spectator.cli.verify import claim, verify
-from spectator.cli.verify_bundle import verify_bundle
 from spectator.cli.watch import narrate, watch
 from spectator.errors import SpectatorError
 

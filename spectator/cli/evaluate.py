@@ -1,37 +1,169 @@
-"""The command ``spectator evaluate``."""
+"""The command ``spectator evaluate``, and the bundle that --publish writes."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import secrets
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
-from spectator.cli import publishing
-from spectator.cli.options import overs_option, refuse_unpriced, rest_option, spending_options, world_options
-from spectator.cli.rollouts_place import is_in_database, journal_options, need_run, server_url
-from spectator.errors import SpectatorError
-from spectator.process_environment import read_caps, read_cast
+from spectator.cli.options import (
+    is_in_database,
+    journal_options,
+    overs_option,
+    refuse_unpriced,
+    required_run_name,
+    rest_option,
+    server_url,
+    spending_options,
+    world_options,
+)
+from spectator.errors import FieldError, InvalidRequest, SpectatorError
+from spectator.process_environment import private_variables, read_caps, read_cast
 
 if TYPE_CHECKING:
-    from spectator.evaluation.result_types import Results
-    from spectator.evaluation.running import SharedRun
+    from spectator.catalog import LoadWorld
+    from spectator.evaluation.evaluation_run import SharedRun
+    from spectator.evaluation.results import Results
     from spectator.evaluation.schedule import EvaluationRequest, Schedule
     from spectator.events import FailedDecisions
     from spectator.policies.spending import SpendLedger, Spent
     from spectator.runs.scheduler import SpendCaps
 
+
+PHRASE: Final = "sealed-phrase.txt"
+"""File of an evaluation's folder that holds the phrase that was drawn for it."""
+
+
+def request_of(folder: Path) -> dict[str, Any]:
+    """What a finished evaluation was asked for, but for its seeds, to be published without asking again.
+
+    Raises:
+        UsageError: The folder holds no finished evaluation.
+    """
+    from spectator.evaluation.schedule import RESULTS
+
+    path = folder / RESULTS
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        captains = tuple(dict.fromkeys(match["home"] for match in kept["matches"]))
+        matches_a_seed = len(captains) * (len(captains) - 1 if kept["head_to_head"] else 1)
+        planned = kept.get("planned") or len(kept["matches"])
+        return {
+            "environment": kept["environment"], "captains": captains, "pack": kept["pack"],
+            "matches": 2 * planned // matches_a_seed, "options": kept["options"],
+            "failed_decisions": kept["failed_decisions"],
+        }  # fmt: skip
+    except FileNotFoundError as error:
+        raise click.UsageError(
+            "name the captains with --captains; without it --publish needs a finished evaluation in --out, "
+            f"and {folder} holds none"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        raise click.UsageError(f"{path} cannot be read: {error!r:.200}") from error
+
+
+def sealed_phrase(folder: Path, *, draw: bool) -> str | None:
+    """The phrase that the evaluation in ``folder`` was begun with, or one that is drawn now; else ``None``.
+
+    Args:
+        folder: The evaluation's.
+        draw: Whether one is drawn for a folder that holds nothing yet; :func:`announce_commitment` keeps it.
+    """
+    from spectator.evaluation.schedule import MANIFEST
+
+    path = folder / PHRASE
+    if path.is_file():
+        return path.read_text(encoding="utf-8").strip()
+    return secrets.token_urlsafe(32) if draw and not (folder / MANIFEST).exists() else None
+
+
+def _keep_phrase(folder: Path, phrase: str) -> None:
+    """Keep a phrase that was drawn in the evaluation's folder, readable for its owner alone."""
+    from spectator.evaluation.schedule import write_text
+
+    path = folder / PHRASE
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, phrase + "\n")
+        path.chmod(0o600)
+        click.echo(f"the phrase of the seeds was drawn now; keep it to yourself until then: {path}", err=True)
+
+
+def with_announced_anchors(request: EvaluationRequest, load: LoadWorld) -> EvaluationRequest:
+    """``request`` with the world's anchors among its captains; says which are added."""
+    from spectator.evaluation.bundles.bundle import anchors_of
+    from spectator.evaluation.bundles.publication import with_anchors
+
+    try:
+        anchored = with_anchors(request, anchors_of(load(request.environment)))
+    except InvalidRequest as error:
+        raise InvalidRequest([FieldError("environment", one.rule) for one in error.fields]) from error
+    if added := anchored.captains[len(request.captains) :]:
+        click.echo(
+            f"{', '.join(added)} {'joins' if len(added) == 1 else 'join'} as in every bundle; all play "
+            "them too: --estimate says what that takes",
+            err=True,
+        )
+    return anchored
+
+
+def announce_commitment(schedule: Schedule, phrase: str, keep_in: Path | None) -> None:
+    """Say what may be published before a match is played, so that the phrase cannot be chosen afterwards.
+
+    Args:
+        schedule: What is going to be played.
+        phrase: That of its seeds.
+        keep_in: The evaluation's folder, for a phrase that was drawn; ``None`` where somebody brought it.
+    """
+    from spectator.evaluation.bundles.bundle import commitment
+
+    if keep_in is not None:
+        _keep_phrase(keep_in, phrase)
+    stated = commitment(schedule.world.name, schedule.pack, phrase)
+    click.echo(f"sealed seeds, commitment {stated}", err=True)
+
+
+def publish_bundle(schedule: Schedule, request: EvaluationRequest, folder: Path, target: Path) -> None:
+    """Write the bundle of the evaluation in ``folder``, which is whole."""
+    from spectator.clock import SystemClock
+    from spectator.evaluation.bundles.publication import private_texts, publish
+    from spectator.evaluation.schedule import keep_manifest
+
+    clock = SystemClock()
+    kept = keep_manifest(folder, schedule, int(clock.now().timestamp() * 1000))
+    private = private_texts(
+        schedule.world, private_variables(), (Path.home(), Path.cwd(), folder, target.parent)
+    )
+    with click.progressbar(label="bundle", file=sys.stderr, length=1, show_pos=True) as bar:
+
+        def report(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        published = asyncio.run(
+            publish(schedule, request, folder, kept, target, private=private, clock=clock, report=report)
+        )
+    megabytes = published.bytes / 1e6
+    click.echo(
+        f"{published.folder}: {published.episodes} episodes, {megabytes:.1f} MB, digest {published.digest}"
+    )
+    click.echo(f"check it anywhere, without a key: spectator verify-bundle {published.folder}")
+
+
 AGAIN = "nothing is lost: the same command plays on from here"
 """What to do when not all was played."""
 
-TOLD_EVERY_S = 15.0
+REPORT_EVERY_S = 15.0
 """Seconds between lines of progress where there is no terminal."""
 
 
@@ -143,29 +275,29 @@ def evaluate(
     if estimate:
         return _estimate(schedule, jobs)
     if request.phrase is not None:
-        publishing.tell_commitment(schedule, request.phrase, None if sealed else out)
+        announce_commitment(schedule, request.phrase, None if sealed else out)
     results = _play(schedule, out, jobs, max_tokens, max_cost, shared)
     if publish is not None and results.cut_short is None:
-        publishing.publish_bundle(schedule, request, out, publish)
+        publish_bundle(schedule, request, out, publish)
     _need_all_played(results)
 
 
 def _shared_run(journal: str | None, run_name: str | None) -> SharedRun | None:
     """The run in a database that the options name; ``None`` for one in a folder."""
-    from spectator.evaluation.running import SharedRun
+    from spectator.evaluation.evaluation_run import SharedRun
 
     if not is_in_database(journal, run_name):
         return None
-    name = need_run(run_name)
+    name = required_run_name(run_name)
     options = ["--run", name, *([] if journal is None else ["--journal", journal])]
     return SharedRun(server_url(journal), name, options)
 
 
 def _play_as_worker(out: Path, name: str, shared: SharedRun | None) -> int:
     """Play matches of the evaluation in ``out`` until none remains; the exit code."""
-    from spectator.cli.event_loop import collect_rarely
+    from spectator.cli.rollouts_run import collect_rarely
     from spectator.clock import SystemClock
-    from spectator.evaluation.running import play_as_worker
+    from spectator.evaluation.evaluation_run import play_as_worker
     from spectator.runs.worker_processes import HALTED, HALTED_LINE, end_with_parent
 
     threading.Thread(target=end_with_parent, daemon=True).start()
@@ -198,16 +330,16 @@ def _plan(
     elif publish is None:
         raise click.UsageError("Missing option '--captains'.")
     else:
-        asked |= publishing.request_of(out)
+        asked |= request_of(out)
     chosen = click.get_current_context().get_parameter_source("seed") is not ParameterSource.DEFAULT
     if sealed is not None:
         phrase: str | None = sealed.read_text(encoding="utf-8").strip()
     else:
-        phrase = publishing.sealed_phrase(out, draw=publish is not None and not chosen)
+        phrase = sealed_phrase(out, draw=publish is not None and not chosen)
     load = read_cast().load
     request = EvaluationRequest(**asked, seed=seed, phrase=phrase)
     if publish is not None:
-        request = publishing.with_anchors_told(request, load)
+        request = with_announced_anchors(request, load)
     return request, plan_evaluation(request, load=load)
 
 
@@ -221,8 +353,8 @@ def _play(
 ) -> Results:
     """Play what is owed of ``schedule`` within the caps, write the report, and say what was found."""
     from spectator.clock import SystemClock
-    from spectator.evaluation.folder import PLOTS, REPORT, RESULTS, write_text
     from spectator.evaluation.report import plots_of, report_page
+    from spectator.evaluation.schedule import PLOTS, REPORT, RESULTS, write_text
     from spectator.policies.model_presets import preload
     from spectator.policies.spending import Caps
 
@@ -277,8 +409,8 @@ async def _run(
     schedule: Schedule, out: Path, jobs: int, caps: SpendCaps, shared: SharedRun | None
 ) -> Results:
     from spectator.clock import SystemClock
+    from spectator.evaluation.evaluation_run import run_evaluation
     from spectator.evaluation.results import results_of
-    from spectator.evaluation.running import run_evaluation
 
     total = len(schedule.matches)
     with click.progressbar(length=total, label="matches", file=sys.stderr, show_pos=True) as bar:
@@ -316,7 +448,7 @@ async def _run(
 async def _report_spending(progress: _EvaluationProgress, ledger: SpendLedger) -> None:
     """Say now and then what asking models has taken: a match may last for minutes."""
     while True:
-        await asyncio.sleep(TOLD_EVERY_S)
+        await asyncio.sleep(REPORT_EVERY_S)
         if ledger.whole.tokens:
             progress.spent_so_far(ledger.whole)
 
@@ -340,7 +472,7 @@ class _EvaluationProgress:
             self._before, self._began = over, now
             if over:
                 click.echo(f"{over} of {total} matches are there already", err=True)
-        elif not self._terminal and (now - self._told >= TOLD_EVERY_S or over == total):
+        elif not self._terminal and (now - self._told >= REPORT_EVERY_S or over == total):
             self._told = now
             left = (now - self._began) / max(1, over - self._before) * (total - over)
             click.echo(f"{over} of {total} matches, about {left:.0f} s to go", err=True)
@@ -358,8 +490,8 @@ class _EvaluationProgress:
 
 def _conclude(results: Results, out: Path) -> None:
     """Say what was found."""
-    from spectator.evaluation.conclusions import conclusions
-    from spectator.evaluation.folder import REPORT
+    from spectator.evaluation.report import conclusions
+    from spectator.evaluation.schedule import REPORT
 
     width = max(len(one.name) for one in results.captains)
     for one in results.captains:

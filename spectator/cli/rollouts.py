@@ -1,27 +1,33 @@
-"""The commands ``spectator rollouts``: run a fleet of episodes, and look at what it came to."""
+"""The commands ``spectator rollouts``: run many episodes, and look at the results."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
-from spectator.cli.event_loop import run_busily
-from spectator.cli.options import seconds_option, spending_options, world_options
-from spectator.cli.rollouts_export import export_rollouts
-from spectator.cli.rollouts_place import (
-    FOLDER as PLACE,
-)
-from spectator.cli.rollouts_place import (
+from spectator.cli.export import check_out, format_options, write_export
+from spectator.cli.options import (
+    RUN_FOLDER,
     is_in_database,
     journal_options,
-    need_run,
+    recorded_run,
+    required_run_name,
+    run_place,
+    seconds_option,
     server_url,
+    spending_options,
+    world_options,
 )
-from spectator.cli.rollouts_playing import (
+from spectator.cli.options import RUN_FOLDER as PLACE
+from spectator.cli.rollouts_run import (
+    RunLog,
     carry_out,
     conclude,
     exit_code,
@@ -29,17 +35,196 @@ from spectator.cli.rollouts_playing import (
     play_as_worker,
     play_folder,
     play_runs,
+    run_busily,
 )
-from spectator.cli.rollouts_status import failures, status
-from spectator.cli.run_log import RunLog
+from spectator.errors import FailureClass
+from spectator.exports.formats import ExportFormat, ExportSource
 
 if TYPE_CHECKING:
     from spectator.journal.coordination import FleetRow
+    from spectator.journal.sql_journal import SqlJournal
     from spectator.rollouts.fleet import FleetReport, OnBegin, Worker
     from spectator.rollouts.fleet_plan import FleetPlan
     from spectator.rollouts.request import RolloutRequest
+    from spectator.rollouts.status import RunStatus
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
+
+@asynccontextmanager
+async def _recorded(
+    folder: Path | None, journal: str | None, run_name: str | None
+) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
+    """A run and its record, wherever it is."""
+    from spectator.cli.options import recorded_journal
+    from spectator.rollouts.request import read_request
+
+    if folder is None:
+        async with recorded_run(journal, run_name) as found:
+            yield found
+        return
+    request, _ = read_request(folder)
+    async with recorded_journal(folder) as opened:
+        yield request, opened
+
+
+@click.command("export")
+@RUN_FOLDER
+@journal_options
+@format_options
+def export_rollouts(
+    folder: Path | None,
+    journal: str | None,
+    run_name: str | None,
+    form: ExportFormat,
+    out: Path,
+    advantages: bool,
+    notes: Path | None,
+) -> None:
+    """Export the episodes of a run for trainers; safe while it runs.
+
+    A group is complete when each of its members has a verdict, and open while one has yet to be played.
+
+    \b
+    FORMATS
+
+    \b
+    Example: spectator rollouts export runs/first --format groups --advantages --out groups.jsonl
+    Example: spectator rollouts export runs/first --format tokens --out tokens.parquet
+    """
+    from spectator.errors import RETRIED_FAILURES
+    from spectator.exports.groups import GroupRule
+    from spectator.journal.contract import EpisodeFilter, every_episode
+
+    check_out(form, out)
+    place = run_place(folder, journal, run_name)
+
+    async def write() -> None:
+        async with _recorded(place, journal, run_name) as (request, opened):
+            rule = GroupRule(request.group_size, request.attempts, RETRIED_FAILURES)
+            wanted = EpisodeFilter(run_id=run_name if place is None else None, limit=1000)
+            chosen = [one for one in await every_episode(opened, wanted) if form.takes(one)]
+            if not chosen:
+                raise click.ClickException("no episode of the run has begun")
+            source = ExportSource(opened, chosen, advantages=advantages, rule=rule, notes=notes)
+            await write_export(form, source, out)
+
+    asyncio.run(write())
+
+
+SHOWN: Final = 6
+"""Episodes without an end that are shown."""
+
+QUIET_S: Final = 60.0
+"""Seconds without an event after which it is said that perhaps nobody plays."""
+
+
+@click.command()
+@RUN_FOLDER
+@journal_options
+def status(folder: Path | None, journal: str | None, run_name: str | None) -> None:
+    """Say how far a run is, by its record; safe while it runs.
+
+    \b
+    Exit code: 0 every episode came to a verdict, 1 all are over and some came to none, 3 some are still owed.
+    \b
+    Example: spectator rollouts status runs/first
+    Example: spectator rollouts status --journal postgresql://... --run first
+    """
+    found = _read(folder, journal, run_name)
+    for line in _told(found):
+        click.echo(line)
+    if found.over < found.request.episodes:
+        sys.exit(3)
+    sys.exit(0 if found.verdicts == found.request.episodes else 1)
+
+
+@click.command()
+@RUN_FOLDER
+@journal_options
+@click.option(
+    "--class", "wanted", type=click.Choice(get_args(FailureClass)), metavar="CLASS",
+    help="Only this class of failure, such as env_infra.",
+)  # fmt: skip
+def failures(folder: Path | None, journal: str | None, run_name: str | None, wanted: str | None) -> None:
+    """List the attempts that came to no verdict: class, what follows, episode, attempt, what happened.
+
+    \b
+    Example: spectator rollouts failures runs/first --class env_infra
+    """
+    failed = [one for one in _read(folder, journal, run_name).failed if wanted in (None, one.failure_class)]
+    for one in failed:
+        follows = "tried again" if one.again else "kept"
+        summary = one.summary
+        what = summary.detail or summary.reason or ""
+        click.echo(
+            f"{one.failure_class:14} {follows:11} {summary.episode_id} attempt {summary.attempt or 1}: {what}"
+        )
+    if not failed:
+        click.echo("no attempt failed" if wanted is None else f"no attempt failed as {wanted}")
+
+
+def _read(folder: Path | None, journal: str | None, run_name: str | None) -> RunStatus:
+    from spectator.clock import SystemClock
+    from spectator.journal import JOURNAL_FILE
+    from spectator.rollouts.request import read_request
+    from spectator.rollouts.status import read_status, status_of
+
+    async def read_joint() -> RunStatus:
+        async with recorded_run(journal, run_name) as (request, opened):
+            return await status_of(request, opened, SystemClock().now(), run_name)
+
+    if (folder := run_place(folder, journal, run_name)) is None:
+        return asyncio.run(read_joint())
+    read_request(folder)
+    if not (folder / JOURNAL_FILE).exists():
+        raise click.ClickException(f"nothing was played yet in {folder}")
+    return asyncio.run(read_status(folder, SystemClock().now()))
+
+
+def _told(found: RunStatus) -> list[str]:
+    from spectator.cli.rollouts_view import a_second, in_words
+
+    request = found.request
+    told = [f"{request.environment} · {request.model.model}"]
+    rate = "" if not found.a_second else f" · {a_second(found.a_second)} episodes/s"
+    quiet = found.idle_s is not None and found.idle_s > QUIET_S
+    eta = "" if found.left_s is None or quiet else f" · about {in_words(found.left_s)} left"
+    told.append(f"{found.over} of {request.episodes} over{rate}{eta}")
+    if found.verdicts:
+        told.append(f"mean reward {found.reward_sum / found.verdicts:.4g} of {found.verdicts}")
+    told += [f"{count:8} {reason}" for reason, count in sorted(found.ends.items(), key=lambda one: -one[1])]
+    classes = Counter(one.failure_class for one in found.failed)
+    if classes:
+        again = sum(one.again for one in found.failed)
+        counts = ", ".join(f"{count} {name}" for name, count in classes.most_common())
+        told.append(f"failed: {counts}" + (f" · {again} tried again" if again else ""))
+    if request.group_size > 1 and found.groups:
+        groups = Counter(group.state for group in found.groups.values())
+        told.append("groups: " + ", ".join(f"{count} {name}" for name, count in groups.most_common()))
+    if found.unended:
+        told += _unended(found, quiet)
+    return told
+
+
+def _unended(found: RunStatus, quiet: bool) -> list[str]:
+    from spectator.cli.rollouts_view import in_words
+
+    told = []
+    if quiet and found.idle_s is not None:
+        told.append(
+            f"nothing was recorded for {in_words(found.idle_s)}: if no process plays it, the same command "
+            "plays on"
+        )
+    by = Counter(one.worker for one in found.unended if one.worker is not None)
+    if by:
+        told.append("played by " + ", ".join(f"{name} ({count})" for name, count in sorted(by.items())))
+    told.append(f"{'longest without a step':30} turn  idle{'      worker' if by else ''}")
+    return told + [
+        f"{one.summary.episode_id:30} {one.turn:4}  {in_words(one.idle_s):9} {one.worker or ''}".rstrip()
+        for one in found.unended[:SHOWN]
+    ]
+
+
+OUT = click.Path(file_okay=False, path_type=Path)
 
 
 @click.group()
@@ -137,7 +322,7 @@ rollouts.add_command(failures)
     "--workers", type=click.IntRange(0, 1024), default=0, show_default=True,
     help="Processes that play, the concurrency shared among them; 0 plays in this one.",
 )  # fmt: skip
-@click.option("--out", type=FOLDER, default=Path("rollouts"), show_default=True, help="Folder of the record.")
+@click.option("--out", type=OUT, default=Path("rollouts"), show_default=True, help="Folder of the record.")
 @click.option(
     "--resume", is_flag=True, help="Go on with what is in the folder; so does the same command without it."
 )
@@ -161,7 +346,7 @@ def run(**given: Any) -> None:
     Example: spectator rollouts run --env counting --base-url http://localhost:8001/v1 --model my-model \\
              --episodes 512 --concurrency 64 --group-size 8 --out runs/first
     """
-    from spectator.rollouts.folder import read_request
+    from spectator.rollouts.request import read_request
 
     out: Path = given["out"]
     plan = _plan(_request(given), given)
@@ -194,7 +379,7 @@ def _run_in_database(plan: FleetPlan, given: Mapping[str, Any]) -> None:
     from spectator.rollouts.fleet import begin_run
     from spectator.rollouts.fleet_plan import find_rows
 
-    name = need_run(given["run_name"])
+    name = required_run_name(given["run_name"])
     for flag, unset in (("handler", "none"), ("experiences", None), ("workers", 0)):
         if given[flag] != unset:
             hint = "; start `spectator rollouts worker` as often as you like" if flag == "workers" else ""
@@ -240,8 +425,7 @@ def worker(
 
 def _plan(request: RolloutRequest, given: Mapping[str, Any]) -> FleetPlan:
     from spectator.policies.spending import Caps
-    from spectator.rollouts.deadlines import Deadlines
-    from spectator.rollouts.fleet_plan import FleetPlan
+    from spectator.rollouts.fleet_plan import Deadlines, FleetPlan
 
     if given["experiences"] is not None and given["handler"] == "none":
         raise click.UsageError("--experiences needs --handler, which says how one of them is chosen")

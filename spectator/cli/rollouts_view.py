@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
     from spectator.rollouts.fleet import RunningFleet
     from spectator.rollouts.request import RolloutRequest
-    from spectator.runs.in_flight import InFlight
-    from spectator.runs.progress import FleetState
+    from spectator.runs.interactor import InFlight, RunState
 
 DRAWN_EVERY_S: Final = 1.0
 """Seconds between pictures: one takes 7 ms of the processor that the run needs too."""
 
-TOLD_EVERY_S: Final = 15.0
+REPORT_EVERY_S: Final = 15.0
 """Seconds between lines of progress where there is no terminal."""
 
 SLOWEST: Final = 6
@@ -96,7 +95,7 @@ class FleetView:
             self._report()
 
     def _report(self) -> None:
-        while not self._ended.wait(TOLD_EVERY_S):
+        while not self._ended.wait(REPORT_EVERY_S):
             if self._running is not None:
                 for line in self.lines(self._running, time.monotonic()):
                     click.echo(line, err=True)
@@ -161,7 +160,7 @@ class FleetView:
 DRAINING: Final = "finishing what is being played"
 
 
-def _progress(state: FleetState, now_s: float, under_way: int) -> str:
+def _progress(state: RunState, now_s: float, under_way: int) -> str:
     took = max(1e-3, now_s - state.began_s)
     left_s = state.left_s(now_s, under_way)
     eta = "" if left_s is None or state.over >= state.total else f" · about {in_words(left_s)} left"
@@ -169,7 +168,7 @@ def _progress(state: FleetState, now_s: float, under_way: int) -> str:
     return f"{state.over} of {state.total} over · {rates}{eta}"
 
 
-def _sums(state: FleetState) -> list[str]:
+def _sums(state: RunState) -> list[str]:
     parts = []
     if state.mean_reward is not None:
         parts.append(f"mean reward {state.mean_reward:.4g} of {state.rewards}")
@@ -180,7 +179,7 @@ def _sums(state: FleetState) -> list[str]:
     return [" · ".join(parts)] if parts else []
 
 
-def _failed(state: FleetState) -> list[str]:
+def _failed(state: RunState) -> list[str]:
     if not state.failures:
         return []
     counts = sorted(state.failures.items(), key=lambda one: (-one[1], one[0]))
@@ -209,7 +208,7 @@ def _folded(line: str, width: int) -> list[str]:
     return folded
 
 
-def _table(flights: Sequence[InFlight], state: FleetState, now_s: float, width: int) -> RenderableType:
+def _table(flights: Sequence[InFlight], state: RunState, now_s: float, width: int) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 

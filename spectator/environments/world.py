@@ -143,7 +143,7 @@ class World:
             :attr:`any_thread`, and for some options perhaps. A world with another environment has to say so
             anew.
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
-            other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
+            other. What was told is held against what happened, see :mod:`spectator.evaluation.intervals`.
         showcase: Pairs of captain and opponent that are worth watching, the best first; for :meth:`pairings`.
         analyst: Makes what says what else could have been decided, see :class:`.contract.Analyst`;
             ``None`` where nobody can.

@@ -1,22 +1,223 @@
-"""What an evaluation would take in calls, tokens, money and time, found out without asking any model.
+"""Estimate the tokens, money and time of an evaluation without asking a model.
 
-One match is rehearsed with a scripted captain in each model's place. Its prompts are real; how much a model
-writes is not known before it has written, so there are two figures: answers as short as the scripted
-captain's, and answers as long as the captain's table allows. Models that act more often than a scripted
-captain take more.
+Scripted captains play one match in the models' place. The prompts are those of a real match, word for word:
+the model's own policy makes them. What an endpoint may have cached of a prompt is what it shares with the
+prompt before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from spectator.evaluation.rehearsal import Rehearsal, rehearse
+from spectator.clock import SystemClock
+from spectator.environments.world import World, derive_seed
 from spectator.evaluation.schedule import Schedule
-from spectator.llm.chat import Usage
+from spectator.events import encode_json
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, ToolCall, Usage
 from spectator.llm.endpoints import Price
+from spectator.llm.tool_calls import REASON
+from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelBuild
+from spectator.policies.policy import ScriptedPolicy
+from spectator.policies.prompts import ModelSettings
+from spectator.policies.recorded_endpoint import PATIENCE_S, at_once
+
+TOKENS_A_CHARACTER: Final = 0.34
+"""Tokens of a character of our prompts: on the high side, as JSON and figures have a third and prose less."""
+
+_REASON: Final = 240
+"""Characters of the reason that a scripted captain gives in the place of a model."""
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """What one seat would be asked in one match; all in characters but ``calls``.
+
+    Args:
+        calls: Questions.
+        prompts: Characters of all prompts, tools included.
+        known: How many of them stood at the beginning of the prompt before.
+        answers: Characters of the answers.
+        longest: Characters of the longest prompt.
+        alike: Questions, but the first, of which nine tenths or more stood in the one before.
+    """
+
+    calls: int = 0
+    prompts: int = 0
+    known: int = 0
+    answers: int = 0
+    longest: int = 0
+    alike: int = 0
+
+    @property
+    def tokens_in(self) -> int:
+        """Tokens of all prompts, by :data:`TOKENS_A_CHARACTER`."""
+        return round(self.prompts * TOKENS_A_CHARACTER)
+
+    @property
+    def cached_in(self) -> int:
+        """How many of them an endpoint with a cache has at hand."""
+        return round(self.known * TOKENS_A_CHARACTER)
+
+    @property
+    def tokens_out(self) -> int:
+        """Tokens of the answers, were they no longer than a scripted captain's."""
+        return round(self.answers * TOKENS_A_CHARACTER)
+
+    @property
+    def known_share(self) -> float:
+        """Share of the later prompts that stood at the beginning of the one before."""
+        return self.known / max(1, self.prompts - self._first)
+
+    _first: int = field(default=0, repr=False)
+
+    def asked(self, prompt: str, known: int, answer: str) -> None:
+        """Count a question."""
+        if not self.calls:
+            self._first = len(prompt)
+        elif known >= 0.9 * len(prompt):
+            self.alike += 1
+        self.calls += 1
+        self.prompts += len(prompt)
+        self.known += known
+        self.answers += len(answer)
+        self.longest = max(self.longest, len(prompt))
+
+
+class ScriptedEndpoint:
+    """A model's endpoint that answers what it is told to answer next, and counts what it is asked.
+
+    Args:
+        settings: How the model is asked.
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self.rehearsal = Rehearsal()
+        self.requests: list[ChatRequest] = []
+        self._settings = settings
+        self._before = ""
+        self._next: tuple[str, Mapping[str, Any], str] = "", {}, ""
+
+    def answers(self, tool: str, arguments: Mapping[str, Any], reason: str) -> None:
+        """Say what the next answer is."""
+        self._next = tool, arguments, reason[:_REASON]
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """The answer."""
+        tool, arguments, reason = self._next
+        prompt = prompt_text(request.messages, request.tools)
+        reasoned = {REASON: reason, **arguments}
+        answer = ChatAnswer(text="", model=self._settings.model, finish_reason="stop")
+        if self._settings.style == "tools":
+            call = ToolCall(f"call_{len(self.requests)}", tool, encode_json(reasoned))
+            answer.tool_calls = (call,)
+        elif self._settings.style == "xml":
+            answer.text = f"<tool_call>{encode_json({'name': tool, 'arguments': reasoned})}</tool_call>"
+        else:
+            answer.text = encode_json({REASON: reason, "tool": tool, "arguments": dict(arguments)})
+        self.requests.append(request)
+        self.rehearsal.asked(prompt, shared(self._before, prompt), answer.text or f"{tool}{reasoned}")
+        self._before = prompt
+        return answer
+
+    async def aclose(self) -> None:
+        """Let go of nothing."""
+
+
+def prompt_text(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
+    """A prompt as one text, in the order in which endpoints read and keep it: tools, then messages."""
+    parts = [encode_json(list(tools))] if tools else []
+    for message in messages:
+        beside = [
+            f"{call['function']['name']}{call['function']['arguments']}"
+            for call in message.get("tool_calls", ())
+        ]
+        parts += [f"<{message['role']}>", message["content"], *beside]
+    return "".join(parts)
+
+
+def shared(before: str, after: str) -> int:
+    """Characters at the beginning of ``after`` with which ``before`` begins, too.
+
+    >>> shared("the score is 4", "the score is 10")
+    13
+    """
+    low, high = 0, min(len(before), len(after))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if after.startswith(before[:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def rehearse(
+    world: World,
+    settings: ModelSettings,
+    options: Mapping[str, Any],
+    seed: int,
+    *,
+    captain: str | None = None,
+) -> dict[str, ScriptedEndpoint]:
+    """Play one match with a scripted captain in every seat, and count what a model in it would be asked.
+
+    Args:
+        world: What is played; its environment is made here.
+        settings: How the model is asked.
+        options: Of the episode; missing ones have their defaults.
+        seed: Of the episode.
+        captain: Who decides; the world's default captain when left out.
+
+    Returns:
+        By actor, an endpoint with what it was asked.
+
+    Raises:
+        ValueError: The captain is not a scripted one.
+    """
+    environment = world.environment()
+    chosen = world.options_type.model_validate(dict(options)).model_dump()
+    seen = environment.reset(seed=seed, episode_id="rehearsal", options=chosen)
+    turns, most = 0, world.step_cap(chosen)
+    seats: dict[str, tuple[ScriptedEndpoint, ModelPolicy, ScriptedPolicy]] = {}
+    while not seen.done and seen.actor is not None and turns < most:
+        if seen.actor not in seats:
+            seats[seen.actor] = _seat(world, settings, derive_seed(seed, "policy", seen.actor), captain)
+        endpoint, policy, scripted = seats[seen.actor]
+        own = scripted.choose(seen)
+        tool, arguments = "act", own.action
+        if world.names_tools:
+            tool, arguments = own.action["tool"], own.action.get("arguments", {})
+        elif seen.legal_actions:
+            tool = seen.legal_actions[0]["tool"]
+        endpoint.answers(tool, arguments, own.reasoning or "It goes on with the game.")
+        made = at_once(policy.decide(seen, deadline=PATIENCE_S))
+        seen, turns = environment.step(made.action), turns + 1
+    return {actor: endpoint for actor, (endpoint, *_) in seats.items()}
+
+
+def _seat(
+    world: World, settings: ModelSettings, seed: int, captain: str | None
+) -> tuple[ScriptedEndpoint, ModelPolicy, ScriptedPolicy]:
+    decides = world.captains[captain or world.default_captain].build(seed)
+    fallback = world.captains[world.default_captain].build(seed)
+    if not isinstance(decides, ScriptedPolicy) or not isinstance(fallback, ScriptedPolicy):
+        raise ValueError(f"{world.name}: only a scripted captain can rehearse a match")
+    endpoint = ScriptedEndpoint(settings)
+    policy = ModelPolicy(
+        endpoint, settings, world.briefing, fallback=fallback, seed=seed, clock=SystemClock()
+    )
+    return endpoint, policy, decides
+
 
 FIRST_TOKEN_S: Final = 0.5
 """Seconds until an answer begins, an assumption: hosted models of 2025 took 0.3 to 1."""

@@ -1,20 +1,256 @@
-"""The report page of an evaluation: one HTML file that needs nothing else, no script, and prints."""
+"""The report of an evaluation: conclusions, plots, and the page."""
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Final
 
 from spectator.catalog import load_world
 from spectator.environments.contract import OUTCOME, Measure
-from spectator.evaluation.conclusions import certain, conclusions, labels_of, percent
-from spectator.evaluation.measures import measures_of
-from spectator.evaluation.plots import Row, forest
-from spectator.evaluation.result_types import CaptainResult, Estimate, PlayedMatch, Results
+from spectator.evaluation.figures import RANKED_SHARE, measures_of
+from spectator.evaluation.results import CaptainResult, Estimate, PlayedMatch, Results
 from spectator.text import clean_text
+
+Verdict = tuple[str, str]
+"""Winner and loser."""
+
+
+NAMED: Final = 5
+"""Matches that are named in a sentence; results.json names all."""
+
+
+def conclusions(results: Results) -> Iterator[str]:
+    """The findings, the most important first."""
+    if results.ranked:
+        first = results.ranked[0]
+        interval = f"95 % interval {percent(first.share.low)} to {percent(first.share.high)}"
+        seeds = "1 seed" if results.seeds == 1 else f"{results.seeds} seeds"
+        share = percent(first.share.value)
+        if results.head_to_head:
+            won = f"{first.label} won {share} of its matches"
+            yield f"{won}, {interval}, over {seeds} played from both seats."
+        else:
+            yield f"{first.label} did better on {share} of the comparisons, {interval}, over {seeds}."
+        yield _verdicts(results)
+        yield from _by_value(results)
+    else:
+        needed = percent(RANKED_SHARE)
+        yield f"Nobody is ranked: fewer than two captains made {needed} of their decisions themselves."
+    yield from _shortcomings(results)
+
+
+def _shortcomings(results: Results) -> Iterator[str]:
+    """What keeps the findings from saying all they should."""
+    if results.cut_short is not None:
+        yield (
+            f"It was cut short: {results.cut_short}. {len(results.matches)} of {results.planned} matches are "
+            "judged: those of seeds on which all were played."
+        )
+    if forfeits := Counter(match.forfeited for match in results.matches if match.forfeited is not None):
+        lost = ", ".join(f"{name} {times}" for name, times in sorted(forfeits.items()))
+        yield f"Matches forfeited by a decision that failed, and so lost: {lost}."
+    broken = sum(match.reason != "finished" and match.forfeited is None for match in results.matches)
+    if broken:
+        matches = len(results.matches)
+        yield f"{broken} of {matches} matches did not finish; their pairs are left out of the shares."
+    capped = [match.episode_id for match in results.matches if match.capped]
+    if capped:
+        yield (
+            f"In {len(capped)} matches the cap of an episode was reached; a fallback decided from there on: "
+            f"{', '.join(capped[:NAMED])}{', ...' if len(capped) > NAMED else ''}."
+        )
+    unreached = sum(bool(match.unreached) for match in results.matches)
+    if unreached:
+        yield f"In {unreached} matches a captain made no decision of its own; they count for nobody."
+    label = labels_of(results)
+    for one in results.captains:
+        if not one.asked.ranked:
+            own = f"{percent(one.own_share or 0.0)} of its decisions are its own"
+            yield f"{label[one.name]} is not ranked: {own}, and {percent(RANKED_SHARE)} are needed."
+        times = sum(one.asked.fallbacks.values())
+        if one.source == "model" and times:
+            reasons = ", ".join(f"{why} {count}" for why, count in one.asked.fallbacks.items())
+            whose = "the fallback's, not its own" if times == one.asked.decisions else "partly the fallback's"
+            yield (
+                f"A fallback made {times} of the {one.asked.decisions} decisions of {label[one.name]} "
+                f"({reasons}); its figures are {whose}."
+            )
+
+
+def labels_of(results: Results) -> dict[str, str]:
+    """Labels by name; two captains of one label are told apart by their names."""
+    labels = [one.label for one in results.captains]
+    return {
+        one.name: one.label if labels.count(one.label) == 1 else f"{one.label} ({one.name})"
+        for one in results.captains
+    }
+
+
+def certain(share: Estimate) -> bool:
+    """Whether the interval leaves out one half; one that ends there, give or take rounding, does not."""
+    return share.low > 0.5 + 1e-6 or share.high < 0.5 - 1e-6
+
+
+def percent(share: float) -> str:
+    """A share for people, such as ``52.4 %``."""
+    return f"{100.0 * share:.1f} %"
+
+
+def _by_value(results: Results) -> Iterator[str]:
+    """Who decided better, by what decisions are worth: that shows sooner than what came of them."""
+    label, ranked = labels_of(results), {one.name for one in results.ranked}
+    for pair in results.pairs:
+        edge = pair.edge
+        if edge is None or edge.low <= 0.0 <= edge.high or not {pair.first, pair.second} <= ranked:
+            continue
+        better, worse = (pair.first, pair.second) if edge.value > 0 else (pair.second, pair.first)
+        low, high = sorted((abs(edge.low), abs(edge.high)))
+        yield (
+            f"{label[better]} decided better than {label[worse]}: its decisions were worth "
+            f"{abs(edge.value):.1f} hundredths of a win more a match, 95 % interval {low:.1f} to {high:.1f}."
+        )
+
+
+def _verdicts(results: Results) -> str:
+    label = labels_of(results)
+    ranked = {one.name for one in results.ranked}
+    met = [
+        (one, one.share)
+        for one in results.pairs
+        if one.share is not None and {one.first, one.second} <= ranked
+    ]
+    sure = [
+        f"{label[pair.first]} over {label[pair.second]}"
+        if share.value > 0.5
+        else f"{label[pair.second]} over {label[pair.first]}"
+        for pair, share in met
+        if certain(share)
+    ]
+    if not sure:
+        pairs = "the interval holds" if len(met) == 1 else f"the intervals of all {len(met)} pairs hold"
+        return f"Nobody is shown to be better: {pairs} one half."
+    if len(met) == 1:
+        return f"{sure[0]}: the interval leaves out one half."
+    return (
+        f"{len(sure)} of {len(met)} pairs differ by more than their interval: {', '.join(sure)}. "
+        f"Of so many pairs about {0.05 * len(met):.2g} would seem to differ by chance alone."
+    )
+
+
+WIDTH: Final = 680
+LEFT: Final = 236
+RIGHT: Final = 150
+TOP: Final = 34
+ROW: Final = 26
+BOTTOM: Final = 44
+LABEL: Final = 34
+"""Characters of a label that fit before the axis."""
+
+STYLE: Final = """<style>
+.plot { font: 13px system-ui, sans-serif; fill: #1a211b; background: #fbf9f2 }
+.plot .ground { fill: #fbf9f2 } .plot .title { font-weight: 600; font-size: 15px }
+.plot .quiet { fill: #586259; font-size: 12px }
+.plot .grid { stroke: #ddd7c6 } .plot .even { stroke: #586259; stroke-dasharray: 3 3 }
+.plot .bar { stroke: #1a6b3d; stroke-width: 3; stroke-linecap: round } .plot .dot { fill: #1a6b3d }
+@media screen and (prefers-color-scheme: dark) {
+  .plot { fill: #f3efe4; background: #131b15 } .plot .ground { fill: #131b15 }
+  .plot .quiet { fill: #979b89 } .plot .grid { stroke: #263228 } .plot .even { stroke: #979b89 }
+  .plot .bar { stroke: #63b87e } .plot .dot { fill: #63b87e }
+}
+</style>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a plot.
+
+    Args:
+        label: Whose it is.
+        estimate: The figure and its interval.
+    """
+
+    label: str
+    estimate: Estimate
+
+
+def forest(
+    title: str,
+    axis: str,
+    rows: Sequence[Row],
+    *,
+    even: float | None = None,
+    scale: float = 1.0,
+    digits: int = 1,
+) -> str:
+    """Estimates as dots on their 95 % intervals, one line each, the figures beside them.
+
+    Args:
+        title: What is shown.
+        axis: What the axis counts.
+        rows: At least one, from the top.
+        even: Where nobody is ahead; a dashed line.
+        scale: What figures are multiplied by, such as 100 for percent.
+        digits: Decimal places.
+    """
+    shown = [row.estimate for row in rows]
+    reach = [] if even is None else [even]
+    ticks = round_ticks(
+        scale * min([one.low for one in shown] + reach), scale * max([one.high for one in shown] + reach)
+    )
+    bottom = TOP + ROW * len(rows)
+
+    def across(value: float) -> float:
+        return LEFT + (value - ticks[0]) / (ticks[-1] - ticks[0]) * (WIDTH - LEFT - RIGHT)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + BOTTOM}" class="plot" '
+        f'role="img" aria-label="{escape(title)}">{STYLE}',
+        f'<rect class="ground" width="{WIDTH}" height="{bottom + BOTTOM}" rx="8"/>',
+        f'<text x="14" y="21" class="title">{escape(title)}</text>',
+        *_axis(axis, [(tick, across(tick)) for tick in ticks], bottom),
+    ]
+    if even is not None:
+        parts.append(f'<path class="even" d="M{across(scale * even):.1f} {TOP}V{bottom}"/>')
+    for at, row in enumerate(rows):
+        value, low, high = (scale * end for end in (row.estimate.value, row.estimate.low, row.estimate.high))
+        told = [f"{round(end, digits) + 0.0:.{digits}f}" for end in (value, low, high)]
+        figures = f"{told[0]} ({told[1]}, {told[2]})"
+        y = TOP + ROW * (at + 0.5)
+        label = row.label if len(row.label) <= LABEL else f"{row.label[: LABEL - 1]}…"
+        parts += [
+            f'<text x="14" y="{y + 4:.1f}">{escape(label)}</text>',
+            f'<path class="bar" d="M{across(low):.1f} {y:.1f}H{across(high):.1f}"/>',
+            f'<circle class="dot" cx="{across(value):.1f}" cy="{y:.1f}" r="4.5"/>',
+            f'<text x="{WIDTH - 12}" y="{y + 4:.1f}" text-anchor="end" class="quiet">{figures}</text>',
+        ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _axis(label: str, ticks: Sequence[tuple[float, float]], bottom: float) -> Iterator[str]:
+    for tick, x in ticks:
+        yield f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>'
+        yield f'<text x="{x:.1f}" y="{bottom + 17}" text-anchor="middle" class="quiet">{tick:g}</text>'
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    yield (
+        f'<text x="{middle:.0f}" y="{bottom + 36}" text-anchor="middle" class="quiet">{escape(label)}</text>'
+    )
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Three to seven round numbers from at or below ``low`` to at or above ``high``."""
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    unit = 10.0 ** math.floor(math.log10((high - low) / 5))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if (high - low) / (unit * factor) <= 5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(step * at, 10) for at in range(first, max(last, first + 1) + 1)]
+
 
 UNITS: Final = {"points": "hundredths of a win", "money": "money", "tokens": "tokens"}
 """Units of measures that are named."""

@@ -1,31 +1,188 @@
-"""The results of an evaluation: who beat whom how often, their order, and what they showed."""
+"""The results of an evaluation, computed from the figures of its matches."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from spectator import __version__
 from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.environments.world import SEALED_BIT
 from spectator.errors import ConfigurationError
 from spectator.evaluation import statistics
-from spectator.evaluation.asked import Asked, asked_of
-from spectator.evaluation.figures import EpisodeFigures, SeatFigures
-from spectator.evaluation.measures import measures_of
-from spectator.evaluation.result_types import (
-    CaptainResult,
-    Estimate,
-    MatchCount,
-    PairResult,
-    PlayedMatch,
-    Results,
-)
+from spectator.evaluation.figures import RANKED_SHARE, EpisodeFigures, SeatFigures, measures_of
+from spectator.evaluation.intervals import Interval
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
+from spectator.events import EndReason, FailedDecisions
+
+
+class Asked(BaseModel):
+    """What was asked of one captain in all its matches, and what that took."""
+
+    decisions: int = Field(default=0, ge=0)
+    fallbacks: dict[str, int] = Field(
+        default_factory=dict,
+        description="Decisions that somebody else made, by the class of failure (docs/failures.md)",
+    )
+    tokens: int = Field(default=0, ge=0, description="Prompt and answer together; 0 where no model was asked")
+    cost: float = Field(default=0.0, ge=0, description="By the prices of the captains' catalogue")
+
+    @property
+    def own_share(self) -> float | None:
+        """Share of the decisions that the captain made itself; ``None`` where it was asked for none."""
+        return 1.0 - sum(self.fallbacks.values()) / self.decisions if self.decisions else None
+
+    @property
+    def ranked(self) -> bool:
+        """Whether enough of the decisions are the captain's own, see :data:`RANKED_SHARE`."""
+        return self.own_share is None or self.own_share >= RANKED_SHARE
+
+
+def asked_of(seats: Iterable[SeatFigures]) -> Asked:
+    """The sums over one captain's seats, in matches that broke down too."""
+    decisions, tokens, cost, fallbacks = 0, 0.0, 0.0, Counter[str]()
+    for seat in seats:
+        decisions += seat.decisions
+        tokens += seat.figures.get("tokens", 0.0)
+        cost += seat.figures.get("cost", 0.0)
+        fallbacks.update(seat.fallbacks)
+    return Asked(
+        decisions=decisions,
+        fallbacks=dict(sorted(fallbacks.items())),
+        tokens=round(tokens),
+        cost=round(cost, 6),
+    )
+
+
+class Estimate(BaseModel):
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int = Field(description="Independent units (seeds) that it rests on")
+
+    @classmethod
+    def of(cls, interval: Interval) -> Estimate:
+        """From the statistics."""
+        return cls(value=interval.value, low=interval.low, high=interval.high, n=interval.n)
+
+
+class MatchCount(BaseModel):
+    """Matches counted."""
+
+    matches: int
+    wins: int
+    ties: int
+    losses: int
+    unfinished: int = Field(
+        description="Matches that broke down, or in which a captain made no decision of its own; their whole "
+        "pair is left out of the shares"
+    )
+
+
+class CaptainResult(BaseModel):
+    """What one captain was worth."""
+
+    name: str
+    label: str
+    source: str
+    own_share: float | None = Field(
+        default=None,
+        description="Share of its decisions that it made itself; null where it was asked for none",
+    )
+    rank: int | None = Field(
+        description="1 is the best; null for whoever is not ranked: less than 98 % of its decisions are its "
+        "own, or nobody else is ranked"
+    )
+    rank_low: int | None = Field(description="Best rank that 95 % of bootstrap samples give it")
+    rank_high: int | None = Field(description="Worst likewise")
+    best: float = Field(description="Share of bootstrap samples in which it is the best")
+    rating: Estimate | None = Field(
+        description="Bradley-Terry, Elo points against the mean of the field; null for whoever is not ranked"
+    )
+    share: Estimate = Field(
+        description="Share of matches won, ties half: against everybody who is ranked, or, for whoever is "
+        "not, against everybody"
+    )
+    tally: MatchCount = Field(description="The same matches counted")
+    measures: dict[str, Estimate] = Field(description="By measure; what was not measured is missing")
+    asked: Asked = Asked()
+
+
+class PairResult(BaseModel):
+    """One captain against another."""
+
+    first: str
+    second: str
+    share: Estimate | None = Field(description="The first one's; null when no pair of matches was finished")
+    edge: Estimate | None = Field(
+        default=None,
+        description="Paired difference of `decision_value` a match, the first one's less the second one's; "
+        "null where the world does not measure it, or on one seed alone",
+    )
+    tally: MatchCount = Field(description="From the first one's side")
+
+
+class PlayedMatch(BaseModel):
+    """One match, to be looked up in the journal."""
+
+    episode_id: str
+    seed: int
+    home: str
+    away: str | None
+    reason: EndReason
+    outcome: float | None = Field(description="Home's: 1, 0.5 or 0; null without an outcome")
+    result: str | None
+    capped: list[str] = Field(
+        default_factory=list,
+        description="Captains that were not asked to the end, because the cap of an episode was reached",
+    )
+    forfeited: str | None = Field(default=None, description="The captain who lost it by not deciding")
+    unreached: list[str] = Field(
+        default_factory=list, description="Captains that made no decision of their own: it counts for nobody"
+    )
+
+
+class Results(BaseModel):
+    """Everything that an evaluation found."""
+
+    format: int = 1
+    environment: str
+    environment_version: str
+    title: str
+    pack: str
+    pack_version: str
+    options: dict[str, Any]
+    failed_decisions: FailedDecisions = Field(
+        default="fallback", description="What counted where a captain did not decide"
+    )
+    sealed: bool = Field(description="Whether the seeds come from a secret phrase")
+    seeds: int
+    head_to_head: bool = Field(description="Whether captains met; else their scores on a seed are compared")
+    spectator_version: str
+    level: float = statistics.LEVEL
+    draws: int = statistics.DRAWS
+    planned: int | None = Field(default=None, description="Matches that were to be played")
+    cut_short: str | None = Field(
+        default=None,
+        description="Why not all of them were; only seeds whose matches were all played are judged",
+    )
+    captains: list[CaptainResult] = Field(description="Best first, then those that are not ranked")
+    pairs: list[PairResult]
+    matches: list[PlayedMatch]
+
+    @property
+    def ranked(self) -> list[CaptainResult]:
+        """The captains that are ranked, best first; none where fewer than two could be."""
+        return [one for one in self.captains if one.rank is not None]
+
 
 RESAMPLING_SEED: Final = 20_26
 """Seed of the bootstrap, so that the same matches always give the same report."""

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.evaluation.exact_intervals import Interval, student_interval
+from spectator.evaluation.intervals import Interval, student_interval
 
 Floats = NDArray[np.float64]
 

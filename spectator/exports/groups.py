@@ -12,7 +12,7 @@ from spectator.exports.transcript import Transcript, transcript_of
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.encoding import tools_by_name
 from spectator.journal.outline import EpisodeOutline, outline_of
-from spectator.runs.advantages import normalised
+from spectator.runs.run_plan import normalised
 
 COLUMNS: Final[Mapping[str, str]] = {
     "run_id": "string",

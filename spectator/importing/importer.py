@@ -42,7 +42,7 @@ from spectator.importing.own_exports import EventBatch, batches
 from spectator.journal.contract import Attachments, Journal
 from spectator.model_calls import ModelCall
 from spectator.observations import Profile
-from spectator.runs.jobs import derived_id
+from spectator.runs.run_plan import derived_id
 from spectator.text import clean_text
 
 LOOKED_AT: Final = 20

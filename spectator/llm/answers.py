@@ -420,7 +420,7 @@ class Assembly:
         """Tell what grew; unless that is all, what may be the beginning of the key waits for the rest."""
         if self._grown and self._on_delta is not None:
             grown, self._grown = self._clean("".join(self._grown)), []
-            begun = 0 if self._key is None else self._key.begun_in(grown)
+            begun = 0 if self._key is None else self._key.opened_run(grown)
             if begun:
                 held = grown[-begun:]
                 grown = grown[:-begun]

@@ -57,10 +57,10 @@ class ApiKey:
         """``text`` without the key, should the endpoint have repeated it."""
         return text.replace(self._value, MASK) if len(self._value) > 4 else text
 
-    def begun_in(self, text: str) -> int:
+    def opened_run(self, text: str) -> int:
         """Characters at the end of ``text`` that may be the beginning of the key.
 
-        >>> ApiKey("sk-123456").begun_in("it is sk-12")
+        >>> ApiKey("sk-123456").opened_run("it is sk-12")
         5
         """
         first = self._value[0]

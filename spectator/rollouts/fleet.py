@@ -1,4 +1,4 @@
-"""Plays a run of rollouts: a worker leases the remaining episodes, as many as it can play at once.
+"""Play a run of rollouts: a worker leases the episodes it can play at once.
 
 The run is in a journal: SQLite in a folder, for the processes of one machine, or PostgreSQL, for those of
 many. All workers are alike, and any number may play a run together.
@@ -7,11 +7,13 @@ many. All workers are alike, and any number may play a run together.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,31 +21,214 @@ from ulid import ULID
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
-from spectator.errors import FailureClass
+from spectator.environments.world import World
+from spectator.episodes.decisions import FailureRule
+from spectator.errors import ENDPOINT_FAILURES, EpisodeError, FailureClass, typed_as
+from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
+from spectator.journal.contract import EpisodeLog
 from spectator.journal.coordination import FleetRow
 from spectator.journal.ownership import INTERVAL_S
 from spectator.journal.sql_journal import SqlJournal
 from spectator.llm.endpoints import ApiKey
 from spectator.llm.rate_limits import AdaptiveLimit
+from spectator.policies.policy import Decision
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.process_environment import read_cast, read_key
-from spectator.rollouts.addresses import EnvironmentAddress
-from spectator.rollouts.deadlines import Deadlines
-from spectator.rollouts.fleet_plan import IN_FOLDER, FleetPlan, keep_plan, read_plan
-from spectator.rollouts.folder import JOURNAL, keep_changes, keep_request
-from spectator.rollouts.handlers import EpisodeHandler, NullHandler
-from spectator.rollouts.model_seat import FleetSeat, fleet_client
-from spectator.rollouts.outage import ModelOutage
-from spectator.rollouts.playing import RolloutPlayer
-from spectator.rollouts.request import RolloutRequest, RolloutRun, plan_rollouts
-from spectator.runs.heartbeat import Heartbeat
-from spectator.runs.in_flight import InPlay
-from spectator.runs.interactor import RunReport
-from spectator.runs.leased_log import PATIENCE_S, LeasedLog
-from spectator.runs.owed import Attempt
-from spectator.runs.progress import FleetState
-from spectator.runs.scheduler import Scheduler, leases_of, shared_ledger
-from spectator.steppers.local import OpenStepper, inline, on_a_thread
+from spectator.rollouts.environments import EnvironmentAddress, PreparedStepper
+from spectator.rollouts.fleet_plan import IN_FOLDER, Deadlines, FleetPlan, keep_plan, read_plan
+from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, EpisodeOutcome, NullHandler
+from spectator.rollouts.model_seat import FleetSeat, ModelOutage, fleet_client
+from spectator.rollouts.request import (
+    ACTOR,
+    JOURNAL,
+    RolloutRequest,
+    RolloutRun,
+    keep_changes,
+    keep_request,
+    plan_rollouts,
+)
+from spectator.runs.actors import ActorHandle
+from spectator.runs.attempts import EpisodeSetup, Halt, HaltingRule, play_episode, resume
+from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunState
+from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
+from spectator.runs.run_plan import Attempt
+from spectator.runs.scheduler import Handle, Result, Scheduler, leases_of, result_of, shared_ledger
+from spectator.steppers.local import InlineStepper, OpenStepper, inline, on_a_thread
+
+logger = logging.getLogger(__name__)
+
+
+class RolloutPlayer:
+    """Plays attempts of one run.
+
+    Args:
+        planned: The run.
+        journal: Where they are recorded.
+        clock: Time.
+        seat: The model that plays.
+        ledger: What asking it may take.
+        open_stepper: Makes the stepper of each episode of a world of the catalogue.
+        address: Where the environments are.
+        deadlines: How long anything may take.
+        state: Counts the decisions.
+    """
+
+    def __init__(
+        self,
+        planned: RolloutRun,
+        journal: EpisodeLog,
+        clock: Clock,
+        seat: FleetSeat,
+        ledger: SpendLedger,
+        open_stepper: OpenStepper,
+        *,
+        address: EnvironmentAddress | None = None,
+        deadlines: Deadlines | None = None,
+        state: RunState | None = None,
+    ) -> None:
+        self._planned = planned
+        self._run = planned.run
+        self._journal = journal
+        self._clock = clock
+        self._seat = seat
+        self.halt = Halt(ledger)
+        self._open_stepper = open_stepper
+        self._address = address or EnvironmentAddress.read(planned.request.environment)
+        self._limits = (deadlines or Deadlines()).limits(planned.request.model.timeout_s)
+        self._state = state or RunState(len(planned.run.jobs), 0, clock.monotonic())
+
+    async def open(self, attempt: Attempt) -> Handle:
+        """Make the environment of an attempt ready; one on another server, or on a thread, is begun.
+
+        Raises:
+            EnvironmentUnavailable: Its server is gone, or has no room.
+        """
+        job, address = self._run.jobs[attempt.number], self._address
+        make = partial(self._open_stepper, self._planned.world, attempt.episode_id)
+        stepper = make()
+        if not isinstance(stepper, InlineStepper):
+            stepper = readied = PreparedStepper(make, self._clock, stepper)
+            await readied.make_ready(
+                seed=job.seed,
+                episode_id=attempt.episode_id,
+                options=job.options,
+                limit_s=self._limits.reset_s,
+            )
+        return ActorHandle(
+            address.env_name, attempt.episode_id, job.group, address.transport, address.base_url, stepper,
+            attempt, attempt.attempt,
+        )  # fmt: skip
+
+    async def play(self, handle: Handle, flight: InFlight) -> Result:
+        """Play an attempt in its environment, from its beginning or from where its record stops."""
+        attempt = handle.job
+        member = self._run.jobs[attempt.number].member
+        context = EpisodeContext(handle.env_name, handle.env_id, handle.group_id, member)
+        world = self._world_of(context, flight)
+        if isinstance(handle.stepper, PreparedStepper):
+            handle.stepper.waiting = lambda begun: flight.waits("environment" if begun else "journal")
+        own = DecisionCounter(self._state, flight, self._clock)
+        venue = EpisodeSetup(
+            self._journal,
+            self._clock,
+            lambda name: world,
+            self.halt.ledger,
+            lambda plan: _FleetRule(HaltingRule(plan, self.halt), plan.agent, own),
+            lambda world, episode_id: handle.stepper,
+            self._limits,
+        )
+        if attempt.begun:
+            left = await self._journal.read(attempt.episode_id, checked=False)
+            own.recall(left)
+            ended = await resume(left, venue)
+        else:
+            plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
+            ended = await play_episode(plan, attempt.episode_id, venue)
+        result = replace(result_of(attempt, handle.group_id, ended), decisions=own.decisions, own=own.own)
+        if ended is not None:
+            outcome = EpisodeOutcome(result.total_reward, result.failure_class, _outcome_details(ended))
+            self._notify_handler(context, outcome)
+        return result
+
+    def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
+        """Tell the handler how an episode ended; what it raises is logged and changes nothing."""
+        try:
+            with typed_as(lambda error: EpisodeError(f"{type(error).__name__}: {error}"), passing=()):
+                self._seat.handler.on_episode_end(context, outcome)
+        except EpisodeError:
+            logger.exception("the handler failed at the end of %s", context.env_id)
+
+    def _world_of(self, context: EpisodeContext, flight: InFlight) -> World:
+        world = self._planned.world
+        return replace(world, captains={**world.captains, ACTOR: self._seat.preset(world, context, flight)})
+
+
+def _outcome_details(ended: EpisodeEnded) -> Mapping[str, object]:
+    """What a handler is told of an end beside its reward."""
+    told = {"end_reason": ended.reason, "turns": ended.turns, "result": ended.result, "detail": ended.detail}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+class DecisionCounter:
+    """Counts the decisions of the agent in one episode, and how many of them the model made itself.
+
+    Args:
+        state: Counts those of the whole run.
+        flight: The episode.
+        clock: Time.
+    """
+
+    def __init__(self, state: RunState, flight: InFlight, clock: Clock) -> None:
+        self._state = state
+        self._flight = flight
+        self._clock = clock
+        self.decisions = 0
+        self.own = 0
+
+    def recall(self, recorded: Sequence[RecordedEvent]) -> None:
+        """Count what was decided before this process played it on."""
+        agent = recorded[0].event.data.get("agent") if recorded else None
+        for one in recorded:
+            if one.event.type == "decision.made" and one.event.data["actor"] == agent:
+                self.decisions += 1
+                self.own += one.event.data["source"] == "model"
+
+    def take(self, decision: Decision) -> None:
+        """Count one."""
+        self.count(decision.source, decision.tokens_in, decision.tokens_out)
+
+    def count(self, source: str, tokens_in: int | None, tokens_out: int | None) -> None:
+        """Count one by what is recorded of it."""
+        own = source == "model"
+        self.decisions += 1
+        self.own += own
+        self._state.decided(self._flight, self._clock.monotonic(), own, tokens_in or 0, tokens_out or 0)
+
+
+class _FleetRule:
+    """Ends an episode whose model was not reached, so that another attempt follows; else as the plan says.
+
+    Args:
+        halting: Suspends where the endpoint is given up or nothing more may be spent.
+        agent: The actor whose decisions the run is for.
+        own: Counts them.
+    """
+
+    def __init__(self, halting: FailureRule, agent: str, own: DecisionCounter) -> None:
+        self._halting = halting
+        self._agent = agent
+        self._own = own
+
+    def __call__(self, actor: str, decision: Decision) -> OnFailure:
+        reaction = self._halting(actor, decision)
+        if actor != self._agent:
+            return reaction
+        if reaction == "fallback" and decision.failure_class in ENDPOINT_FAILURES:
+            reaction = "end"
+        if reaction == "fallback" or decision.failure_class is None:
+            self._own.take(decision)
+        return reaction
+
 
 SPARE_FACTOR: Final = 1.2
 """Actors that the only worker of a run keeps ready for each that is in use."""
@@ -84,8 +269,8 @@ class RunningFleet:
         outage: Whether that endpoint is away.
     """
 
-    state: FleetState
-    interactor: InPlay
+    state: RunState
+    interactor: EpisodesInPlay
     model_limit: AdaptiveLimit | None = None
     outage: ModelOutage | None = None
 
@@ -179,7 +364,7 @@ async def run_rollouts(
     read = read_key if key is None else lambda variable: key
     day, episode, whole = (ledger or SpendLedger(Caps(), Caps(), clock)).caps
     plan = FleetPlan.of(request, deadlines=deadlines, whole=whole)
-    async with begun_in(folder, plan, clock, load, rng) as (row, journal, _):
+    async with opened_run(folder, plan, clock, load, rng) as (row, journal, _):
         worker = Worker(
             journal, concurrency, clock, load, rng, read, day, episode,
             handler or NullHandler(), open_stepper, SPARE_FACTOR, 0.0, on_begin=on_begin,
@@ -188,7 +373,7 @@ async def run_rollouts(
 
 
 @asynccontextmanager
-async def begun_in(
+async def opened_run(
     folder: Path, plan: FleetPlan, clock: Clock, load: LoadWorld, rng: random.Random
 ) -> AsyncIterator[tuple[FleetRow, SqlJournal, RolloutRun]]:
     """The run in a folder, begun or found there again; its journal, open to be played; and its episodes.
@@ -293,13 +478,13 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
     seat = FleetSeat(request.model, client, clock, worker.handler, request.message_cut, outage)
     try:
         planned = plan_rollouts(request, world, seat.preset(world), row.began_ms, row.name)
-        plan.need_same_world(row.name, planned)
+        plan.check_world_version(row.name, planned)
         log = LeasedLog(worker.journal, clock, worker.patience_s, worker.recorded)
         with Heartbeat(leases_of(worker.journal), clock, worker.interval_s):
             caps = (worker.day, worker.episode, plan.whole)
             ledger = await shared_ledger(row.name, caps, worker.journal, log, clock)
             total = len(planned.run.jobs)
-            state = FleetState(total, 0, clock.monotonic(), deadline_s=request.model.timeout_s)
+            state = RunState(total, 0, clock.monotonic(), deadline_s=request.model.timeout_s)
             stepper = on_a_thread if plan.stepper == "thread" else inline
             player = RolloutPlayer(
                 planned, log, clock, seat, ledger, worker.open_stepper or stepper,

@@ -1,21 +1,65 @@
-"""What a run plays and how, as its journal keeps it for every worker that joins it."""
+"""What a run plays and how, as its journal keeps it for each worker."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from spectator import __version__
+from spectator.episodes.controls import EpisodeLimits
+from spectator.episodes.plan import SPARE_S
 from spectator.errors import FieldError, InvalidRequest
 from spectator.journal.coordination import FleetRow, FleetRuns, rows
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import Caps
-from spectator.rollouts.deadlines import Deadlines
+from spectator.rollouts.model_seat import STARTUP_JITTER_S
 from spectator.rollouts.request import FORMAT, RolloutRequest, RolloutRun
+from spectator.runs.actors import PATIENCE_S
 from spectator.runs.run_folder import RUN_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds; the model's own deadline for a decision is part of the request (``timeout_s``).
+
+    Args:
+        episode_s: For one episode; looked at between turns, so that its last decision may end later.
+        env_s: For one step of its environment, or another question to it.
+        env_start_s: For its beginning, which may load data.
+        env_wait_s: How long a server of environments may be gone, or have no room, while none of them is
+            being played in; then the run is halted.
+        model_wait_s: How long the model's endpoint may be gone; then the run is halted.
+        startup_jitter_s: The first requests to the model are spread over this time.
+
+    Raises:
+        ValueError: One of the deadlines is not greater than 0, or one of the others is less.
+    """
+
+    episode_s: float = 6 * 3600.0
+    env_s: float = 30.0
+    env_start_s: float = 60.0
+    env_wait_s: float = PATIENCE_S
+    model_wait_s: float = PATIENCE_S
+    startup_jitter_s: float = STARTUP_JITTER_S
+
+    def __post_init__(self) -> None:
+        if not (self.episode_s > 0 and self.env_s > 0 and self.env_start_s > 0):
+            raise ValueError("episode_s, env_s and env_start_s are greater than 0")
+        if not (self.env_wait_s >= 0 and self.model_wait_s >= 0 and self.startup_jitter_s >= 0):
+            raise ValueError("env_wait_s, model_wait_s and startup_jitter_s are at least 0")
+
+    def limits(self, call_s: float) -> EpisodeLimits:
+        """The limits of an episode whose model has ``call_s`` seconds for a decision."""
+        return EpisodeLimits(
+            decision_s=min(call_s + self.model_wait_s + SPARE_S, self.episode_s),
+            step_s=self.env_s,
+            reset_s=self.env_start_s,
+            episode_s=self.episode_s,
+        )
+
 
 IN_FOLDER: Final = "rollouts"
 """Name of the run in a folder, whose journal holds no other."""
@@ -78,7 +122,7 @@ class FleetPlan(BaseModel):
         job = planned.run.jobs[0]
         return self.model_copy(update={"environment_version": job.version, "pack_version": job.pack_version})
 
-    def need_same_world(self, name: str, planned: RolloutRun) -> None:
+    def check_world_version(self, name: str, planned: RolloutRun) -> None:
         """Make sure that this process has the world that the run began with.
 
         Raises:
@@ -107,7 +151,7 @@ async def keep_plan(journal: SqlJournal, name: str, plan: FleetPlan, now_ms: int
         InvalidRequest: The name is invalid, or that of another run, or of one of another version.
         JournalError: The database cannot be written.
     """
-    need_name(name)
+    check_run_name(name)
     runs = FleetRuns(journal)
     row = await runs.begin(FleetRow(name, plan.model_dump_json(), now_ms))
     kept = read_plan(row)
@@ -163,7 +207,7 @@ def read_plan(row: FleetRow) -> FleetPlan:
         ) from error
 
 
-def need_name(name: str) -> None:
+def check_run_name(name: str) -> None:
     """Make sure that a run's name can be part of an address.
 
     Raises:

@@ -1,30 +1,171 @@
-"""The model in the agent's seat of every episode of a fleet: one client for all, one policy for each."""
+"""The model in the agent's seat of a rollout.
+
+Its client, waiting while its endpoint is away, and what of a long conversation it is sent.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from spectator.clock import Clock
+from spectator.backoff import Backoff
+from spectator.clock import Clock, first_of
 from spectator.environments.world import World, derive_seed
-from spectator.errors import ConfigurationError, EndpointError
+from spectator.errors import (
+    ConfigurationError,
+    EndpointBusy,
+    EndpointError,
+    EndpointMalformed,
+    EndpointRefused,
+    EndpointResting,
+    EndpointUnavailable,
+)
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta
 from spectator.llm.client import ChatClient, ClientLimits, form_called
 from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
 from spectator.llm.rate_limits import AdaptiveLimit
-from spectator.llm.retry import CircuitBreaker, RetryPolicy
+from spectator.llm.retry import PERMANENT_STATUSES, CircuitBreaker, RetryPolicy
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import ModelSettings
 from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, NullHandler
-from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.request import ACTOR
-from spectator.rollouts.trimming import trim
-from spectator.runs.in_flight import InFlight
+from spectator.runs.interactor import InFlight
+from spectator.text import clean_text
+
+AnyMessage = Mapping[str, Any]
+
+
+def trim(messages: Sequence[AnyMessage], message_cut: int, *, keep_task: bool = True) -> list[AnyMessage]:
+    """The system message, the task, and the newest ``2 * message_cut - 1`` messages.
+
+    The answer to a tool call is never sent without the call, and what is kept never begins with an answer to
+    something that was dropped. The list is new; ``messages`` is left as it is.
+
+    Args:
+        messages: The whole conversation, oldest first.
+        message_cut: Newest exchanges to keep; 0 or less keeps everything.
+        keep_task: Whether the first message of the user, which states the task, is always kept.
+
+    Example:
+        >>> talk = [{"role": "system", "content": "s"}] + [
+        ...     {"role": role, "content": f"{role} {n}"} for n in range(4) for role in ("user", "assistant")
+        ... ][:-1]
+        >>> [message["content"] for message in trim(talk, 1)]
+        ['s', 'user 0', 'user 3']
+        >>> len(trim(talk, 0)) == len(talk)
+        True
+    """
+    if message_cut <= 0:
+        return list(messages)
+    first = 1 if messages and messages[0]["role"] == "system" else 0
+    start = max(first, len(messages) - (2 * message_cut - 1))
+    start = _with_its_call(messages, start, first)
+    head = list(messages[:first])
+    if keep_task:
+        head += [message for message in messages[first:start] if message["role"] == "user"][:1]
+    if len(head) == first:  # nobody asked what an assistant's message would answer
+        while (
+            start < len(messages) - 1
+            and messages[start]["role"] == "assistant"
+            and not _calls(messages[start])
+        ):
+            start += 1
+    return head + list(messages[start:])
+
+
+def _with_its_call(messages: Sequence[AnyMessage], start: int, first: int) -> int:
+    """``start``, or the place of the call that the tool's answer there belongs to."""
+    while start > first and start < len(messages) and messages[start]["role"] == "tool":
+        start -= 1
+    return start
+
+
+def _calls(message: AnyMessage) -> bool:
+    return bool(message.get("tool_calls"))
+
+
+PAUSES: Final = Backoff(1.0, 10.0)
+"""The pauses between attempts, where the endpoint does not ask for a longer one."""
+
+REFUSED_S: Final = 60.0
+"""Seconds for which requests may be refused before the first answer; by then the command is wrong."""
+
+PASSING: Final = (EndpointUnavailable, EndpointMalformed, EndpointBusy, EndpointResting)
+"""Failures that a restart shows. No answer in time is none of them: that is one slow answer."""
+
+
+class ModelOutage:
+    """Whether the endpoint of a run is gone, since when, and how long it is waited for.
+
+    One that has not answered in this run yet may be a mistake in the command: it is waited for only until it
+    is left alone (:class:`~spectator.llm.retry.CircuitBreaker`), or has refused every request for
+    :data:`REFUSED_S` seconds, so that the run halts soon and costs no attempt. A request that fails while
+    others are answered is not waited for either.
+
+    Args:
+        clock: Time.
+        rng: Draws the pauses.
+        patience_s: Seconds that it may be gone.
+    """
+
+    def __init__(self, clock: Clock, rng: random.Random, patience_s: float) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._patience_s = patience_s
+        self._given_up = asyncio.Event()
+        self.answers = 0
+        """Answers in this run so far; 1 stands for all of earlier commands."""
+        self.since_s: float | None = None
+        """When the first request failed that no answer followed, by the clock."""
+        self.reason = ""
+        """How the last one failed."""
+
+    def answered(self) -> None:
+        """Note an answer: it is there."""
+        self.answers += 1
+        self.since_s = None
+
+    def pause_after(self, error: EndpointError, answers: int, failures: int) -> float | None:
+        """Seconds to wait before a request is made again; ``None`` where waiting cannot help.
+
+        Args:
+            error: How it failed.
+            answers: How many answers there were when it failed first.
+            failures: How often it failed before, in a row.
+
+        Raises:
+            EndpointResting: The endpoint has been gone for longer than it is waited for.
+        """
+        if isinstance(error, EndpointRefused) and error.status in PERMANENT_STATUSES:
+            self._given_up.set()
+        refused = isinstance(error, EndpointRefused) and not self.answers
+        passing = refused or isinstance(error, PASSING)
+        if not passing or self._given_up.is_set() or self.answers != answers:
+            return None
+        if not self.answers and isinstance(error, EndpointResting):
+            return None
+        now = self._clock.monotonic()
+        since = self.since_s = now if self.since_s is None else self.since_s
+        self.reason = str(error)
+        patience_s = min(self._patience_s, REFUSED_S) if refused else self._patience_s
+        if now - since >= patience_s:
+            what = "refused every request" if refused else "been gone"
+            said = f" ({clean_text(error.detail, 200)})" if refused and error.detail else ""
+            gone = f"the endpoint has {what} for {now - since:.0f} s: {error}{said}"
+            raise EndpointResting(gone, detail=error.detail) from error
+        pause = max(error.retry_after_s or 0.0, PAUSES.draw(failures, self._rng))
+        return min(pause, since + patience_s - now)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait so long, or until it is known that waiting cannot help."""
+        await first_of(self._clock.sleep(seconds), self._given_up.wait())
+
 
 FAILURES: Final = 20
 """Failures in a row, over all episodes, after which the endpoint is left alone for a while."""

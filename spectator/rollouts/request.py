@@ -1,22 +1,35 @@
-"""What a run of rollouts is asked to be: checked as a whole, kept beside its record, and resumed by it."""
+"""What a run of rollouts plays, as it was asked for and as its folder keeps it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from spectator import __version__
 from spectator.environments.world import SEALED_BIT, World, derive_seed
 from spectator.episodes.controls import Pace
 from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.errors import TRIED_AGAIN, FieldError, InvalidRequest
+from spectator.errors import RETRIED_FAILURES, FieldError, InvalidRequest
+from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.policy import Preset
-from spectator.rollouts.addresses import EnvironmentAddress
-from spectator.runs.failure_policy import FailurePolicy
-from spectator.runs.jobs import Job, RunPlan
+from spectator.rollouts.environments import EnvironmentAddress
+from spectator.runs.run_plan import FailurePolicy, Job, RunPlan
 
 FORMAT: Final = 1
 """Version of the file that keeps a request."""
@@ -85,7 +98,7 @@ class RolloutRequest(BaseModel):
     @property
     def failure_policy(self) -> FailurePolicy:
         """What becomes of an episode that failed."""
-        return FailurePolicy(retry=TRIED_AGAIN, attempts=self.attempts)
+        return FailurePolicy(retry=RETRIED_FAILURES, attempts=self.attempts)
 
     def identity(self) -> Mapping[str, Any]:
         """What makes it this run and no other, as JSON."""
@@ -146,7 +159,7 @@ def plan_rollouts(
 
     Args:
         request: What is asked for.
-        plain: The world, as :meth:`~spectator.rollouts.addresses.EnvironmentAddress.world` finds it.
+        plain: The world, as :meth:`~spectator.rollouts.environments.EnvironmentAddress.world` finds it.
         seat: Who takes the agent's seat, under the name :data:`ACTOR`.
         began_ms: When the run began, Unix time in milliseconds.
         run_id: Its name in the record.
@@ -184,3 +197,120 @@ def plan_rollouts(
         seed = seeds[task % len(seeds)] if seeds else derive_seed(request.seed, "rollouts", task) % SEALED_BIT
         jobs.append(replace(one, seed=seed, group=f"g-{task:06d}", member=member))
     return RolloutRun(request, world, RunPlan(jobs, began_ms, run_id, request.failure_policy))
+
+
+MANIFEST: Final = "rollouts.json"
+JOURNAL: Final = "journal.db"
+
+
+def keep_request(folder: Path, request: RolloutRequest, now_ms: int) -> int:
+    """Write down what runs in a new ``folder``, or check that it is still the same.
+
+    Args:
+        folder: Made when it is not there.
+        request: What is to be played.
+        now_ms: Unix time in milliseconds.
+
+    Returns:
+        When the run began, Unix time in milliseconds.
+
+    Raises:
+        InvalidRequest: The folder holds something else, which is named, or cannot be written.
+    """
+    path = folder / MANIFEST
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return _kept(folder, path, request, now_ms)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _wrong(f"{folder} is no folder") from error
+    except OSError as error:
+        raise _wrong(f"{folder} cannot be written: {error}") from error
+
+
+def _kept(folder: Path, path: Path, request: RolloutRequest, now_ms: int) -> int:
+    if not path.exists():
+        if (folder / JOURNAL).exists():
+            raise _wrong(f"{folder} holds a journal that is no run's; choose another folder")
+        _write(path, request, now_ms)
+        return now_ms
+    kept, began_ms = read_request(folder)
+    if shown := kept.differences(request):
+        raise _wrong(f"{folder} holds another run ({shown}); choose another folder")
+    if request.episodes < kept.episodes:
+        rule = f"{folder} holds a run of {kept.episodes} episodes, which can be made longer but not shorter"
+        raise InvalidRequest([FieldError("episodes", rule)])
+    return began_ms
+
+
+def keep_changes(folder: Path, request: RolloutRequest) -> None:
+    """Write down what of the run in ``folder`` is otherwise now, such as that it is longer.
+
+    Args:
+        folder: Where :func:`keep_request` found the same run; nobody else may play it meanwhile.
+        request: What is to be played.
+
+    Raises:
+        InvalidRequest: It cannot be written.
+    """
+    kept, began_ms = read_request(folder)
+    longer = request.model_copy(update={"episodes": max(request.episodes, kept.episodes)})
+    if longer != kept:
+        try:
+            _write(folder / MANIFEST, longer, began_ms)
+        except OSError as error:
+            raise _wrong(f"{folder} cannot be written: {error}") from error
+
+
+@asynccontextmanager
+async def open_record(folder: Path) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
+    """What runs in ``folder``, and its journal to read from; safe while it runs.
+
+    Raises:
+        InvalidRequest: There is no run, or it is of another version.
+        JournalError: Its journal cannot be read.
+    """
+    request, _ = read_request(folder)
+    journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}", writable=False)
+    try:
+        yield request, journal
+    finally:
+        await journal.aclose()
+
+
+def read_request(folder: Path) -> tuple[RolloutRequest, int]:
+    """What runs in ``folder``, and when it began, Unix time in milliseconds.
+
+    Raises:
+        InvalidRequest: There is no run, or it is of another version.
+    """
+    path = folder / MANIFEST
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise _wrong(f"{folder} holds no run of rollouts") from None
+    except (OSError, ValueError) as error:
+        raise _wrong(f"{path} cannot be read: {error}") from error
+    if not isinstance(kept, dict) or not isinstance(kept.get("request"), dict):
+        raise _wrong(f"{path} does not describe a run of rollouts")
+    version: Any = kept["request"].get("format")
+    if version != FORMAT:
+        raise _wrong(f"{path} is of version {version!r}; this program reads {FORMAT}")
+    try:
+        return RolloutRequest.model_validate(kept["request"]), int(kept["began_ms"])
+    except (ValidationError, KeyError, ValueError, TypeError) as error:
+        raise _wrong(f"{path} does not describe a run of rollouts: {error}") from error
+
+
+def _write(path: Path, request: RolloutRequest, began_ms: int) -> None:
+    kept = {
+        "request": request.model_dump(mode="json"),
+        "began_ms": began_ms,
+        "spectator_version": __version__,
+    }
+    half = path.with_name(path.name + ".part")
+    half.write_text(json.dumps(kept, indent=2), encoding="utf-8")
+    os.replace(half, path)
+
+
+def _wrong(rule: str) -> InvalidRequest:
+    return InvalidRequest([FieldError("out", rule)])

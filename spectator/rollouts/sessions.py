@@ -12,9 +12,8 @@ from spectator.exports.transcript import calls_by_decision
 from spectator.journal.contract import Journal, RecordedCall
 from spectator.journal.encoding import ChatMessage, chat_message, reply_message
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision, outline_of
-from spectator.rollouts.folder import open_record
-from spectator.rollouts.request import RolloutRequest
-from spectator.runs.owed import newest_first
+from spectator.rollouts.request import RolloutRequest, open_record
+from spectator.runs.run_plan import newest_first
 
 
 @dataclass(frozen=True, slots=True)

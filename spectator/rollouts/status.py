@@ -14,11 +14,8 @@ from spectator.exports.groups import GroupState
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.coordination import Lease
 from spectator.journal.sql_journal import SqlJournal
-from spectator.rollouts.folder import open_record
-from spectator.rollouts.request import RolloutRequest
-from spectator.runs.failure_policy import FailurePolicy
-from spectator.runs.owed import newest_first
-from spectator.runs.rates import ended_a_second
+from spectator.rollouts.request import RolloutRequest, open_record
+from spectator.runs.run_plan import FailurePolicy, ended_a_second, newest_first
 
 RECENT: Final = 256
 """Newest episodes whose usual time tells the rate."""

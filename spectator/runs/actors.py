@@ -125,14 +125,14 @@ class Shortage:
     since_s: float
 
 
-def unplayable(reason: str, waited_s: float | None = None) -> str:
+def no_environment(reason: str, waited_s: float | None = None) -> str:
     """Why a run is halted for which no environment could be made.
 
     Args:
         reason: What became of the attempt.
         waited_s: Seconds that its server was waited for, where it was.
 
-    >>> unplayable("reset: the server answers 503", 300.0)
+    >>> no_environment("reset: the server answers 503", 300.0)
     'no environment could be had for 300 s (env_infra): reset: the server answers 503'
     """
     waited = "" if waited_s is None else f" for {waited_s:g} s"

@@ -1,18 +1,140 @@
-"""The interactor: workers that take actors from a pool, play an episode in each, and give them back."""
+"""Workers that play an episode in each actor of a pool, and their progress."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, Protocol, TypeVar
+from statistics import median
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from spectator.clock import Clock
 from spectator.errors import EpisodeError, FailureClass, SpectatorError, typed_as
-from spectator.runs.actors import ActorHandle, ActorPool
-from spectator.runs.in_flight import InFlight
+from spectator.runs.actors import ActorHandle, ActorPool, Shortage
+from spectator.runs.run_plan import Attempt
+
+WaitingFor = Literal["start", "place", "model", "retry", "environment", "journal", "worker"]
+"""What an episode waits for.
+
+``start``: its beginning, or its record being played again. ``place``: its turn among the requests under way.
+``model``: an answer. ``retry``: the time at which a refused or failed request is sent again. ``environment``:
+an answer of its environment. ``journal``: a step being recorded, or the processor. ``worker``: it is unknown,
+for another process plays it.
+"""
+
+Standing = Literal["playing", "slow", "stalled"]
+"""Whether an episode moves: ``slow`` beyond :data:`SLOW_TIMES` the median turn, ``stalled`` beyond
+:data:`STALLED_TIMES` (and :data:`STALLED_LEAST_S`), or beyond the deadline of what it waits for."""
+
+SLOW_TIMES: Final = 3.0
+STALLED_TIMES: Final = 10.0
+STALLED_LEAST_S: Final = 10.0
+"""Seconds without a turn below which no episode is called stalled, however short the median."""
+
+
+@dataclass(slots=True)
+class InFlight:
+    """An episode that is being played; times are those of the run's clock, in seconds.
+
+    Args:
+        episode_id: Its id.
+        worker: Number of the worker that plays it.
+        began_s: When it began.
+        attempt: Number of the attempt, from 1.
+        turns: Decisions of the agent in this process.
+        own: How many of these the model made itself, and no fallback.
+        tokens_in: Tokens read for them.
+        tokens_out: Tokens written for them.
+        moved_s: When it last came further.
+        waiting_for: What it waits for now.
+        until_s: When that is over at the latest, where it is known.
+        why: Why it waits, in a word.
+    """
+
+    episode_id: str
+    worker: int
+    began_s: float
+    attempt: int = 1
+    turns: int = 0
+    own: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    moved_s: float = 0.0
+    waiting_for: WaitingFor = "start"
+    until_s: float | None = None
+    why: str = ""
+
+    def waits(self, waiting_for: WaitingFor, until_s: float | None = None, why: str = "") -> None:
+        """Note what it waits for from now on."""
+        self.waiting_for = waiting_for
+        self.until_s = until_s
+        self.why = why
+
+    def standing(self, now_s: float, median_s: float | None, deadline_s: float) -> Standing:
+        """Whether it moves.
+
+        Args:
+            now_s: Now.
+            median_s: The usual time of a turn; ``None`` where none is known yet.
+            deadline_s: Seconds after which whatever it waits for is over by its deadline.
+
+        >>> flight = InFlight("ep-1", 0, began_s=0.0, moved_s=100.0)
+        >>> [flight.standing(100.0 + idle_s, 4.0, 300.0) for idle_s in (5, 15, 41)]
+        ['playing', 'slow', 'stalled']
+        """
+        idle_s = now_s - self.moved_s
+        if idle_s > deadline_s:
+            return "stalled"
+        if median_s is None:
+            return "playing"
+        if idle_s > max(STALLED_LEAST_S, STALLED_TIMES * median_s):
+            held = self.waiting_for in ("retry", "place")  # it is known what for, and it has a deadline
+            return "slow" if held else "stalled"
+        return "slow" if idle_s > SLOW_TIMES * median_s else "playing"
+
+    def reason(self, now_s: float) -> str:
+        """What it waits for, in words.
+
+        >>> flight = InFlight("ep-1", 0, began_s=0.0)
+        >>> flight.waits("retry", until_s=30.0, why="busy")
+        >>> flight.reason(now_s=18.0)
+        'retry after busy in 12 s'
+        """
+        if self.waiting_for == "retry":
+            left = "" if self.until_s is None else f" in {max(0.0, self.until_s - now_s):.0f} s"
+            return f"retry after {self.why}{left}"
+        return self.why if self.waiting_for == "worker" else _WORDS[self.waiting_for]
+
+
+_WORDS: Final = {
+    "start": "its beginning",
+    "place": "a place at the endpoint",
+    "model": "the model",
+    "environment": "its environment",
+    "journal": "the journal or the processor",
+}
+
+
+class EpisodesInPlay(Protocol):
+    """Episodes that are being played, for whoever shows them."""
+
+    @property
+    def workers(self) -> int:
+        """Episodes at once."""
+        ...
+
+    @property
+    def in_flight(self) -> list[InFlight]:
+        """Those that are being played, oldest first."""
+        ...
+
+    def drain(self) -> None:
+        """Finish what is being played, and take no more."""
+        ...
+
 
 logger = logging.getLogger(__name__)
 
@@ -227,3 +349,115 @@ class _Unforeseen(EpisodeError):
 
 def _unforeseen(error: Exception) -> _Unforeseen:
     return _Unforeseen(f"{type(error).__name__}: {error}")
+
+
+TURNS_KEPT: Final = 256
+"""Newest turns whose median time is the usual one."""
+
+
+@dataclass(slots=True)
+class RunState:
+    """How far a run is; kept current while it runs.
+
+    Args:
+        total: Episodes of the run.
+        over: Episodes that need not be played any more, earlier runs included.
+        began_s: When this run began, by its clock.
+        deadline_s: Seconds after which whatever an episode waits for is over by its deadline.
+        ended: Attempts that ended in this run.
+        again: How many of these are followed by another attempt.
+        failures: How many of these had no verdict, by class of failure.
+        rewards: How many had one.
+        reward_sum: The sum of their rewards.
+        turns: Decisions in all of them.
+        own: How many of these the model made itself.
+        tokens_in: Tokens read for them.
+        tokens_out: Tokens written for them.
+        turn_times: Seconds that the newest turns took.
+        settled: Episodes that came to be over in this run.
+        ended_turns: Decisions in the attempts that ended in this run.
+        shortage: Why no environment can be made at the moment; ``None`` when they can.
+    """
+
+    total: int
+    over: int
+    began_s: float
+    deadline_s: float = 300.0
+    ended: int = 0
+    again: int = 0
+    failures: dict[FailureClass, int] = field(default_factory=dict)
+    rewards: int = 0
+    reward_sum: float = 0.0
+    turns: int = 0
+    own: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    turn_times: deque[float] = field(default_factory=lambda: deque(maxlen=TURNS_KEPT))
+    settled: int = 0
+    ended_turns: int = 0
+    shortage: Shortage | None = None
+
+    def take(self, result: EpisodeResult[Attempt]) -> None:
+        """Count the result of an attempt."""
+        self.ended += 1
+        self.again += result.again
+        self.ended_turns += result.decisions
+        if result.failure_class is not None and result.total_reward is None:
+            self.failures[result.failure_class] = self.failures.get(result.failure_class, 0) + 1
+        if result.total_reward is not None:
+            self.rewards += 1
+            self.reward_sum += result.total_reward
+        if not result.again and result.end_reason is not None:
+            self.over += 1
+            self.settled += 1
+
+    def note_shortage(self, shortage: Shortage | None) -> None:
+        """Note why no environment can be made, or that one can."""
+        self.shortage = shortage
+
+    def decided(self, flight: InFlight, now_s: float, own: bool, tokens_in: int, tokens_out: int) -> None:
+        """Count a decision of the agent in an episode that is being played."""
+        self.turn_times.append(now_s - flight.moved_s)
+        flight.moved_s = now_s
+        flight.turns += 1
+        flight.own += own
+        flight.tokens_in += tokens_in
+        flight.tokens_out += tokens_out
+        self.turns += 1
+        self.own += own
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+
+    @property
+    def mean_reward(self) -> float | None:
+        """The mean of the rewards of this run; ``None`` where there is none."""
+        return self.reward_sum / self.rewards if self.rewards else None
+
+    @property
+    def usual_turn_s(self) -> float | None:
+        """The median time of a turn; ``None`` where there was none."""
+        times = list(self.turn_times)
+        return median(times) if times else None
+
+    def left_s(self, now_s: float, under_way: int = 0) -> float | None:
+        """Seconds until the rest is over, if it goes on as so far in this run; ``None`` where nobody knows.
+
+        An episode is taken to need as many decisions as those that are over needed, attempts that failed
+        included, at the rate of all: what is under way counts too, so that the first to be over tells enough.
+
+        Args:
+            now_s: Now.
+            under_way: Decisions in the episodes that are being played.
+
+        >>> state = RunState(total=10, over=2, began_s=0.0)
+        >>> state.over, state.settled, state.ended_turns, state.turns = 4, 2, 12, 36
+        >>> state.left_s(now_s=20.0), state.left_s(now_s=20.0, under_way=24)
+        (20.0, 6.666666666666667)
+        """
+        if not self.settled:
+            return None
+        left, took_s = self.total - self.over, now_s - self.began_s
+        if not (self.turns and self.ended_turns):
+            return left * took_s / self.settled
+        turns = left * self.ended_turns / self.settled - under_way
+        return max(0.0, turns) * took_s / self.turns

@@ -23,7 +23,7 @@ from spectator.episodes.reader import EpisodeReader, ViewReader
 from spectator.episodes.stream import JournalTrouble
 from spectator.episodes.view import State, replay_state
 from spectator.errors import (
-    TRIED_AGAIN,
+    RETRIED_FAILURES,
     ConfigurationError,
     EpisodeNotFound,
     FailureClass,
@@ -37,8 +37,8 @@ from spectator.journal.contract import EpisodeSummary
 from spectator.journal.coordination import FleetRow, rows
 from spectator.journal.queries import EpisodeNews, News
 from spectator.journal.sql_journal import SqlJournal
-from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.run_folder import RUN_NAME, RunFolder, described, read_run, run_names
+from spectator.runs.run_plan import FailurePolicy
 
 READ_EVENTS: Final = 200
 """Events that are taken in at once."""
@@ -222,7 +222,7 @@ class RunTail:
         self.journal = journal
         self.episodes: dict[str, FollowedEpisode] = {}
         """By id; those that ended stand in the order in which they did."""
-        self._policy = FailurePolicy(retry=TRIED_AGAIN, attempts=folder.attempts)
+        self._policy = FailurePolicy(retry=RETRIED_FAILURES, attempts=folder.attempts)
         self._mark: int | None = None
         self.run_id = run_id
         self._inode = None if run_id is not None else folder.journal.stat().st_ino

@@ -16,9 +16,8 @@ from typing import Any, Final
 
 from spectator.errors import FailureClass, failure_of_end, reward_of_end
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
-from spectator.runs.advantages import normalised
-from spectator.runs.rates import ended_a_second
 from spectator.runs.run_folder import RunFolder
+from spectator.runs.run_plan import ended_a_second, normalised
 from spectator.runs.run_records import FollowedEpisode, RunTail
 
 BINS: Final = 20

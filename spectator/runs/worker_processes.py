@@ -19,7 +19,7 @@ from spectator.clock import Clock, first_of
 from spectator.errors import JournalError
 from spectator.journal.ownership import living
 from spectator.journal.sql_journal import SqlJournal
-from spectator.runs.in_flight import InFlight
+from spectator.runs.interactor import InFlight
 from spectator.runs.scheduler import leases_of
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 LOOK_S: Final = 0.5
 """Seconds between two looks at the record and at the workers."""
 
-GONE_LOOKS: Final = 10
+MISSED_LOOKS: Final = 10
 """Looks after which a worker is killed that others took for dead, and that has not ended by itself."""
 
 PAUSE_S: Final = 0.2
@@ -35,7 +35,7 @@ PAUSE_S: Final = 0.2
 
 LONGEST_PAUSE_S: Final = 5.0
 
-BARREN: Final = 10
+FRUITLESS_DEATHS: Final = 10
 """Workers that die in a row without any progress of the run, after which it is halted."""
 
 STOP_S: Final = 10.0
@@ -98,7 +98,7 @@ class _WorkerProcess:
 
 
 class WorkerProcesses:
-    """Keeps workers at work; see :class:`~.in_flight.InPlay`.
+    """Keeps workers at work; see :class:`~.in_flight.EpisodesInPlay`.
 
     Args:
         command: Starts a worker; its name is added.
@@ -221,7 +221,7 @@ class WorkerProcesses:
         except JournalError as error:
             return self._halt(f"worker {worker.name} died, and its episodes cannot be freed: {error}")
         self._barren = 0 if self._progress.steps > progressed else self._barren + 1
-        if self._barren >= BARREN:
+        if self._barren >= FRUITLESS_DEATHS:
             return self._halt(
                 f"{self._barren} workers in a row died (exit code {code}) without any progress of the run"
             )
@@ -242,12 +242,12 @@ class WorkerProcesses:
             holder = None if self._journal_file is None else write_lock_holder(self._journal_file)
             stuck = stuck + 1 if holder in self.pids.values() and not changed else 0
             for worker in list(self._alive.values()):
-                if stuck >= GONE_LOOKS and worker.process.pid == holder:
+                if stuck >= MISSED_LOOKS and worker.process.pid == holder:
                     logger.error("worker %s stopped responding while it was writing", worker.name)
                     _signal(worker, signal.SIGKILL)
                 worker.joined = worker.joined or worker.name in beats
                 worker.missing = 0 if worker.name in beats else worker.missing + worker.joined
-                if worker.missing == GONE_LOOKS:  # else it may be ending
+                if worker.missing == MISSED_LOOKS:  # else it may be ending
                     logger.error("worker %s stopped responding", worker.name)
                     _signal(worker, signal.SIGKILL)
 

@@ -26,7 +26,7 @@ from spectator.events import EpisodeEnded, core_fact
 from spectator.journal.contract import Attachments
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import Policy, Preset
-from spectator.runs.leftovers import end_what_was_left
+from spectator.runs.attempts import end_unfinished
 from spectator.runs.run_folder import JOURNAL
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class RecordedRun:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             self._journal = self._wait(SqlJournal.open(f"sqlite:///{Path(folder) / JOURNAL}"))
-            groups = self._wait(end_what_was_left(self._journal, self._clock))
+            groups = self._wait(end_unfinished(self._journal, self._clock))
             numbers = (one[2:] for one in groups)
             self._numbered = max((int(one) + 1 for one in numbers if one.isdecimal()), default=0)
         except BaseException:

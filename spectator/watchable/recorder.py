@@ -50,7 +50,7 @@ from spectator.importing.foreign_record import (
 from spectator.journal.contract import Attachments, Journal
 from spectator.journal.encoding import ChatMessage
 from spectator.journal.sql_journal import SqlJournal
-from spectator.runs.leftovers import WENT_AWAY, end_what_was_left
+from spectator.runs.attempts import PROCESS_DIED, end_unfinished
 from spectator.runs.run_folder import DESCRIPTION, JOURNAL
 from spectator.text import clean_text
 
@@ -286,7 +286,9 @@ class LoopRecorder:
                 closed = lines[-1] == b'{"close":true}' or closed
                 await self._take(lines, episodes, writer)
         finally:
-            await self._leave(episodes, "the run was closed before its end" if closed else WENT_AWAY, writer)
+            await self._leave(
+                episodes, "the run was closed before its end" if closed else PROCESS_DIED, writer
+            )
             self.connected -= 1
             _send(writer, {"closed": True, "others": self.connected})
             writer.close()
@@ -381,7 +383,7 @@ async def record_loops(folder: Path, address: Path, about: Mapping[str, Any]) ->
     clock = SystemClock()
     journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}")
     try:
-        await end_what_was_left(journal, clock)
+        await end_unfinished(journal, clock)
         (folder / DESCRIPTION).write_text(json.dumps(about), encoding="utf-8")
         recorder = LoopRecorder(journal, folder.name, clock)
         async with await asyncio.start_unix_server(recorder.serve, address):

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
-from spectator.collector.collecting import CollectedEpisode, collect_episode
-from spectator.collector.jsonl import load_episodes_jsonl, save_episodes_jsonl
+from spectator.collector.collector import CollectedEpisode, collect_episode
+from spectator.collector.records import load_episodes_jsonl, save_episodes_jsonl
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spectator.collector.collecting import CollectedEpisode, CollectTask, collect_episode, collect_episodes
+from spectator.collector.collector import CollectedEpisode, CollectTask, collect_episode, collect_episodes
 from spectator.collector.generation import Generated
 from spectator.errors import ConfigurationError, InvalidRequest, StepTimeout
 from tests.llm.brains import counter, read_situation

@@ -15,8 +15,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from spectator.collector.jsonl import load_episodes_jsonl, save_episodes_jsonl, save_truths_jsonl
-from spectator.collector.records import EpisodeRecord, StepRecord
+from spectator.collector.records import (
+    EpisodeRecord,
+    StepRecord,
+    load_episodes_jsonl,
+    save_episodes_jsonl,
+    save_truths_jsonl,
+)
 from spectator.errors import ConfigurationError
 
 
@@ -138,7 +143,7 @@ def test_a_failure_while_writing_leaves_the_file_as_it_was(tmp_path: Path, appen
 FULL = """
 import resource, sys
 from pathlib import Path
-from spectator.collector.jsonl import load_episodes_jsonl, save_episodes_jsonl
+from spectator.collector.records import load_episodes_jsonl, save_episodes_jsonl
 path = Path(sys.argv[1])
 some = load_episodes_jsonl(path).episodes
 size = path.stat().st_size
@@ -164,7 +169,7 @@ def test_a_disk_that_fills_while_adding_leaves_the_file_as_it_was(tmp_path: Path
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from spectator.collector.jsonl import load_episodes_jsonl, save_episodes_jsonl
+from spectator.collector.records import load_episodes_jsonl, save_episodes_jsonl
 path = Path(sys.argv[1])
 one = load_episodes_jsonl(path).episodes[0]
 def dying():

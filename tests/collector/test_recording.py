@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectator.cli import main
-from spectator.collector.collecting import CollectedEpisode, CollectTask, collect_episodes
+from spectator.collector.collector import CollectedEpisode, CollectTask, collect_episodes, record_episode
 from spectator.collector.generation import Generated
-from spectator.collector.recording import record_episode
 from spectator.errors import SequenceConflict
 from spectator.journal.sql_journal import SqlJournal
 from tests.llm.brains import counter, read_situation

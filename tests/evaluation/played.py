@@ -13,7 +13,7 @@ from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger
-from spectator.runs.playing import Venue, play_here
+from spectator.runs.attempts import EpisodeSetup, play_episode
 
 
 def played(
@@ -34,8 +34,8 @@ def played(
         clock = SystemClock()
         journal = await SqlJournal.open(f"sqlite:///{folder}/journal.db")
         try:
-            venue = Venue(journal, clock, load_world, SpendLedger(Caps(), Caps(), clock))
-            await play_here(plan_episode(request, draw_seed=lambda: 0), episode_id, venue)
+            venue = EpisodeSetup(journal, clock, load_world, SpendLedger(Caps(), Caps(), clock))
+            await play_episode(plan_episode(request, draw_seed=lambda: 0), episode_id, venue)
             return await journal.read(episode_id)
         finally:
             await journal.aclose()

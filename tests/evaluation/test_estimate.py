@@ -10,8 +10,7 @@ import pytest
 from spectator.catalog import load_world
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
-from spectator.evaluation.estimate import estimate_evaluation
-from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, rehearse, shared
+from spectator.evaluation.estimate import TOKENS_A_CHARACTER, estimate_evaluation, rehearse, shared
 from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.llm.endpoints import Price
 from spectator.policies.captains import ModelCaptain

@@ -10,9 +10,7 @@ import pytest
 
 from spectator.catalog import load_world
 from spectator.errors import JournalError
-from spectator.evaluation.figures import EpisodeFigures, figures_of
-from spectator.evaluation.measures import MEASURES, Gauge, measures_of
-from spectator.evaluation.store import FigureStore
+from spectator.evaluation.figures import MEASURES, EpisodeFigures, FigureStore, Gauge, figures_of, measures_of
 from spectator.events import Event, RecordedEvent, record
 from tests.evaluation.played import played
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from spectator.cast import DEFAULT_LIVE, Cast
 from spectator.clock import SystemClock
+from spectator.evaluation.evaluation_run import run_evaluation
 from spectator.evaluation.results import results_of
-from spectator.evaluation.running import run_evaluation
 from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal

@@ -11,7 +11,7 @@ from spectator.catalog import load_world
 from spectator.environments.cricket.show.summary import reported_win_chance
 from spectator.errors import EnvironmentFault
 from spectator.evaluation.figures import PROMISES, EpisodeFigures, figures_of
-from spectator.evaluation.reliability import EVEN, Reliability, reliability_of
+from spectator.evaluation.intervals import EVEN, Reliability, reliability_of
 from spectator.events import Event
 from tests.evaluation.test_figures import play
 from tests.evaluation.test_standings import figures

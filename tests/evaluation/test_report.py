@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
-from spectator.evaluation.conclusions import certain, conclusions
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
-from spectator.evaluation.plots import Row, forest, round_ticks
-from spectator.evaluation.report import plots_of, report_page
-from spectator.evaluation.result_types import Estimate, Results
-from spectator.evaluation.results import results_of
+from spectator.evaluation.report import Row, certain, conclusions, forest, plots_of, report_page, round_ticks
+from spectator.evaluation.results import Estimate, Results, results_of
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
 
 COMMAND = ["spectator", "evaluate", "--out", "a folder & more"]

@@ -18,9 +18,9 @@ import pytest
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError, InvalidRequest
+from spectator.evaluation.evaluation_run import run_evaluation
 from spectator.evaluation.figures import EpisodeFigures
 from spectator.evaluation.results import results_of
-from spectator.evaluation.running import run_evaluation
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal

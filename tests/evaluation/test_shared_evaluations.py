@@ -12,8 +12,8 @@ import pytest
 
 from spectator.clock import SystemClock
 from spectator.errors import InvalidRequest
+from spectator.evaluation.evaluation_run import Played, SharedRun, play_as_worker, run_evaluation
 from spectator.evaluation.results import results_of
-from spectator.evaluation.running import Played, SharedRun, play_as_worker, run_evaluation
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, plan_evaluation
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal

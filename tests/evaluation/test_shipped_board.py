@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from spectator.catalog import load_world
 from spectator.cli import main
 from spectator.evaluation.bundles.board import SHIPPED, shipped_results
-from spectator.evaluation.bundles.manifest import BundleManifest
-from spectator.evaluation.result_types import PlayedMatch
+from spectator.evaluation.bundles.bundle import BundleManifest
+from spectator.evaluation.results import PlayedMatch
 
 AGAIN = "the shipped evaluation is out of date: run `make board` and commit what it writes"
 

@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 
 from spectator.errors import JournalError
-from spectator.evaluation.figures import EpisodeFigures, SeatFigures
-from spectator.evaluation.scorekeeping import Scorekeeper
-from spectator.evaluation.standings import Standings
-from spectator.evaluation.store import FigureStore
+from spectator.evaluation.figures import EpisodeFigures, FigureStore, SeatFigures
+from spectator.evaluation.standings import Scorekeeper, Standings
 from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
 from tests.evaluation.played import played

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from spectator.evaluation.exact_intervals import wilson
+from spectator.evaluation.intervals import wilson
 from spectator.evaluation.statistics import (
     bradley_terry,
     mean_interval,

@@ -13,8 +13,8 @@ from spectator.errors import JournalError, RunNotFound
 from spectator.journal.queries import LOOKED_THROUGH
 from spectator.rollouts.request import FORMAT
 from spectator.rollouts.status import read_status
-from spectator.runs.advantages import normalised
 from spectator.runs.run_folder import MANIFEST, read_run, run_names
+from spectator.runs.run_plan import normalised
 from spectator.runs.run_records import RunRecords, RunTail
 from spectator.runs.run_summary import group_in_run, summarize_run
 from tests.following.gated_run import gated_run

@@ -15,7 +15,7 @@ from spectator.environments.world import World
 from spectator.episodes.replayer import verify
 from spectator.errors import EnvironmentFault
 from spectator.policies.policy import Preset
-from spectator.rollouts.deadlines import Deadlines
+from spectator.rollouts.fleet_plan import Deadlines
 from spectator.steppers.local import on_a_thread
 from spectator.steppers.openenv import OpenEnvStepper
 from spectator.steppers.remote_world import remote_world

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from spectator.rollouts.deadlines import Deadlines
+from spectator.rollouts.fleet_plan import Deadlines
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.rollouts.test_fleet import request, run

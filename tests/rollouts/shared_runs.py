@@ -23,9 +23,8 @@ from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.journal.coordination import FleetRow
 from spectator.journal.postgres import is_server, telling
 from spectator.journal.sql_journal import SqlJournal
-from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, Worker, begin_run, play_run
-from spectator.rollouts.fleet_plan import FleetPlan, find_rows
+from spectator.rollouts.fleet_plan import Deadlines, FleetPlan, find_rows
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.worker_processes import write_lock_holder
 

@@ -19,11 +19,11 @@ from spectator.catalog import load_world
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.observations import Observation
-from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport
+from spectator.rollouts.fleet_plan import Deadlines
 from spectator.rollouts.handlers import EpisodeContext, EpisodeOutcome
 from spectator.runs.interactor import EpisodeResult
-from spectator.runs.owed import Attempt
+from spectator.runs.run_plan import Attempt
 from spectator.steppers.local import on_a_thread
 from tests.llm.brains import Said, counter
 from tests.llm.endpoints import endpoint

@@ -25,8 +25,8 @@ from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.journal.sql_journal import SqlJournal
-from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, run_rollouts
+from spectator.rollouts.fleet_plan import Deadlines
 from spectator.rollouts.handlers import EpisodeContext, EpisodeOutcome
 from spectator.rollouts.request import RolloutRequest
 from tests.llm.brains import Said, counter
@@ -127,7 +127,7 @@ import asyncio, random, sys
 from pathlib import Path
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.rollouts.deadlines import Deadlines
+from spectator.rollouts.fleet_plan import Deadlines
 from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.request import RolloutRequest
 request = RolloutRequest.model_validate_json(sys.argv[1])

@@ -10,8 +10,7 @@ import pytest
 
 from spectator.errors import EnvironmentFault, JournalUnavailable
 from spectator.runs.actors import ActorHandle, RecyclingPool
-from spectator.runs.in_flight import InFlight
-from spectator.runs.interactor import EpisodeResult, Interactor
+from spectator.runs.interactor import EpisodeResult, InFlight, Interactor
 from tests.fakes import ManualClock, until
 from tests.rollouts.steppers import ClosingStepper
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from spectator.clock import SystemClock
 from spectator.errors import JournalError
-from spectator.runs.heartbeat import Heartbeat
-from spectator.runs.jobs import RunPlan
-from spectator.runs.lease_pool import LONGEST_PAUSE_S, PAUSE_S, LeasePool, RemainingEpisodes
-from spectator.runs.progress import FleetState
+from spectator.runs.interactor import RunState
+from spectator.runs.leased_log import Heartbeat
+from spectator.runs.run_plan import RunPlan
+from spectator.runs.scheduler import LONGEST_PAUSE_S, PAUSE_S, LeasePool, RemainingEpisodes
 from tests.fakes import ManualClock
 
 
@@ -45,7 +45,7 @@ class Player:
 def reasons_for(error: Exception) -> list[str]:
     async def scenario() -> list[str]:
         player = Player()
-        owed, state = cast(Any, Breaking(error)), FleetState(1, 0, 0.0)
+        owed, state = cast(Any, Breaking(error)), RunState(1, 0, 0.0)
         pool = LeasePool(2, owed, cast(Any, player), ManualClock(), random.Random(1), state, 9.0)
         await pool.start()
         assert await asyncio.wait_for(pool.acquire(), 10) is None

@@ -14,10 +14,9 @@ import pytest
 from spectator.environments.contract import Stepped, Stepper
 from spectator.errors import EnvironmentFault, EnvironmentUnavailable, StepTimeout
 from spectator.observations import Observation
-from spectator.rollouts.readied import ReadiedStepper
+from spectator.rollouts.environments import PreparedStepper
 from spectator.runs.actors import ActorHandle, RecyclingPool
-from spectator.runs.in_flight import InFlight
-from spectator.runs.interactor import EpisodeResult, Interactor
+from spectator.runs.interactor import EpisodeResult, InFlight, Interactor
 from tests.fakes import ManualClock
 
 PLACES, WORKERS, JOBS = 20, 24, 3_000
@@ -90,7 +89,7 @@ class Day:
             session: Any = Session(self.server)
             return session  # type: ignore[no-any-return]
 
-        stepper = ReadiedStepper(make, self.clock)
+        stepper = PreparedStepper(make, self.clock)
         await stepper.make_ready(seed=job, episode_id=f"ep-{job}", options={}, limit_s=60)
         self.attempts[job] += 1
         name = f"ep-{job}-{self.attempts[job]}"

@@ -15,7 +15,7 @@ from spectator.errors import (
     EndpointTimeout,
     EndpointUnavailable,
 )
-from spectator.rollouts.outage import PAUSES, ModelOutage
+from spectator.rollouts.model_seat import PAUSES, ModelOutage
 from tests.fakes import ManualClock
 
 GONE = EndpointUnavailable("the endpoint broke off")

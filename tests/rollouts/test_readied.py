@@ -10,7 +10,7 @@ import pytest
 from spectator.environments.contract import Stepped
 from spectator.errors import EnvironmentFault, EnvironmentUnavailable
 from spectator.observations import Observation
-from spectator.rollouts.readied import FRESH_S, ReadiedStepper
+from spectator.rollouts.environments import FRESH_S, PreparedStepper
 from tests.fakes import ManualClock
 
 ASKED: dict[str, Any] = {"seed": 7, "episode_id": "ep-1", "options": {"level": 2}, "limit_s": 5.0}
@@ -36,9 +36,9 @@ class Counted:
         self.closed += 1
 
 
-def readied(*made: Any) -> tuple[ReadiedStepper, ManualClock]:
+def readied(*made: Any) -> tuple[PreparedStepper, ManualClock]:
     clock, steppers = ManualClock(), list(made)
-    return ReadiedStepper(lambda: steppers.pop(0), clock), clock
+    return PreparedStepper(lambda: steppers.pop(0), clock), clock
 
 
 def test_a_fresh_beginning_is_taken_once_and_a_stale_one_is_made_anew_in_its_place() -> None:

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from spectator.errors import ConfigurationError
-from spectator.rollouts.deadlines import Deadlines
+from spectator.rollouts.fleet_plan import Deadlines
 from tests import serving
 from tests.llm.brains import Said, counter, last_content
 from tests.llm.endpoints import endpoint

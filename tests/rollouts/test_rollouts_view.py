@@ -25,11 +25,9 @@ from spectator.cli.rollouts_view import FleetView
 from spectator.clock import SystemClock
 from spectator.llm.rate_limits import AdaptiveLimit
 from spectator.rollouts.fleet import RunningFleet
-from spectator.rollouts.outage import ModelOutage
+from spectator.rollouts.model_seat import ModelOutage
 from spectator.runs.actors import Shortage
-from spectator.runs.in_flight import InFlight
-from spectator.runs.interactor import EpisodeResult
-from spectator.runs.progress import FleetState
+from spectator.runs.interactor import EpisodeResult, InFlight, RunState
 from tests.llm.brains import Said, counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode
@@ -61,7 +59,7 @@ def flight(number: int, idle_s: float, **waits: Any) -> InFlight:
 
 
 def running(**changes: Any) -> RunningFleet:
-    state = FleetState(total=512, over=128, began_s=NOW - 60, settled=120, ended=123, again=2)
+    state = RunState(total=512, over=128, began_s=NOW - 60, settled=120, ended=123, again=2)
     state.ended_turns = 480
     state.turn_times.extend([1.0, 2.0, 3.0])
     state.failures = {"env_infra": 3, "timeout": 1}
@@ -135,14 +133,14 @@ def test_a_server_that_is_gone_and_an_interrupt_are_said() -> None:
 
 def test_the_time_left_is_told_by_turns_once_the_first_is_over() -> None:
     """Of 64 at once the first that ends says how long one is, and the turns how fast all are."""
-    state = FleetState(total=500, over=0, began_s=0.0)
+    state = RunState(total=500, over=0, began_s=0.0)
     assert state.left_s(30.0, 0) is None
     state.turns = 610
     ended: Any = EpisodeResult("job", "ep-1", None, "finished", 1.0, decisions=10)
     state.take(ended)
     left_s = state.left_s(30.0, under_way=600)
     assert left_s is not None and round(left_s) == round((499 * 10 - 600) / (610 / 30))
-    environment_alone = FleetState(total=10, over=2, began_s=0.0, settled=2)
+    environment_alone = RunState(total=10, over=2, began_s=0.0, settled=2)
     assert environment_alone.left_s(20.0) == 80.0, "without a decision episodes alone are counted"
 
 

@@ -18,8 +18,7 @@ from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.request import RolloutRequest
 from spectator.rollouts.sessions import DataManager, SessionStep
 from spectator.runs.actors import ActorHandle, RecyclingPool
-from spectator.runs.in_flight import InFlight
-from spectator.runs.interactor import EpisodeResult, Interactor, Play, RunReport
+from spectator.runs.interactor import EpisodeResult, InFlight, Interactor, Play, RunReport
 from spectator.steppers.local import ThreadStepper
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.endpoints import endpoint

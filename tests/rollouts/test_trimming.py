@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectator.errors import EnvironmentMalformed
-from spectator.rollouts.trimming import trim
+from spectator.rollouts.model_seat import trim
 from spectator.steppers.remote import checked_prompt
 
 SYSTEM = {"role": "system", "content": "rules"}

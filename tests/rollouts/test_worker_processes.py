@@ -20,14 +20,13 @@ from aiohttp import web
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
-from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, RunningFleet
-from spectator.rollouts.fleet_plan import FleetPlan
+from spectator.rollouts.fleet_plan import Deadlines, FleetPlan
+from spectator.rollouts.folder_workers import run_workers
 from spectator.rollouts.request import RolloutRequest
 from spectator.rollouts.status import read_status
-from spectator.rollouts.worker_processes import run_workers
 from spectator.runs import worker_processes
-from spectator.runs.worker_processes import BARREN, WorkerProcesses
+from spectator.runs.worker_processes import FRUITLESS_DEATHS, WorkerProcesses
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import FakeModelServer, Mode
@@ -238,7 +237,9 @@ def test_workers_that_die_in_a_row_without_progress_halt_the_run(
     with endpoint(counter) as fake:
         report, _ = run_two(request(fake), tmp_path, command=dies, workers=1)
     assert report.halted is not None
-    assert report.halted.startswith(f"{BARREN} workers in a row died (exit code -9) without any progress")
+    assert report.halted.startswith(
+        f"{FRUITLESS_DEATHS} workers in a row died (exit code -9) without any progress"
+    )
 
 
 def test_an_interrupt_lets_running_episodes_finish(tmp_path: Path) -> None:

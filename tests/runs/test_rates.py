@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.runs.rates import ended_a_second
+from spectator.runs.run_plan import ended_a_second
 
 
 def span(began: int, ended: float) -> tuple[str, str]:

@@ -21,20 +21,18 @@ from spectator.environments.counting.world import CarefulCounter, CountingEnviro
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
 from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.evaluation.matches import MatchPlayer, plays_anywhere
-from spectator.evaluation.store import FigureStore
+from spectator.evaluation.evaluation_run import MatchPlayer, plays_anywhere
+from spectator.evaluation.figures import FigureStore
 from spectator.events import OnFailure
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
 from spectator.observations import Observation
 from spectator.policies.policy import Action, Decision, Preset
 from spectator.policies.spending import Caps, SpendLedger
-from spectator.runs.failure_policy import FailurePolicy
-from spectator.runs.halting import UNANSWERED
-from spectator.runs.jobs import Job, RunPlan
+from spectator.runs.attempts import UNANSWERED
+from spectator.runs.interactor import RunState
 from spectator.runs.leased_log import LeasedLog
-from spectator.runs.owed import Progress, progress
-from spectator.runs.progress import FleetState
+from spectator.runs.run_plan import FailurePolicy, Job, Progress, RunPlan, progress
 from spectator.runs.scheduler import Scheduler
 from tests.fakes import world_with
 
@@ -67,7 +65,7 @@ class Playing:
         clock = SystemClock()
         log, ledger = LeasedLog(self.journal, clock, 0.0), SpendLedger(Caps(), Caps(), clock)
         player = MatchPlayer(self.run, self._world, log, clock, ledger, FigureStore(self._folder / "figures"))
-        state = FleetState(len(self.run.jobs), 0, clock.monotonic())
+        state = RunState(len(self.run.jobs), 0, clock.monotonic())
         scheduler = Scheduler(
             self.run, self.journal, log, player, clock, random.Random(1), concurrency=at_once, state=state
         )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from server.settings import Settings
-from spectator.evaluation.store import FILE as FIGURES_FILE
-from spectator.evaluation.store import FigureStore
+from spectator.evaluation.figures import FILE as FIGURES_FILE
+from spectator.evaluation.figures import FigureStore
 from tests.llm.brains import Said, batsman, counter, obedient, say
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer

@@ -16,7 +16,7 @@ from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.model_presets import ModelBuild
-from spectator.runs.jobs import job_plan
+from spectator.runs.run_plan import job_plan
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tests.serving import serve, test_settings

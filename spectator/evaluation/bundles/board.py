@@ -21,7 +21,7 @@ from spectator.events import FailedDecisions
 from spectator.journal.encoding import check_replaceable
 
 if TYPE_CHECKING:
-    from spectator.evaluation.bundles.manifest import BundleManifest
+    from spectator.evaluation.bundles.bundle import BundleManifest
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ def verified_result(
 @cache
 def shipped_results() -> list[VerifiedBundle]:
     """What the built-in captains showed, as it was verified when this version of the package was made."""
-    from spectator.evaluation.bundles.manifest import BundleManifest
+    from spectator.evaluation.bundles.bundle import BundleManifest
 
     found = []
     for path in sorted(SHIPPED.glob("*.json")):

@@ -14,24 +14,22 @@ from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.errors import InvalidRequest, SpectatorError
-from spectator.evaluation.bundles.bundled_cast import bundled_cast
-from spectator.evaluation.bundles.episode_check import CheckedEpisode, Misstatement, check_episode
-from spectator.evaluation.bundles.manifest import (
+from spectator.evaluation.bundles.bundle import (
     JOURNAL,
     BundledEpisode,
     BundleManifest,
+    OpenedBundle,
     anchors_of,
     commitment,
 )
-from spectator.evaluation.bundles.publishing import entrants_of
-from spectator.evaluation.bundles.unpacking import OpenedBundle
+from spectator.evaluation.bundles.episode_check import CheckedEpisode, Misstatement, check_episode
+from spectator.evaluation.bundles.publication import bundled_cast, entrants_of
 from spectator.evaluation.figures import EpisodeFigures
 from spectator.evaluation.results import results_of
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
 from spectator.journal.contract import Journal
 from spectator.journal.sql_journal import SqlJournal
-from spectator.runs.jobs import RunPlan
-from spectator.runs.owed import newest_first, progress
+from spectator.runs.run_plan import RunPlan, newest_first, progress
 
 TOLERANCE: Final = 1e-9
 """Relative difference of two figures that are the same, added up on another machine."""
@@ -92,7 +90,7 @@ async def verify_bundle(
 ) -> Verdict:
     """Check everything that a bundle claims.
 
-    The digests of its files are checked already, see :func:`~spectator.evaluation.bundles.unpacking.opened`.
+    The digests of its files are checked already, see :func:`~spectator.evaluation.bundles.bundle.opened`.
     Checked here are the seeds, the schedule, every chain of events, the model calls, every world and every
     decision, and the results with their intervals. What nobody can check is whether a model really answered
     what is recorded: docs/evaluation.md says what a bundle shows and what it cannot.

@@ -14,7 +14,7 @@ from spectator.environments.cricket import grading
 from spectator.environments.cricket.captaincy.arguments import TOOLS
 from spectator.environments.cricket.match.field import PRESETS
 from spectator.environments.cricket.prompt import GUIDE, actions, lines, opening, render_prompt
-from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, Rehearsal, rehearse
+from spectator.evaluation.estimate import TOKENS_A_CHARACTER, Rehearsal, rehearse
 from spectator.observations import Observation
 from spectator.policies.policy import ScriptedPolicy
 from spectator.policies.prompts import ModelSettings

@@ -1,10 +1,15 @@
-"""Playing one episode of a run in this process, turn by turn; left at any turn, it can be played on."""
+"""Play one attempt at an episode in this process, or resume it from its record.
+
+An attempt that is left at any turn can be resumed. A run halts where a model cannot be asked, so that no
+fallback is judged in its place.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,11 +27,88 @@ from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.recorded_calls import with_whole_replies
 from spectator.episodes.recovery import interrupted
 from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
-from spectator.errors import StepTimeout
-from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, RecordedEvent, core_fact
-from spectator.journal.contract import EpisodeLog
+from spectator.errors import ENDPOINT_FAILURES, StepTimeout
+from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, OnFailure, RecordedEvent, core_fact
+from spectator.journal.contract import EpisodeFilter, EpisodeLog, Journal
+from spectator.llm.retry import PERMANENT_STATUSES
+from spectator.policies.policy import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.local import OpenStepper, on_a_thread, preferred_stepper
+
+UNANSWERED: Final = 5
+"""Decisions in a row in one episode, none of them answered, after which an endpoint is given up."""
+
+
+class Halt:
+    """Whether a run is halted, and why: the first reason counts.
+
+    Args:
+        ledger: What asking models may take; once the day or the whole is spent, that is a reason.
+    """
+
+    def __init__(self, ledger: SpendLedger) -> None:
+        self.ledger = ledger
+        self.reason: str | None = None
+        self._raised = asyncio.Event()
+        self.wait = self._raised.wait
+        """Waits until it is halted."""
+
+    def because(self, reason: str) -> None:
+        """Halt it; returns at once."""
+        self.reason = self.reason or reason
+        self._raised.set()
+
+
+class HaltingRule:
+    """Suspends an episode, and halts its run, where the endpoint of a model is given up.
+
+    It is given up at once when it refuses every request or is left alone after failing, else after
+    :data:`UNANSWERED` decisions in a row; or when nothing more may be spent, but on this episode alone. The
+    decision is then never made: the episode stands where it is, and is played on from there when the run
+    goes on. Any other failure does what the plan says.
+
+    Args:
+        plan: What is played, by whom.
+        halt: Told of it.
+    """
+
+    def __init__(self, plan: EpisodePlan, halt: Halt) -> None:
+        self._plan = plan
+        self._halt = halt
+        self._unanswered: Counter[str] = Counter()
+
+    def __call__(self, actor: str, decision: Decision) -> OnFailure:
+        """See :data:`~spectator.episodes.decisions.FailureRule`."""
+        if self._plan.preset(actor).source != "model":
+            return self._plan.on_failed_decision
+        why = self._why_not(actor, decision)
+        if why is None:
+            return self._plan.on_failed_decision
+        self._halt.because(why)
+        return "suspend"
+
+    def _why_not(self, actor: str, decision: Decision) -> str | None:
+        """Why a decision is not to count; ``None`` when it is."""
+        row = self._unanswered[actor] = self._unanswered[actor] + 1 if _unanswered(decision) else 0
+        if row and (row >= UNANSWERED or _hopeless(decision)):
+            hint = ", with so many episodes at once" if decision.failure_class == "rate_limited" else ""
+            return f"{self._plan.preset(actor).name} cannot be asked: {decision.fallback_reason}{hint}"
+        return self._halt.ledger.known_refusal() if decision.failure_class == "spent" else None
+
+
+def _unanswered(decision: Decision) -> bool:
+    """Whether a fallback decided because the endpoint gave no answer at all."""
+    if decision.failure_class not in ENDPOINT_FAILURES:
+        return False
+    return decision.failure_class == "model_resting" or any(one.get("failure") for one in decision.exchanges)
+
+
+def _hopeless(decision: Decision) -> bool:
+    if decision.failure_class == "model_resting":
+        return True
+    failures = [one["failure"] for one in decision.exchanges if one.get("failure")]
+    return any(one["kind"] == "refused" and one["status"] in {*PERMANENT_STATUSES, 429} for one in failures)
+
 
 logger = logging.getLogger(__name__)
 
@@ -34,13 +116,13 @@ REBUILD_S: Final = 600.0
 """Seconds that putting an unfinished episode back to where it stood may take."""
 
 
-def as_planned(plan: EpisodePlan) -> FailureRule | None:
+def no_failure_rule(plan: EpisodePlan) -> FailureRule | None:
     """The rule of an episode whose plan says all that is to happen on a failure."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Venue:
+class EpisodeSetup:
     """What the episodes of a run are played with in this process.
 
     Args:
@@ -58,12 +140,12 @@ class Venue:
     clock: Clock
     load: LoadWorld
     ledger: SpendLedger
-    rule_of: Callable[[EpisodePlan], FailureRule | None] = as_planned
+    rule_of: Callable[[EpisodePlan], FailureRule | None] = no_failure_rule
     open_stepper: OpenStepper | None = None
     limits: EpisodeLimits | None = None
 
 
-async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> EpisodeEnded | None:
+async def play_episode(plan: EpisodePlan, episode_id: str, venue: EpisodeSetup) -> EpisodeEnded | None:
     """Play an episode from its beginning; its steps are recorded as its plan says (``EpisodePlan.commit``).
 
     When cancelled the episode is left without an end, for :func:`play_on`.
@@ -79,7 +161,7 @@ async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> Episode
     return await _play(plan, stream, venue, stepper, plan.started())
 
 
-async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnded | None:
+async def play_on(recorded: Sequence[RecordedEvent], venue: EpisodeSetup) -> EpisodeEnded | None:
     """Play on an episode that was left without an end.
 
     Args:
@@ -107,7 +189,7 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnd
     return await _play(rebuilt.plan, stream, venue, rebuilt.stepper, opening, rebuilt.past)
 
 
-async def resume(left: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnded | None:
+async def resume(left: Sequence[RecordedEvent], venue: EpisodeSetup) -> EpisodeEnded | None:
     """Play on what was left; what cannot be played on is ended as ``interrupted``, with the class ``killed``.
 
     Args:
@@ -130,7 +212,7 @@ async def resume(left: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnded | 
 
 
 def _stream(
-    episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, left: RecordPosition | None = None
+    episode_id: str, epoch: str, plan: EpisodePlan, venue: EpisodeSetup, left: RecordPosition | None = None
 ) -> Stream:
     return open_stream(
         plan, episode_id, epoch, journal=venue.journal, bus=MemoryBus(), clock=venue.clock, left=left
@@ -140,7 +222,7 @@ def _stream(
 async def _play(
     plan: EpisodePlan,
     stream: Stream,
-    venue: Venue,
+    venue: EpisodeSetup,
     stepper: Stepper,
     opening: EventData,
     past: Past | None = None,
@@ -176,3 +258,31 @@ async def _drive(ready: PreparedEpisode) -> EpisodeEnded | None:
         ready.control.request_end(EndRequest("suspended", None))
         await driving
         raise
+
+
+PROCESS_DIED: Final = "the process that played it went away"
+
+PAGE: Final = 1000
+"""Episodes that are looked up at once."""
+
+
+async def end_unfinished(journal: Journal, clock: Clock) -> set[str]:
+    """End every episode without an end as interrupted; nobody may be playing any of them.
+
+    Returns:
+        The groups of all episodes that are there.
+
+    Raises:
+        JournalError: The journal cannot be read or written.
+    """
+    before, groups = None, set()
+    while found := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
+        before = found[-1].episode_id
+        for one in found:
+            if one.group_id is not None:
+                groups.add(one.group_id)
+            if one.reason is None:
+                (first,) = await journal.read(one.episode_id, limit=1, checked=False)
+                (last,) = await journal.read(one.episode_id, after_seq=one.head_seq - 1, checked=False)
+                await journal.append([interrupted(first.event, last.event, clock, PROCESS_DIED)])
+    return groups

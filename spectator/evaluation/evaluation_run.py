@@ -1,4 +1,4 @@
-"""Runs a whole evaluation: plays the matches that its journal does not hold yet, and measures all of them.
+"""Run an evaluation: play the matches that its journal lacks, and measure all.
 
 It can be killed at any moment and run again, and several processes can run it together. Where a model cannot
 be asked, or nothing more may be spent, it stops at once; the same command plays the rest.
@@ -22,24 +22,212 @@ from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.errors import ConfigurationError, FieldError, InvalidRequest, JournalError, failure_of_end
-from spectator.evaluation.figures import EVALUATION, EpisodeFigures
-from spectator.evaluation.folder import JOURNAL, identity, keep_manifest
-from spectator.evaluation.matches import MatchPlayer, measure, plays_anywhere
-from spectator.evaluation.schedule import Schedule, ScheduledMatch
-from spectator.evaluation.store import FILE, FigureStore
+from spectator.environments.world import World
+from spectator.episodes.recorded_calls import spent_in
+from spectator.errors import (
+    ConfigurationError,
+    FieldError,
+    InvalidRequest,
+    JournalError,
+    SpectatorError,
+    failure_of_end,
+)
+from spectator.evaluation.figures import EVALUATION, FILE, EpisodeFigures, FigureStore, figures_of
+from spectator.evaluation.schedule import JOURNAL, Schedule, ScheduledMatch, identity, keep_manifest
+from spectator.journal.contract import EpisodeLog
 from spectator.journal.coordination import FleetRow, FleetRuns, rows
 from spectator.journal.postgres import telling
 from spectator.journal.sql_journal import SqlJournal
-from spectator.policies.spending import Caps, SpendLedger
-from spectator.runs.heartbeat import Heartbeat
-from spectator.runs.in_flight import InFlight
-from spectator.runs.jobs import RunPlan
-from spectator.runs.leased_log import PATIENCE_S, LeasedLog
-from spectator.runs.owed import progress
-from spectator.runs.progress import FleetState
-from spectator.runs.scheduler import Scheduler, SpendCaps, leases_of, shared_ledger
+from spectator.policies.policy import Preset
+from spectator.policies.spending import Caps, SpendLedger, Spent
+from spectator.runs.actors import ActorHandle
+from spectator.runs.attempts import EpisodeSetup, Halt, HaltingRule, play_episode, resume
+from spectator.runs.interactor import InFlight, RunState
+from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
+from spectator.runs.run_plan import Attempt, Job, RunPlan, progress
+from spectator.runs.scheduler import Handle, Result, Scheduler, SpendCaps, leases_of, result_of, shared_ledger
 from spectator.runs.worker_processes import LOOK_S, WorkerProcesses
+from spectator.steppers.local import on_a_thread, preferred_stepper
+
+
+class MatchBudget:
+    """Lets a match that costs money begin only while what is left would finish it and those being played.
+
+    What a match takes is the mean of those that have ended; until one has, one is played alone. Only a cap of
+    the whole is considered: without one, every match may begin.
+
+    Args:
+        ledger: What may be spent.
+    """
+
+    def __init__(self, ledger: SpendLedger) -> None:
+        self._ledger = ledger
+        self._changed = asyncio.Condition()
+        self._playing = 0
+        self._ended = 0
+        self._spent = Spent()
+
+    async def begin(self, *, begun: bool) -> str | None:
+        """Wait until a match may begin, or be resumed; ``None``, or why none may any more.
+
+        Args:
+            begun: Whether it was begun before, so that money is in it already.
+        """
+        async with self._changed:
+            while True:
+                refusal = self._ledger.refusal() and await self._ledger.reserve()
+                if refusal is not None:
+                    return refusal
+                if self._may_begin(begun):
+                    self._playing += 1
+                    return None
+                if not self._playing:
+                    return (
+                        f"what is left would not finish an episode: {self._ended} took {self._shown()} each"
+                    )
+                await self._changed.wait()
+
+    async def end(self, spent: Spent | None) -> None:
+        """Note that a match is no longer played: what it spent, ``None`` if it has not ended."""
+        async with self._changed:
+            self._playing -= 1
+            if spent is not None:
+                self._ended += 1
+                self._spent += spent
+            self._changed.notify_all()
+
+    def _may_begin(self, begun: bool) -> bool:
+        if not self._ledger.limits_whole:
+            return True
+        if not self._ended or begun:
+            return not self._playing
+        return self._ledger.affords(self._mean.times(self._playing + 1))
+
+    @property
+    def _mean(self) -> Spent:
+        return self._spent.times(1 / max(1, self._ended))
+
+    def _shown(self) -> str:
+        mean = self._mean
+        money = f" and US${mean.cost:.4g}" if mean.cost else ""
+        return f"{mean.tokens:,} tokens{money}"
+
+
+class MatchPlayer:
+    """Plays attempts at the matches of an evaluation; see :class:`~spectator.runs.scheduler.AttemptPlayer`.
+
+    Args:
+        run: The matches.
+        world: What is played.
+        log: Where they are recorded.
+        clock: Time.
+        ledger: What asking models may take.
+        store: Keeps the figures of those that are over.
+    """
+
+    def __init__(
+        self,
+        run: RunPlan,
+        world: World,
+        log: EpisodeLog,
+        clock: Clock,
+        ledger: SpendLedger,
+        store: FigureStore,
+    ) -> None:
+        self._run = run
+        self._world = world
+        self._log = log
+        self._clock = clock
+        self._store = store
+        self._budget = MatchBudget(ledger)
+        self.halt = Halt(ledger)
+
+    async def open(self, attempt: Attempt) -> Handle:
+        """Open the environment of an attempt, on a thread where it is resumed: that replays all of it."""
+        job, world, episode_id = self._run.jobs[attempt.number], self._world, attempt.episode_id
+        if attempt.begun:
+            stepper = on_a_thread(world, episode_id)
+        else:
+            stepper = preferred_stepper(world, episode_id, job.options)
+        return ActorHandle(
+            world.name, episode_id, job.group, "inproc", None, stepper, attempt, attempt.attempt
+        )
+
+    async def play(self, handle: Handle, flight: InFlight) -> Result:
+        """Play an attempt, from its beginning or from where its record stops."""
+        attempt, job = handle.job, self._run.jobs[handle.job.number]
+        presets = _presets(job, self._world)
+        if not any(preset.costs_money for preset in presets):
+            return await self._played(handle)
+        if (refusal := await self._budget.begin(begun=attempt.begun)) is not None:
+            self.halt.because(refusal)
+            return result_of(attempt, handle.group_id, None)
+        spent = None
+        try:
+            result = await self._played(handle)
+            if result.end_reason is not None:
+                spent = spent_in(await self._log.read(attempt.episode_id, checked=False))
+        finally:
+            await self._budget.end(spent)
+        return result
+
+    async def _played(self, handle: Handle) -> Result:
+        attempt = handle.job
+        venue = EpisodeSetup(
+            self._log,
+            self._clock,
+            lambda name: self._world,
+            self.halt.ledger,
+            lambda plan: HaltingRule(plan, self.halt),
+            lambda world, episode_id: handle.stepper,
+        )
+        if attempt.begun:
+            ended = await resume(await self._log.read(attempt.episode_id, checked=False), venue)
+        else:
+            plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, self._world)
+            ended = await play_episode(plan, attempt.episode_id, venue)
+        result = result_of(attempt, handle.group_id, ended)
+        if ended is not None and self._run.policy.after(result.failure_class, attempt.attempt) == "keep":
+            await measure(attempt.episode_id, self._log, self._store)
+        return result
+
+
+async def measure(episode_id: str, journal: EpisodeLog, store: FigureStore) -> EpisodeFigures:
+    """Measure a match that is over, and keep its figures.
+
+    Raises:
+        JournalError: Its record cannot be read, or has no end; or the figures cannot be kept.
+    """
+    figures = figures_of(await journal.read(episode_id))
+    if figures is None:
+        raise JournalError(f"the record of {episode_id} has no end")
+    await asyncio.to_thread(store.save, [figures])
+    return figures
+
+
+def plays_anywhere(job: Job, world: World) -> bool:
+    """Whether any process can play a match: its captains wait for nothing, and are those of the catalogue.
+
+    Args:
+        job: The match.
+        world: Its world in this process.
+    """
+    presets = _presets(job, world)
+    if any(preset.source in ("model", "human") for preset in presets):
+        return False
+    try:
+        plain = load_world(job.environment)
+    except SpectatorError:
+        return False
+    known = (*plain.captains.values(), *plain.opponents.values())
+    return world.environment is plain.environment and all(one in known for one in presets)
+
+
+def _presets(job: Job, world: World) -> list[Preset]:
+    """Who plays a match."""
+    opponents = {**world.captains, **world.opponents}
+    return [world.captains[job.captain], *([] if job.opponent is None else [opponents[job.opponent]])]
+
 
 Report = Callable[[int, int], None]
 """Called with the matches that are over and with all, at the beginning and as more are."""
@@ -187,7 +375,7 @@ async def play_as_worker(
         run = schedule.run(row.began_ms, row.name)
         ledger = SpendLedger(Caps(), Caps(), clock)
         player = MatchPlayer(run, schedule.world, log, clock, ledger, FigureStore(folder / FILE))
-        state = FleetState(len(run.jobs), 0, clock.monotonic())
+        state = RunState(len(run.jobs), 0, clock.monotonic())
         scheduler = Scheduler(run, journal, log, player, clock, rng, concurrency=1, state=state)
         with Heartbeat(leases_of(journal), clock):
             await scheduler.play(ledger)
@@ -274,7 +462,7 @@ class _Playing:
         player = MatchPlayer(part, self.schedule.world, self.log, self.clock, ledger, self.store)
         scheduler = Scheduler(
             part, self.journal, self.log, player, self.clock, self.rng,
-            concurrency=self.jobs if here else 1, state=FleetState(len(jobs), 0, self.clock.monotonic()),
+            concurrency=self.jobs if here else 1, state=RunState(len(jobs), 0, self.clock.monotonic()),
         )  # fmt: skip
         most = min(self.jobs, os.cpu_count() or 1) if here else self.jobs - 1
         others = min(most, len(remaining & anywhere))

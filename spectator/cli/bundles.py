@@ -1,4 +1,4 @@
-"""The command ``spectator verify-bundle``."""
+"""The commands ``spectator verify-bundle`` and ``spectator board``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import click
 from spectator.errors import BundleError
 
 if TYPE_CHECKING:
-    from spectator.evaluation.bundles.manifest import BundleManifest
+    from spectator.evaluation.bundles.bundle import BundleManifest
     from spectator.evaluation.bundles.verification import Verdict
+
 
 NO_BUNDLE: Final = 2
 """The exit code where there is nothing to check."""
@@ -85,7 +86,7 @@ def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[Bundl
     """
     from spectator.clock import SystemClock
     from spectator.evaluation.bundles import verification
-    from spectator.evaluation.bundles.unpacking import WrongFiles, opened
+    from spectator.evaluation.bundles.bundle import WrongFiles, opened
 
     part = None if sample is None else verification.Sample(sample, random.SystemRandom())
     try:
@@ -143,3 +144,72 @@ def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
             f"a sample is as claimed: {verdict.replayed} of {verdict.episodes} episodes were played again. "
             f"NOT checked: the worlds and decisions of the other {left}"
         )
+
+
+data_folder = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="data",
+    show_default=True,
+    help="The server's data folder.",
+)
+
+
+@click.group()
+def board() -> None:
+    """Verified results of published evaluations on a server's leaderboard."""
+
+
+@board.command("add")
+@click.argument("bundle", metavar="DIR|ZIP", type=click.Path(path_type=Path))
+@data_folder
+@max_size
+def add(bundle: Path, data_dir: Path, max_gb: float) -> None:
+    """Verify a bundle, all of it, and show what it says on the leaderboard of the server.
+
+    A bundle that is not as claimed is refused. No match of it gets into the server's journal; the server
+    need not be stopped.
+
+    \b
+    Example: spectator board add out/ --data-dir data
+    """
+    from spectator import __version__
+    from spectator.clock import SystemClock, timestamp
+    from spectator.evaluation.bundles.board import keep_verified, verified_result
+
+    manifest, verdict = check_bundle(bundle, None, max_gb)
+    if not verdict.verified:
+        refuse([str(one) for one in verdict.wrong])
+    now = timestamp(SystemClock().now())
+    keep_verified(
+        data_dir, verified_result(manifest, verdict.digest, verified_at=now, verified_by=__version__)
+    )
+    click.echo(f"verified, and on the board: {verdict.digest}")
+
+
+@board.command("list")
+@data_folder
+def list_results(data_dir: Path) -> None:
+    """Say which results are on the board."""
+    from spectator.evaluation.bundles.board import verified_results
+
+    for one in verified_results(data_dir):
+        names = ", ".join(captain.name for captain in one.captains)
+        click.echo(
+            f"{one.digest[:12]}  {one.verified_at[:10]}  {one.environment}, {one.matches} matches: {names}"
+        )
+
+
+@board.command("remove")
+@click.argument("digest")
+@data_folder
+def remove(digest: str, data_dir: Path) -> None:
+    """Take the result whose digest begins with DIGEST off the board."""
+    from spectator.evaluation.bundles.board import take_off
+
+    taken = take_off(data_dir, digest)
+    if taken is None:
+        raise click.ClickException(
+            f"no single result on the board begins with {digest!r}; see: spectator board list"
+        )
+    click.echo(f"off the board: {taken.digest}")

@@ -1,4 +1,4 @@
-"""Plays a run in a folder by worker processes: each is the command ``spectator rollouts worker``.
+"""Play a run in a folder by worker processes (``spectator rollouts worker``).
 
 This process plays nothing. It keeps the workers at work, and shows how far the run is by its record.
 """
@@ -17,15 +17,12 @@ from spectator.clock import Clock
 from spectator.errors import FailureClass
 from spectator.journal.ownership import INTERVAL_S
 from spectator.journal.sql_journal import SqlJournal
-from spectator.rollouts.fleet import FleetReport, OnBegin, RunningFleet, begun_in
+from spectator.rollouts.fleet import FleetReport, OnBegin, RunningFleet, opened_run
 from spectator.rollouts.fleet_plan import IN_FOLDER, FleetPlan
-from spectator.runs.heartbeat import Heartbeat
-from spectator.runs.in_flight import InFlight
-from spectator.runs.interactor import EpisodeResult, RunReport
-from spectator.runs.jobs import RunPlan
-from spectator.runs.owed import Attempt, progress
-from spectator.runs.progress import FleetState
+from spectator.runs.interactor import EpisodeResult, InFlight, RunReport, RunState
+from spectator.runs.leased_log import Heartbeat
 from spectator.runs.run_folder import JOURNAL, RunFolder
+from spectator.runs.run_plan import Attempt, RunPlan, progress
 from spectator.runs.run_records import FollowedEpisode, RunTail
 from spectator.runs.scheduler import leases_of
 from spectator.runs.worker_processes import WorkerProcesses
@@ -73,7 +70,7 @@ async def run_workers(
     """
     if workers < 1 or concurrency < 1:
         raise ValueError("workers and concurrency must be at least 1")
-    async with begun_in(folder, plan, clock, load, rng) as (_, journal, planned):
+    async with opened_run(folder, plan, clock, load, rng) as (_, journal, planned):
         progressing = RecordedProgress(planned.run, plan, folder, journal, clock)
         await progressing.look()
         left = progressing.state.total - progressing.state.over
@@ -110,7 +107,7 @@ class RecordedProgress:
         self._turns: dict[str, int] = {}
         self._numbers: dict[int, dict[str, int]] = {}
         deadline_s = plan.request.model.timeout_s
-        self.state = FleetState(len(run.jobs), 0, clock.monotonic(), deadline_s=deadline_s)
+        self.state = RunState(len(run.jobs), 0, clock.monotonic(), deadline_s=deadline_s)
         self.in_flight: list[InFlight] = []
 
     @property

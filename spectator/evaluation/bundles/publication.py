@@ -1,20 +1,25 @@
-"""Writes a bundle: everything about a finished evaluation that somebody else needs in order to check it."""
+"""Write a bundle: all that others need to check an evaluation, nothing private."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import os
+import random
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
 
 from spectator import __version__
+from spectator.catalog import LoadWorld
 from spectator.clock import Clock, timestamp
-from spectator.errors import ConfigurationError, FieldError, InvalidRequest
-from spectator.evaluation.bundles.bundled_cast import how_asked
-from spectator.evaluation.bundles.manifest import (
+from spectator.environments.world import World
+from spectator.errors import BundleError, ConfigurationError, FieldError, InvalidRequest, field_errors
+from spectator.evaluation.bundles.bundle import (
     JOURNAL,
     MANIFEST,
     SCHEMA,
@@ -27,18 +32,195 @@ from spectator.evaluation.bundles.manifest import (
     anchors_of,
     commitment,
 )
-from spectator.evaluation.bundles.private_texts import PrivateText, need_none, need_nothing_private
-from spectator.evaluation.bundles.redeciding import can_be_asked_again
+from spectator.evaluation.bundles.episode_check import can_be_asked_again
 from spectator.evaluation.figures import EpisodeFigures, figures_of
-from spectator.evaluation.folder import JOURNAL as FOLDERS_JOURNAL
-from spectator.evaluation.folder import Kept
 from spectator.evaluation.results import results_of
-from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch
+from spectator.evaluation.schedule import JOURNAL as FOLDERS_JOURNAL
+from spectator.evaluation.schedule import EvaluationRequest, Kept, Schedule, ScheduledMatch
+from spectator.events import RecordedEvent, encode_json
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.sql_journal import SqlJournal
 from spectator.journal.transfer import copy_episodes
-from spectator.runs.jobs import RunPlan
-from spectator.runs.owed import progress
+from spectator.policies.captains import ASKED_BY, ModelCaptain
+from spectator.policies.model_presets import ModelBuild, ModelSeat, model_presets
+from spectator.policies.policy import Policy, Preset
+from spectator.runs.run_plan import RunPlan, progress
+
+SHORTEST_SECRET: Final = 6
+"""Characters below which a text is no key, and would be found everywhere."""
+
+_KEY_NAMES: Final = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateText:
+    """Something that may not be published.
+
+    Args:
+        what: What it is, without telling it.
+        text: It.
+    """
+
+    what: str
+    text: str
+
+
+def private_texts(
+    world: World, variables: Mapping[str, str], folders: Iterable[Path]
+) -> tuple[PrivateText, ...]:
+    """Everything that must not be in a bundle made here.
+
+    Args:
+        world: With everybody who can play in it: their keys, and the further fields of their requests.
+        variables: The environment; each variable that a captain takes its key from, and each whose name ends
+            like that of a key.
+        folders: Folders of this machine whose paths nobody needs to know; short ones such as ``/root`` are
+            left out, because a text may hold them by chance.
+    """
+    return tuple(dict.fromkeys((*_keys(world, variables), *_paths(folders))))
+
+
+def _keys(world: World, variables: Mapping[str, str]) -> Iterator[PrivateText]:
+    presets: Iterable[Preset] = (*world.captains.values(), *world.opponents.values())
+    models = [preset.build.captain for preset in presets if isinstance(preset.build, ModelBuild)]
+    named = {captain.api_key_env for captain in models if captain.api_key_env is not None}
+    for name, value in variables.items():
+        if (name in named or name.upper().endswith(_KEY_NAMES)) and len(value) >= SHORTEST_SECRET:
+            yield PrivateText(f"the value of the variable {name}", value)
+    for captain in models:
+        for path, value in _texts(captain.extra):
+            if any(path.upper().endswith(end.lstrip("_")) for end in _KEY_NAMES):
+                yield PrivateText(f"the further field {path!r} of {captain.label}", value)
+
+
+def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str) and len(value) >= SHORTEST_SECRET:
+        yield path, value
+    elif isinstance(value, Mapping):
+        for name, member in value.items():
+            yield from _texts(member, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for member in value:
+            yield from _texts(member, path)
+
+
+def _paths(folders: Iterable[Path]) -> Iterator[PrivateText]:
+    for folder in folders:
+        path = folder.absolute()
+        if len(path.parts) > 2:
+            yield PrivateText("a path of this machine", str(path))
+
+
+async def need_nothing_private(
+    journal: Journal, episode_id: str, recorded: Iterable[RecordedEvent], private: Sequence[PrivateText]
+) -> None:
+    """Let an episode through only if neither its events nor what belongs to them hold a private text.
+
+    Raises:
+        ConfigurationError: One is there; says which, and where, without repeating it. A record cannot be
+            changed, so the match must be played again without it.
+        JournalError: The episode cannot be read.
+    """
+    for one in recorded:
+        need_none(one.text, private, f"event {one.seq} of {episode_id}")
+    async for call in journal.calls(episode_id):
+        where = f"call {call.place} behind event {call.decided.seq} of {episode_id}"
+        whole = [call.call.messages, call.call.tools, call.call.reply, call.call.about]
+        for part in whole:
+            need_none(_json(part), private, where)
+    truth = await journal.truth(episode_id)
+    need_none(truth or "", private, f"the truth of {episode_id}")
+
+
+def need_none(text: str, private: Sequence[PrivateText], where: str) -> None:
+    """Let a text through only if it holds nothing private.
+
+    Args:
+        text: What is to be published.
+        private: What it may not hold.
+        where: What the text is, for people.
+
+    Raises:
+        ConfigurationError: It holds one.
+    """
+    for one in private:
+        if one.text in text or _json(one.text)[1:-1] in text:
+            raise ConfigurationError(
+                f"{where} holds {one.what}; nothing is published. A record cannot be changed: play it again "
+                "in another folder, without that"
+            )
+
+
+def _json(value: Any) -> str:
+    try:
+        return encode_json(value)
+    except ValueError:  # half a surrogate pair
+        return repr(value)
+
+
+ASKED: Final = frozenset({*ASKED_BY, "form", "send_back"} - {"extra"})
+"""What a bundle says of how a model was asked: all that its own policy needs to decide the same again."""
+
+NOWHERE: Final = "http://nobody.invalid/v1"
+"""Stands for the endpoint of a model in a bundle, which nobody asks."""
+
+
+def how_asked(preset: Preset) -> dict[str, Any] | None:
+    """What a bundle says of how a model is asked; ``None`` for everybody else."""
+    build = preset.build
+    return (
+        build.captain.model_dump(mode="json", include=set(ASKED)) if isinstance(build, ModelBuild) else None
+    )
+
+
+def bundled_cast(captains: list[BundledCaptain], load: LoadWorld, clock: Clock) -> LoadWorld:
+    """Finds worlds with the models of a bundle among their captains; the models' endpoints are not there.
+
+    Args:
+        captains: Those of the manifest.
+        load: Finds the world itself.
+        clock: Time.
+
+    Raises:
+        BundleError: The manifest describes a model that cannot be.
+    """
+    tables = {one.name: _table(one) for one in captains if one.asked is not None}
+    stated = {one.name: one for one in captains}
+
+    def with_models(name: str) -> World:
+        world = load(name)
+        models = _models(tables, stated, world, world.captains[world.default_captain].build, clock)
+        seated = replace(world, captains={**world.captains, **models})
+        if not world.opponents:
+            return seated
+        rivals = _models(tables, stated, world, world.opponents[world.default_opponent].build, clock)
+        return replace(seated, opponents={**world.opponents, **rivals})
+
+    return with_models
+
+
+def _table(captain: BundledCaptain) -> ModelCaptain:
+    asked = captain.asked or {}
+    if foreign := sorted(asked.keys() - ASKED):
+        raise BundleError(f"{captain.name}: the manifest may not say {', '.join(foreign)[:200]} of a model")
+    try:
+        return ModelCaptain.model_validate({**asked, "label": captain.label, "base_url": NOWHERE})
+    except ValidationError as error:
+        told = "; ".join(f"{one.field} {one.rule}" for one in field_errors(error.errors()))
+        raise BundleError(f"{captain.name}: it cannot have been asked so: {told[:300]}") from error
+
+
+def _models(
+    tables: Mapping[str, ModelCaptain],
+    stated: Mapping[str, BundledCaptain],
+    world: World,
+    fallback: Callable[[int], Policy],
+    clock: Clock,
+) -> dict[str, Preset]:
+    seat = ModelSeat(world.briefing, fallback)
+    presets = model_presets(tables, seat, variables={}, clock=clock, rng=random.Random(0))
+    return {name: replace(preset, fingerprint=stated[name].fingerprint) for name, preset in presets.items()}
+
 
 Report = Callable[[int, int], None]
 """Called with the episodes that are done and with all."""

@@ -1,4 +1,4 @@
-"""Collects episodes: a model in this process plays them, and every step is kept with what it was shown."""
+"""Collect episodes that a model in this process plays, with each step's prompt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock, SystemClock
-from spectator.collector.building import Seen, record_of, steps_of
 from spectator.collector.generation import (
     GenerateBatchFn,
     GenerateFn,
@@ -23,13 +22,14 @@ from spectator.collector.generation import (
     PromptFn,
     one_by_one,
 )
-from spectator.collector.records import EpisodeRecord
+from spectator.collector.records import EpisodeRecord, Seen, record_of, steps_of
 from spectator.environments.contract import Stepped, Stepper
 from spectator.environments.world import World
 from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import ConfigurationError, EpisodeError
-from spectator.events import CALLS_BEHIND, Event
+from spectator.events import CALLS_BEHIND, Event, encode_json, record
+from spectator.journal.contract import Attachments, Journal
 from spectator.journal.sql_journal import SqlJournal
 from spectator.model_calls import ModelCall
 from spectator.policies.model import ModelPolicy
@@ -37,16 +37,11 @@ from spectator.policies.policy import Action, Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import ModelSettings
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.actors import ActorHandle
-from spectator.runs.failure_policy import FailurePolicy
-from spectator.runs.halting import Halt
-from spectator.runs.in_flight import InFlight
-from spectator.runs.jobs import Job, RunPlan
-from spectator.runs.lease_pool import Handle, Result
+from spectator.runs.attempts import EpisodeSetup, Halt, play_episode
+from spectator.runs.interactor import InFlight, RunState
 from spectator.runs.leased_log import LeasedLog
-from spectator.runs.owed import Attempt
-from spectator.runs.playing import Venue, play_here
-from spectator.runs.progress import FleetState
-from spectator.runs.scheduler import Scheduler, result_of
+from spectator.runs.run_plan import Attempt, FailurePolicy, Job, RunPlan
+from spectator.runs.scheduler import Handle, Result, Scheduler, result_of
 from spectator.steppers.local import inline
 
 ACTOR: Final = "collector"
@@ -208,7 +203,7 @@ async def collect_episodes(
             player = _Collector(seat, run, log, journal)
             scheduler = Scheduler(
                 run, journal, log, player, clock, random.SystemRandom(), concurrency=concurrency,
-                state=FleetState(len(jobs), 0, clock.monotonic()),
+                state=RunState(len(jobs), 0, clock.monotonic()),
                 on_result=lambda result: player.report(result, on_collected),
             )  # fmt: skip
             await scheduler.play(player.halt.ledger)
@@ -292,12 +287,12 @@ class _Collector:
         attempt, seat, endpoint = handle.job, self._seat, self._seat.endpoint()
         world = seat.world_with(endpoint)
         limits = EpisodeLimits.patient(4 * seat.answer_s)
-        venue = Venue(
+        venue = EpisodeSetup(
             self._log, seat.clock, lambda _: world, self.halt.ledger,
             open_stepper=lambda world, episode_id: handle.stepper, limits=limits,
         )  # fmt: skip
         plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
-        ended = await play_here(plan, attempt.episode_id, venue)
+        ended = await play_episode(plan, attempt.episode_id, venue)
         assert isinstance(handle.stepper, _Watched)
         self.collected[attempt.number] = await self._collected(handle, handle.stepper.seen, endpoint, plan)
         return result_of(attempt, handle.group_id, ended)
@@ -380,3 +375,19 @@ def _seated(
         captains={**world.captains, ACTOR: seat},
         step_cap=world.step_cap if cap is None else lambda options: min(cap, world.step_cap(options)),
     )
+
+
+async def record_episode(collected: CollectedEpisode, journal: Journal) -> None:
+    """Append a collected episode, its calls to the model and its sealed truth: all of it or nothing.
+
+    Args:
+        collected: The episode.
+        journal: Where it goes, such as ``await SqlJournal.open("sqlite:///runs/first/journal.db")``.
+
+    Raises:
+        SequenceConflict: It is there already.
+        JournalError: It could not be recorded.
+    """
+    truth = encode_json(dict(collected.truth)) if collected.events[-1].data.get("truth") else None
+    attachments = Attachments(calls=collected.calls, truth=truth)
+    await journal.append([record(event) for event in collected.events], attachments=attachments)

@@ -15,6 +15,7 @@ from spectator.clock import timestamp
 from spectator.episodes.controls import Pace
 from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import (
+    EndReason,
     EpisodeNotFound,
     EpisodeOver,
     FieldError,
@@ -22,7 +23,6 @@ from spectator.errors import (
     JournalUnavailable,
 )
 from spectator.evaluation.figures import EXHIBITION
-from spectator.events import EndReason
 from spectator.journal.commands import STOP
 from spectator.journal.contract import EpisodeSummary
 

@@ -18,8 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from ulid import ULID
 
 from spectator.clock import timestamp
-from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest
-from spectator.events import EndReason
+from spectator.errors import EndReason, EpisodeNotFound, FieldError, InvalidRequest
 from spectator.exports.tables import row_of_call
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
 from spectator.journal.encoding import json_bytes

@@ -39,6 +39,7 @@ from spectator.episodes.steps import (
 )
 from spectator.errors import (
     DecisionTimeout,
+    EndReason,
     EnvironmentFault,
     EpisodeOver,
     JournalError,
@@ -49,7 +50,6 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.events import (
-    EndReason,
     EpisodeEnded,
     EpisodeSuspended,
     Fact,

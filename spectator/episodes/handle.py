@@ -27,13 +27,13 @@ from spectator.episodes.steps import cut_short
 from spectator.episodes.stream import JournalTrouble, TurnFacts
 from spectator.episodes.view import State
 from spectator.errors import (
+    EndReason,
     EpisodeError,
     EpisodeOver,
     EpisodeUnfinished,
     JournalUnavailable,
 )
 from spectator.events import (
-    EndReason,
     EpisodeEnded,
     EpisodePaused,
     EpisodeResumed,

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from spectator.environments.contract import Stepped
 from spectator.environments.world import World
-from spectator.errors import EnvironmentFault, FailureClass, PolicyError, failure_of_end
+from spectator.errors import EndReason, EnvironmentFault, FailureClass, PolicyError, failure_of_end
 from spectator.events import (
     ActionRefused,
     DecisionMade,
-    EndReason,
     EpisodeEnded,
     Fact,
     ModelExchange,

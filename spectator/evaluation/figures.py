@@ -17,8 +17,15 @@ from typing import Any, Final, Self
 from spectator.catalog import load_world
 from spectator.environments.contract import OUTCOME, Measure, Meter
 from spectator.environments.world import World
-from spectator.errors import ConfigurationError, EnvironmentFault, InvalidRequest, JournalError, typed_as
-from spectator.events import EndReason, Event, FailedDecisions, RecordedEvent
+from spectator.errors import (
+    ConfigurationError,
+    EndReason,
+    EnvironmentFault,
+    InvalidRequest,
+    JournalError,
+    typed_as,
+)
+from spectator.events import Event, FailedDecisions, RecordedEvent
 
 MEASURES: Final = (
     Measure(

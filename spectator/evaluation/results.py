@@ -14,12 +14,12 @@ from pydantic import BaseModel, Field
 from spectator import __version__
 from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.environments.world import SEALED_BIT
-from spectator.errors import ConfigurationError
+from spectator.errors import ConfigurationError, EndReason
 from spectator.evaluation import statistics
 from spectator.evaluation.figures import RANKED_SHARE, EpisodeFigures, SeatFigures, measures_of
 from spectator.evaluation.intervals import Interval
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
-from spectator.events import EndReason, FailedDecisions
+from spectator.events import FailedDecisions
 
 
 class Asked(BaseModel):

@@ -17,7 +17,8 @@ from hashlib import sha256
 from typing import Any, Final, Literal, Protocol
 
 from spectator.checked_dataclass import checked_dataclass
-from spectator.events import EndReason, Event, RecordedEvent, decode
+from spectator.errors import EndReason
+from spectator.events import Event, RecordedEvent, decode
 from spectator.model_calls import ModelCall
 
 

@@ -11,7 +11,7 @@ from tests.narration.voices import FakeVoice
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "model", "program", "voices", "answering", "missing"),
+    ("name", "key", "model", "program", "expected", "answering", "missing"),
     [
         ("auto", True, True, True, ["cartesia", "neural", "espeak"], ["neural", "espeak"], None),
         ("auto", True, False, True, ["cartesia", "espeak"], ["espeak"], None),
@@ -35,7 +35,7 @@ def test_the_voices_of_a_setting(
     key: bool,
     model: bool,
     program: bool,
-    voices: list[str],
+    expected: list[str],
     answering: list[str],
     missing: str | None,
     monkeypatch: pytest.MonkeyPatch,
@@ -53,7 +53,7 @@ def test_the_voices_of_a_setting(
         neural=(lambda speaker: made("neural", speaker)) if model else None,
         espeak=lambda _, speaker: made("espeak", speaker),
     )
-    assert [voice.name for voice in chosen.voices] == voices
+    assert [voice.name for voice in chosen.voices] == expected
     assert [voice.name for voice in chosen.answering] == answering
     assert chosen.missing == missing
     assert not any(voice.costs_money for voice in chosen.answering)

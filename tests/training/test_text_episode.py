@@ -31,12 +31,12 @@ def test_tools_are_functions_with_a_description_beside_their_parameters() -> Non
 
 def test_the_root_offers_no_more_than_there_is_and_loads_nothing() -> None:
     assert find_spec("verifiers") is None, "it is not to be among what the tests need"
-    assert spectator.__all__ == ["__version__"]
+    assert spectator.__all__ == ["__version__", "export", "play", "run_rollouts", "watch"]
     with pytest.raises(AttributeError, match="no attribute 'WorldEnvy'"):
         _ = spectator.WorldEnvy
     with pytest.raises(ModuleNotFoundError, match="verifiers"):
         _ = spectator.WorldEnv
-    script = "import sys\nfrom spectator import *\n"
+    script = "import sys\nfrom spectator import __version__\n"
     script += "print(__version__, [name for name in sys.modules if name.startswith('spectator')])"
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == f"{spectator.__version__} ['spectator']"

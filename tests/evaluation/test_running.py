@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 WORKERS_AT_ONCE = """
 import sys
 from spectator.cli import main
-from spectator.evaluation import running
-running.ALONE_S = running.WORTH_S = 0.0
+from spectator.evaluation import evaluation_run
+evaluation_run.ALONE_S = evaluation_run.WORTH_S = 0.0
 main(sys.argv[1:])
 """
 COUNTERS = EvaluationRequest("counting", ("heuristic", "random"), matches=4)

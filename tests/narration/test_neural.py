@@ -100,7 +100,7 @@ def test_the_process_of_the_voice_opens_no_connection() -> None:
     async def scenario() -> None:
         script = (
             "import runpy, sys, urllib.request\n"
-            "from spectator.narration.voices import neural_program\n"
+            "from spectator.narration import neural_program\n"
             "neural_program.load = lambda: urllib.request.urlopen('http://127.0.0.1:9/voice.onnx')\n"
             "neural_program.main()\n"
         )

@@ -1,7 +1,7 @@
-"""The world's event types: what the machine, the analysis and the claim tell whoever watches.
+"""The world's event types, from machine, analysis and claim.
 
 Units: GeV, fb^-1, TeV, MUSD (millions of US dollars), days, Hz. Floats are rounded to six significant
-digits, edges to nine, so that a replay does not hang on the last bit of a library.
+digits, edges to nine, so that a replay does not depend on the last bit of a library.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ EVENTS: Final[Mapping[str, type[EventData]]] = {
     "collider.rule_broken": RuleBroken,
     "collider.campaign_graded": CampaignGraded,
 }
-"""Model of each event type's data, by name."""
+"""Data model of each event type."""
 
 BEATS: Final[Mapping[str, float]] = dict.fromkeys(
     EVENTS.keys() - {"collider.campaign_opened", "collider.rule_broken", "collider.campaign_graded"}, 3.0

@@ -45,7 +45,7 @@ def test_numbers_of_any_size_stand_for_decisions_within_their_ranges() -> None:
 
 
 def test_too_few_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match=f"numbers: {SIZE} of them, not 3"):
+    with pytest.raises(ValueError, match=f"numbers must have {SIZE} values, not 3"):
         decisions_of([0.0] * 3)
 
 

@@ -132,7 +132,7 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
         "mass_gev",
         "divide by 1000",
     ),
-    "a mass that is no number": (
+    "a mass that is not a number": (
         lambda: analysis.profile_significance(EDGES, COUNTS, "heavy", 1.6),  # type: ignore[arg-type]
         "mass_gev",
         "must be a number",

@@ -117,7 +117,7 @@ async def _malformed(server: ServerUnderTest) -> Row:
         visitor, _ = await post(client, START, SHORT)
         own, _ = await post(client, START, SHORT)
     value = f"{_counted(answers)}; another visitor: {visitor}, again: {own}"
-    return "30 malformed starts behind the proxy", value, "not 429 for others", "429 for everybody else"
+    return "30 malformed starts behind the proxy", value, "not 429 for others", "429 for all others"
 
 
 async def _forged(server: ServerUnderTest) -> Row:
@@ -419,7 +419,7 @@ def _felt(seen: SeenMatch, calm: Phase, attacked: Phase, sizes: Sizes) -> list[F
         )
         for name, share in (("median", 0.5), ("p99", 0.99), ("longest", 1.0))
     ]
-    lost = f"{seen.missed} events missed, {seen.closed} of {sizes.viewers} viewers sent away"
+    lost = f"{seen.missed} events missed, {seen.closed} of {sizes.viewers} viewers disconnected"
     memory = f"{attacked.peak_mb:.0f} MB at the peak"
     return [
         *figures,

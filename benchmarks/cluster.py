@@ -130,7 +130,7 @@ class WindowCost(NamedTuple):
     writes: int
 
     def of_a_step(self, viewers: int) -> float:
-        """Return the CPU seconds of a step to so many viewers."""
+        """Return the CPU seconds of a step to ``viewers``."""
         return self.cpu_s * viewers * EVENTS / self.events
 
 

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.peers NAME`` runs one that is written in Python. It prints its port and the id of the
 process whose CPU time counts. For each line ``MESSAGES BYTES TIMES INTERVAL_S`` on standard input it sends
-so many messages of so many bytes at once, so many times, and then prints ``done``.
+MESSAGES messages of BYTES bytes at once, TIMES times, and then prints ``done``.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ HELD_AT: Final = 30
 HELD_OVERS: Final = 20
 """Overs of an innings of those; one of five could end too early."""
 
-WARMING: Final = 99
-"""Seed of an episode that is played first: a journal compiles its statements at their first use."""
+WARM_UP_SEED: Final = 99
+"""Seed of an uncounted first episode: a journal compiles its statements at their first use."""
 
 
 def _resident() -> int:
@@ -104,7 +104,7 @@ async def held() -> dict[str, float]:
     """Measure the memory of one cricket episode in flight, in kB, among many."""
     found: dict[str, float] = {}
     async with supervised(max(HELD), "derived") as (supervisor, _, _journal):
-        await (await supervisor.start(request("cricket", WARMING, "derived"))).wait()
+        await (await supervisor.start(request("cricket", WARM_UP_SEED, "derived"))).wait()
         before, begun = _resident(), 0
         for wanted in HELD:
             while begun < wanted:
@@ -134,9 +134,6 @@ ALONE: Final = 4
 
 VIEWERS: Final = 10
 """Listeners of a watched episode."""
-
-WARMING: Final = 99
-"""Seed of an episode that is not counted: a journal compiles its statements at their first use."""
 
 BATCH_TURNS: Final = 64
 """Turns that share an append, for the floor."""
@@ -249,7 +246,7 @@ async def driven(
                 await asyncio.gather(*listening)
             return played
 
-        await lane(iter([WARMING]))
+        await lane(iter([WARM_UP_SEED]))
         began = time.process_time()
         turns = sum(await asyncio.gather(*(lane(waiting) for _ in range(at_once))))
         return Cost(turns, time.process_time() - began)

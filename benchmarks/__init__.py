@@ -1,1 +1,1 @@
-"""The measurements behind docs/performance.md; each beside a limit of the machine."""
+"""The measurements behind docs/performance.md, each next to a limit of the machine."""

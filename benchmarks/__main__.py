@@ -1,4 +1,4 @@
-"""The run of all measurements, or of those named: ``python -m benchmarks fanout``; a Markdown table."""
+"""Run all measurements, or those named, and print a table: ``python -m benchmarks fanout``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Final
 from benchmarks import (
     abuse,
     cluster,
-    corruption,
     fanout,
     first_page,
-    first_score,
     journal,
     kills,
     kills_rollouts,
@@ -33,12 +31,11 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "live": lambda: asyncio.run(live.measure()),
     "fanout": fanout.measure,
     "first_page": first_page.measure,
-    "first_score": first_score.measure,
+    "first_score": watch_page.first_score,
     "kills": kills.measure,
     "kills_rollouts": kills_rollouts.measure,
     "cluster": cluster.measure,
     "abuse": abuse.measure,
-    "corruption": corruption.measure,
     "recovery": recovery.measure,
     "soak": soak.measure,
     "journal": journal.measure,
@@ -50,15 +47,15 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "watched_loop": watched_loop.measure,
 }
 
-LONG: Final = {"abuse", "cluster", "corruption", "kills", "kills_rollouts", "openenv", "recovery", "soak"}
-"""Parts that run only when they are named, for they take many minutes."""
+LONG: Final = {"abuse", "cluster", "kills", "kills_rollouts", "openenv", "recovery", "soak"}
+"""Parts that run only if named, because they take many minutes."""
 
 
 def main() -> None:
-    """Measure the parts that are named, or all, and print."""
+    """Measure the named parts, or all but the long ones, and print."""
     wanted = sys.argv[1:] or [name for name in PARTS if name not in LONG]
     if unknown := [name for name in wanted if name not in PARTS]:
-        sys.exit(f"benchmarks: there is no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+        sys.exit(f"benchmarks: unknown part {unknown[0]!r}; use {', '.join(PARTS)}")
     print(HEADER, flush=True)
     for name in wanted:
         for figure in PARTS[name]():

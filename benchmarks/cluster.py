@@ -1,10 +1,9 @@
-"""The figures of two servers on one PostgreSQL: ``python -m benchmarks cluster``.
+"""Measure two servers on one PostgreSQL: ``python -m benchmarks cluster``.
 
-``python -m benchmarks.cluster --episodes 16 --viewers 500 --kills 20`` makes less of it.
+``python -m benchmarks.cluster --episodes 16 --viewers 500 --kills 20`` is a shorter run.
 
-One server, B, plays; viewers of the other, A, watch by the record. A real PostgreSQL, which waits for its
-disk, the servers and the viewers share the machine, over the loopback. The disturbances are those of
-``benchmarks.cluster_kills``.
+Server B plays; viewers of server A watch by the record. PostgreSQL (with fsync), both servers and the viewers
+share one machine over loopback. The disturbances are in ``benchmarks.cluster_kills``.
 """
 
 from __future__ import annotations
@@ -17,20 +16,70 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 import httpx
 
-from benchmarks.cluster_commits import bare_commits, recorded_steps
 from benchmarks.cluster_kills import disturb
 from benchmarks.crowd import Crowd, crowd
 from benchmarks.fanout import delays_of
 from benchmarks.figures import Figure, ms, percentile, spread
-from benchmarks.outside import install_measured_world
-from benchmarks.serving import ServerUnderTest
+from benchmarks.serving import ServerUnderTest, install_measured_world
+from spectator.events import Event, RecordedEvent, record
+from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster, find_programs, running_cluster
+
+COMMITS_S: Final = 4.0
+"""Seconds that the rate of commits is measured."""
+
+
+def recorded_steps(url: str, episodes: int, events: int) -> float:
+    """Measure the steps a second that many episodes record at once."""
+    return asyncio.run(_record(url, episodes, events))
+
+
+async def _record(url: str, episodes: int, events: int) -> float:
+    journal, steps = await SqlJournal.open(url), 0
+    until = time.monotonic() + COMMITS_S
+
+    async def play(episode_id: str) -> None:
+        nonlocal steps
+        for step in count():
+            if time.monotonic() > until:
+                return
+            first = step * events + 1
+            await journal.append([_event(episode_id, seq) for seq in range(first, first + events)])
+            steps += 1
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(episodes):
+                tasks.create_task(play(f"ep-{time.monotonic_ns()}-{number}"))
+    finally:
+        await journal.aclose()
+    return steps / COMMITS_S
+
+
+def bare_commits(cluster: Cluster, database: str = "postgres") -> float:
+    """Measure commits a second of one small row over one connection."""
+    with cluster.connect(database) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS bare (text text)")
+        connection.commit()
+        done, until = 0, time.monotonic() + COMMITS_S
+        while time.monotonic() < until:
+            connection.execute("INSERT INTO bare VALUES (%s)", ("x" * 1000,))
+            connection.commit()
+            done += 1
+    return done / COMMITS_S
+
+
+def _event(episode_id: str, seq: int) -> RecordedEvent:
+    said = {"text": "x" * 900}
+    return record(Event(episode_id, "e1", seq, "2026-11-21T05:00:00.000Z", seq, "counting.number_said", said))
+
 
 EPISODES: Final = 64
 VIEWERS: Final = 2_000
@@ -40,13 +89,13 @@ EVENTS: Final = 3
 """Events of a step, of 1 KB each."""
 
 STEP_S: Final = 2.0
-"""What a step takes, so that 64 episodes record 96 events a second."""
+"""Seconds per step, so that 64 episodes record 96 events a second."""
 
 QUICK_STEP_S: Final = 0.25
-"""The same of the one episode whose deliveries are counted."""
+"""Seconds per step of the one episode whose deliveries are counted."""
 
 FEW_SHARE: Final = 0.05
-"""Share of the viewers with whom a server's own work is known."""
+"""Share of the viewers with which a server's own work is measured."""
 
 ROUNDS: Final = 5
 WINDOW_S: Final = 6.0
@@ -55,17 +104,17 @@ NOTED_S: Final = 12.0
 OPTIONS: Final = {"turns": 100_000, "payload_bytes": 720}
 
 DURABLE: Final = "fsync = on\nfull_page_writes = on\nautovacuum = on\n"
-"""PostgreSQL's own settings for a record that outlives a power cut; those of the tests do not."""
+"""PostgreSQL settings that survive a power cut; those of the tests do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured.
+    """Size of the measurement.
 
     Args:
-        episodes: Episodes that are played at once.
+        episodes: Episodes at once.
         viewers: Viewers of them.
-        kills: Disturbances of servers and of the database.
+        kills: Disturbances of servers and database.
     """
 
     episodes: int = EPISODES
@@ -74,27 +123,27 @@ class Size:
 
 
 class WindowCost(NamedTuple):
-    """What a server has spent, and what its viewers have received."""
+    """CPU time of a server, and what its viewers received, in a window."""
 
     cpu_s: float
     events: int
     writes: int
 
     def of_a_step(self, viewers: int) -> float:
-        """CPU seconds of a step that went to so many viewers."""
+        """Return the CPU seconds of a step to ``viewers``."""
         return self.cpu_s * viewers * EVENTS / self.events
 
 
 @contextmanager
 def database() -> Iterator[tuple[Cluster, str]]:
-    """A PostgreSQL that waits for its disk, and the URL of an empty database.
+    """Run a PostgreSQL with fsync; yields it and the URL of an empty database.
 
     Raises:
         RuntimeError: PostgreSQL is not installed.
     """
     programs = find_programs()
     if programs is None:
-        raise RuntimeError("PostgreSQL is not here; install it with: apt-get install postgresql")
+        raise RuntimeError("PostgreSQL is not installed; run: apt-get install postgresql")
     with running_cluster(programs) as cluster:
         cluster.stop("fast")
         with (cluster.folder / "data" / "postgresql.conf").open("a") as file:
@@ -105,47 +154,47 @@ def database() -> Iterator[tuple[Cluster, str]]:
 
 @contextmanager
 def two_servers(step_s: float, url: str, episodes: int) -> Iterator[tuple[ServerUnderTest, ServerUnderTest]]:
-    """Servers A and B on one database; at the pace ``broadcast`` their steps take ``step_s``."""
+    """Run servers A and B on one database, with steps of ``step_s`` at pace broadcast."""
     settings = {"SPECTATOR_JOURNAL_URL": url, "SPECTATOR_MAX_EPISODES": str(episodes)}
     settings |= dict.fromkeys(("SPECTATOR_STARTS_PER_MINUTE", "SPECTATOR_STARTS_PER_HOUR"), "0")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spectator-cluster-")))
         install_measured_world(folder, EVENTS, beats=step_s / 2.0)
-        begun: list[ServerUnderTest] = []
+        servers: list[ServerUnderTest] = []
         for name in ("a", "b"):
             (folder / name).mkdir()
             server = ServerUnderTest(folder / name, settings, python_path=folder)
             stack.callback(server.close)
             server.start()
             server.wait()
-            begun.append(server)
-        ours, theirs = begun
+            servers.append(server)
+        ours, theirs = servers
         yield ours, theirs
 
 
 def start(server: ServerUnderTest, pace: str = "broadcast") -> str:
-    """Start an episode of the measured world at a server; its id."""
+    """Start an episode of the measured world; returns its id."""
     body = {"environment": "measured", "options": OPTIONS, "pace": pace}
-    told = httpx.post(f"{server.base}/custom/start_episode", json=body, timeout=60, trust_env=False)
-    return str(told.raise_for_status().json()["episode_id"])
+    answer = httpx.post(f"{server.base}/custom/start_episode", json=body, timeout=60, trust_env=False)
+    return str(answer.raise_for_status().json()["episode_id"])
 
 
 def port_of(server: ServerUnderTest) -> int:
-    """Where it listens."""
+    """Return the port of a server."""
     return int(server.base.rpartition(":")[2])
 
 
 def join(viewers: Crowd, server: ServerUnderTest, episodes: Sequence[str], count: int) -> None:
-    """Let ``count`` more viewers come to a server, spread over episodes."""
+    """Connect ``count`` more viewers to a server, spread over the episodes."""
     there = len(viewers.seats)
     for number, episode_id in enumerate(episodes, 1):
         viewers.join(port_of(server), there + count * number // len(episodes), f"/live/{episode_id}")
 
 
 def latency(size: Size) -> Figure:
-    """From the stamp of an event that B recorded to its arrival at a viewer of A; beside those of B.
+    """Measure from the stamp of an event of B to its arrival at a viewer of A.
 
-    Who has just come takes A's time from the others, so the first window is told apart.
+    Joining viewers take A's time from the others, so the first window is reported separately.
     """
     with (
         database() as (_, url),
@@ -168,7 +217,7 @@ def latency(size: Size) -> Figure:
 
 
 def cpu_of_delivery(size: Size) -> Figure:
-    """CPU of a write to a viewer of A beside one to a viewer of B, of the same steps in the same seconds."""
+    """Compare the CPU time of a write to a viewer of A with that to a viewer of B."""
     with (
         database() as (_, url),
         two_servers(QUICK_STEP_S, url, 4) as pair,
@@ -188,11 +237,11 @@ def cpu_of_delivery(size: Size) -> Figure:
 
 
 class WriteCosts(NamedTuple):
-    """What each of two servers spent on the same steps, round for round.
+    """Costs of two servers for the same steps, one value per round.
 
     Args:
-        follower: CPU seconds of a write of the first.
-        local: The same of the second, which plays.
+        follower: CPU seconds of a write by the first.
+        local: CPU seconds of a write by the second, which plays.
         step_ms: CPU milliseconds of a step at the first, with few viewers.
         writes: Writes of a step to each viewer of the first.
     """
@@ -204,14 +253,14 @@ class WriteCosts(NamedTuple):
 
 
 def few_of(viewed: int) -> int:
-    """With how many of the viewers a server's own work is known."""
+    """Return the number of viewers used to measure a server's own work."""
     return max(1, int(FEW_SHARE * viewed))
 
 
 def compared(
     viewers: Crowd, pair: tuple[ServerUnderTest, ServerUnderTest], episode_id: str, viewed: int
 ) -> WriteCosts:
-    """Let ``viewed`` watch an episode at each of two servers; what a further viewer costs either."""
+    """Measure the cost of a further viewer at each of two servers."""
     few_viewers = few_of(viewed)
     for server in pair:
         join(viewers, server, [episode_id], few_viewers)
@@ -233,7 +282,7 @@ def compared(
 
 
 def window(viewers: Crowd, pair: Sequence[ServerUnderTest]) -> list[WindowCost]:
-    """What each server spent, and its viewers received, within some seconds."""
+    """Measure what each server spent and its viewers received in :data:`WINDOW_S`."""
     before = [_sums(viewers, server) for server in pair]
     time.sleep(WINDOW_S)
     after = [_sums(viewers, server) for server in pair]
@@ -251,19 +300,19 @@ def _sums(viewers: Crowd, server: ServerUnderTest) -> WindowCost:
 
 
 def kills(size: Size) -> Figure:
-    """Disturb servers and database while both play and viewers of both watch, then check everything."""
+    """Disturb servers and database while both play and are watched, then check all."""
     with database() as (cluster, url), two_servers(QUICK_STEP_S, url, size.episodes) as pair:
         found = asyncio.run(disturb(cluster, url, pair, size.episodes, size.kills, start))
     return Figure(
         f"{size.kills} kills and stalls, {found.episodes} episodes, {found.viewers} viewers",
         found.sentence(),
-        "0 lost, 0 doubled, 0 reordered, every deposed write refused",
+        "0 lost, 0 doubled, 0 reordered, every write of a former owner rejected",
         "-",
     )
 
 
 def commits(size: Size) -> Figure:
-    """Steps that one server's journal records a second, of many episodes at once and of one."""
+    """Measure the steps a second that one journal records, with many episodes and with one."""
     with database() as (cluster, url):
         many, one, bare = [], [], []
         for _ in range(ROUNDS):
@@ -282,14 +331,14 @@ PARTS: Final = {"latency": latency, "cpu": cpu_of_delivery, "commits": commits, 
 
 
 def measure(size: Size | None = None, names: Sequence[str] | None = None) -> Iterator[Figure]:
-    """All figures, each as soon as it is known; the load of the machine on standard error."""
+    """Yield all figures; the load of the machine goes to standard error."""
     for part in PARTS.values() if names is None else [PARTS[name] for name in names]:
         sys.stderr.write(f"{part.__name__}: the load is {os.getloadavg()[0]:.1f}\n")
         yield part(size or Size())
 
 
 def main() -> None:
-    """Measure as much as is asked for."""
+    """Measure the parts given on the command line, and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
     parser.add_argument("--episodes", type=int, default=EPISODES)
     parser.add_argument("--viewers", type=int, default=VIEWERS)
@@ -297,7 +346,7 @@ def main() -> None:
     parser.add_argument("part", nargs="*", help=", ".join(PARTS))
     asked = parser.parse_args()
     if unknown := sorted({*asked.part} - {*PARTS}):
-        parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+        parser.error(f"unknown part {unknown[0]!r}; use {', '.join(PARTS)}")
     for figure in measure(Size(asked.episodes, asked.viewers, asked.kills), asked.part or None):
         print(figure.row(), flush=True)
 

@@ -1,8 +1,8 @@
-"""The disturbances of two servers on one PostgreSQL: deaths and stalls of either, deaths of the database.
+"""Disturb two servers on one PostgreSQL: kills and stalls of servers, kills of the database.
 
-Whatever is hit, play of every episode has to go on, at the other server or where it was. In the end all
-that each viewer was shown is compared with the record, and the record with its digests; each episode that a
-stalled server was deposed of has to be refused to it.
+After each disturbance every episode must go on, on either server. At the end everything that each viewer was
+shown is compared with the record, and the record with its digests. Writes of a stalled server to episodes
+that it has lost must be rejected.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster
 
 BY_EVENTS: Final = 0.2
-"""Share of the viewers who watch by server-sent events."""
+"""Share of viewers on server-sent events."""
 
 PATIENCE_S: Final = 240.0
-"""How long play may take to go on, on a machine that does much else."""
+"""Most seconds until play goes on, on a loaded machine."""
 
 STALLS_S: Final = (1.0, 4.0)
-"""How long a stalled server stands still that is not deposed: shorter than others miss it."""
+"""Range of short stalls: shorter than the leases last."""
 
-REFUSED: Final = "is over: the episode is played elsewhere"
-"""What a deposed server logs of an episode."""
+LOST_MESSAGE: Final = "is over: the episode is played elsewhere"
+"""Log message of a server that has lost an episode."""
 
 
 @dataclass(slots=True)
 class Disturbed:
-    """What was done, and what was found.
+    """What was done and what was found.
 
     Args:
         episodes: Episodes that were played.
         viewers: Viewers of them.
         done: Disturbances, by kind.
-        away_s: Seconds from each to the first step that every viewer saw after it.
-        wrong: What was wrong, counted by name.
-        deposed: Episodes that a stalled server was deposed of.
-        refused: How many of them were refused to it.
+        away_s: Seconds from each disturbance until every viewer saw another step.
+        wrong: Errors, counted by name.
+        deposed: Episodes that stalled servers lost to the other one.
+        rejected: How many of their late writes were rejected.
         events: Events that viewers were shown.
         connections: Connections of the viewers.
     """
@@ -63,24 +63,24 @@ class Disturbed:
     away_s: list[float] = field(default_factory=list)
     wrong: Counter[str] = field(default_factory=Counter)
     deposed: int = 0
-    refused: int = 0
+    rejected: int = 0
     events: int = 0
     connections: int = 0
 
     def sentence(self) -> str:
-        """The figure."""
+        """Return the figure."""
         wrong = {name: self.wrong.get(name, 0) for name in ("lost", "doubled", "reordered")} | self.wrong
         what = ", ".join(f"{count} {name}" for name, count in wrong.items())
         return (
             f"{what} of {self.events:,} events shown "
-            f"over {self.connections:,} connections; {self.refused} of {self.deposed} deposed owners' writes "
-            f"refused; {', '.join(f'{count} {kind}' for kind, count in sorted(self.done.items()))}; all see "
+            f"over {self.connections:,} connections; {self.rejected} of {self.deposed} former owners' writes "
+            f"rejected; {', '.join(f'{count} {kind}' for kind, count in sorted(self.done.items()))}; all see "
             f"play go on after {statistics.median(self.away_s):.1f} s in the median"
         )
 
 
 class WanderingWitness(Witness):
-    """A viewer who comes back to either server.
+    """A viewer that reconnects to either server.
 
     Args:
         bases: Where the servers are.
@@ -94,7 +94,7 @@ class WanderingWitness(Witness):
         self._bases = bases
 
     async def follow(self) -> None:
-        """Watch one episode to its end, at one server after the other."""
+        """Watch one episode to its end, switching servers."""
         while not (self.shown and self.shown.over):
             await self.watch()
             await asyncio.sleep(self._chance.uniform(0.05, 0.4))
@@ -102,13 +102,13 @@ class WanderingWitness(Witness):
 
 
 class Disturber:
-    """Hits servers and database.
+    """Kills and stalls servers and database.
 
     Args:
-        cluster: The database's.
-        servers: Two.
-        chance: Draws whom and how.
-        found: Takes in what was done.
+        cluster: The PostgreSQL cluster.
+        servers: The two servers.
+        chance: Draws victims and times.
+        found: Collects the results.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Disturber:
         }
 
     async def hit(self, number: int) -> str:
-        """Do the next thing, and say what it was; each way has its turn, in an order of chance."""
+        """Make the next disturbance and return its name; each kind has its turn, in random order."""
         names = list(self._ways)
         random.Random(f"{number // len(names)}").shuffle(names)
         name = names[number % len(names)]
@@ -135,7 +135,7 @@ class Disturber:
         return name
 
     async def kill(self) -> None:
-        """End a server by SIGKILL, and start it again at once or once it was missed."""
+        """Kill a server with SIGKILL; restart it at once or after its leases have expired."""
         server = self._chance.choice(self._servers)
         await asyncio.to_thread(server.kill)
         await asyncio.sleep(self._chance.choice((0.0, 5.0, 15.0)))
@@ -143,7 +143,7 @@ class Disturber:
         await asyncio.to_thread(server.wait, PATIENCE_S)
 
     async def stall(self) -> None:
-        """Let a server stand still for a while that nobody minds."""
+        """Stop a server for less time than its leases last."""
         server = self._chance.choice(self._servers)
         os.kill(server.process_id, signal.SIGSTOP)
         try:
@@ -152,7 +152,7 @@ class Disturber:
             os.kill(server.process_id, signal.SIGCONT)
 
     async def depose(self) -> None:
-        """Let a server stand still until the other one plays its episodes, and then go on."""
+        """Stop a server until the other one has taken over its episodes, then continue it."""
         first, second = self._chance.sample(self._servers, 2)
         mine = await running(first)
         if not mine:
@@ -169,18 +169,18 @@ class Disturber:
         async with asyncio.timeout(PATIENCE_S):
             while mine & await running(first):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
-        said = [line for line in first.log()[len(before) :].splitlines() if REFUSED in line]
-        self._found.refused += sum(any(one in line for line in said) for one in mine)
+        said = [line for line in first.log()[len(before) :].splitlines() if LOST_MESSAGE in line]
+        self._found.rejected += sum(any(one in line for line in said) for one in mine)
 
     async def kill_database(self) -> None:
-        """End PostgreSQL at once, as a death would, and start it again."""
+        """Kill PostgreSQL and start it again."""
         await asyncio.to_thread(self._cluster.stop)
         await asyncio.sleep(self._chance.uniform(0.0, 3.0))
         await asyncio.to_thread(self._cluster.start)
 
 
 async def running(server: ServerUnderTest) -> set[str]:
-    """The episodes that a server plays; asked again for as long as play may take to go on."""
+    """Return the episodes that a server plays; retries until :data:`PATIENCE_S`."""
     async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient(timeout=30, trust_env=False) as client:
         while True:
             try:
@@ -199,12 +199,12 @@ async def disturb(
     start: Callable[[ServerUnderTest], str],
     seed: int = 1,
 ) -> Disturbed:
-    """Play episodes at both servers through ``kills`` disturbances, each told on standard error.
+    """Play episodes on both servers through ``kills`` disturbances.
 
-    Where play does not go on that is counted, and nothing more is disturbed.
+    Each is reported on standard error. If play does not go on, that is counted and the disturbances end.
 
     Raises:
-        RuntimeError: Play never began.
+        RuntimeError: Play did not begin.
     """
     chance = random.Random(seed)
     names = [await asyncio.to_thread(start, servers[number % 2]) for number in range(episodes)]
@@ -219,7 +219,7 @@ async def disturb(
     ]
     found = Disturbed(episodes, len(witnesses))
     disturber = Disturber(cluster, servers, chance, found)
-    stood_still: str | None = None
+    halted: str | None = None
     async with asyncio.TaskGroup() as tasks:
         for witness in witnesses:
             tasks.create_task(witness.follow())
@@ -230,8 +230,8 @@ async def disturb(
                 what = await disturber.hit(number)
                 await _progress(witnesses)
             except (RuntimeError, TimeoutError) as error:
-                stood_still = f"stood still after {what}, number {number + 1}"
-                sys.stderr.write(f"{stood_still}: {error}\n")
+                halted = f"play stopped after {what}, number {number + 1}"
+                sys.stderr.write(f"{halted}: {error}\n")
                 break
             found.away_s.append(time.monotonic() - began)
             sys.stderr.write(
@@ -245,13 +245,13 @@ async def disturb(
     found.connections = sum(witness.connections for witness in witnesses)
     found.wrong = await asyncio.to_thread(check, witnesses, servers[0].base)
     found.wrong += await broken(url, names)
-    if stood_still is not None:
-        found.wrong[stood_still] += 1
+    if halted is not None:
+        found.wrong[halted] += 1
     return found
 
 
 async def _progress(witnesses: Sequence[Witness]) -> None:
-    """Wait until everybody has seen a further step."""
+    """Wait until every viewer has seen another step."""
     before = [witness.steps for witness in witnesses]
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -262,7 +262,7 @@ async def _progress(witnesses: Sequence[Witness]) -> None:
 
 
 async def _stop(servers: Sequence[ServerUnderTest], episode_id: str) -> None:
-    """End an episode where it is played."""
+    """Stop an episode on the server that plays it."""
     for server in servers:
         if episode_id in await running(server):
             with closing(httpx.Client(timeout=60, trust_env=False)) as client:
@@ -270,11 +270,11 @@ async def _stop(servers: Sequence[ServerUnderTest], episode_id: str) -> None:
                 answer = await asyncio.to_thread(client.post, f"{server.base}/custom/stop_episode", json=body)
                 answer.raise_for_status()
             return
-    raise RuntimeError(f"{episode_id} is played nowhere")
+    raise RuntimeError(f"no server plays {episode_id}")
 
 
 async def broken(url: str, episode_ids: Sequence[str]) -> Counter[str]:
-    """What the digests say against the record, and episodes that ended other than once."""
+    """Count broken digests, episodes that did not end exactly once, and renumbered ones."""
     wrong: Counter[str] = Counter()
     journal = await SqlJournal.open(url, writable=False)
     try:

@@ -1,9 +1,9 @@
-"""A model of servers that follow one record, checked against what is measured, toward a million viewers.
+"""Model servers that follow one record, and compare the model with measurements.
 
-``python -m benchmarks.cluster_model`` lets one server follow what another plays, at four sizes. The processor
-time of the follower is taken to be so much a second, so much a step and so much a write to a viewer: the
-three are fitted to three sizes, and the fourth, the largest, is foretold and compared. Then it says what many
-viewers need. ``--foretell STEP_US WRITE_US`` leaves the measuring out.
+``python -m benchmarks.cluster_model`` lets one server follow another at four sizes. The follower's processor
+time is modelled as a constant per second, per step, and per write to a viewer. The three constants are fitted
+to three sizes and predict the fourth, the largest. Then the needs of large audiences are printed. ``--predict
+STEP_US WRITE_US`` skips the measurement.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from benchmarks.cluster import EVENTS, STEP_S, database, join, start, two_server
 from benchmarks.crowd import Crowd, crowd
 
 SIZES: Final = ((4, 200), (64, 256), (4, 3_000), (48, 2_000))
-"""Episodes and viewers; the last is foretold from the others."""
+"""Episodes and viewers; the last is predicted from the others."""
 
 WINDOW_S: Final = 12.0
 SETTLE_S: Final = 8.0
 
 STEP_BYTES: Final = 3_000
-"""Bytes of a step on its way to a viewer: three events of 1 KB."""
+"""Bytes of a step to a viewer: three events of 1 KB."""
 
 SERVER_VIEWERS: Final = 5_000
-"""Viewers of one server of whom the last is written to 43 ms after the first (docs/performance.md)."""
+"""Viewers per server: the last one is written to 43 ms after the first (docs/performance.md)."""
 
 READS_A_SECOND: Final = 4_000
-"""Short reads a second that are asked of one PostgreSQL, at most: an assumption, on two cores."""
+"""Most short reads a second of one PostgreSQL: an assumption, on two cores."""
 
 AUDIENCES: Final = ((1, 10_000), (64, 100_000), (1, 1_000_000), (64, 1_000_000), (1_000, 1_000_000))
-"""Episodes that are played at once, and their viewers."""
+"""Episodes at once, and all their viewers."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerCost:
-    """What following costs a server, in processor time.
+    """Processor time of following, in microseconds.
 
     Args:
-        idle_us: A second, whatever happens.
-        step_us: A step that is heard of, read, folded and encoded.
-        write_us: A write of a step to one viewer.
+        idle_us: Per second, always.
+        step_us: Per step: notification, read, fold and encoding.
+        write_us: Per write of a step to one viewer.
     """
 
     idle_us: float
@@ -54,7 +54,7 @@ class FollowerCost:
     write_us: float
 
     def cores(self, steps_a_second: float, writes_a_second: float) -> float:
-        """Share of one processor that a follower needs.
+        """Return the share of one processor that a follower needs.
 
         >>> FollowerCost(1000.0, 2000.0, 10.0).cores(32.0, 1000.0)
         0.075
@@ -64,7 +64,7 @@ class FollowerCost:
 
 @dataclass(frozen=True, slots=True)
 class FollowerLoad:
-    """What a follower took at one size.
+    """Measured load of a follower.
 
     Args:
         episodes: Episodes that it follows.
@@ -82,7 +82,7 @@ class FollowerLoad:
 
 
 def measured(episodes: int, viewers: int) -> FollowerLoad:
-    """Let a server follow ``episodes`` of another for ``viewers``."""
+    """Let a server follow ``episodes`` of another one for ``viewers``."""
     with database() as (_, url), two_servers(STEP_S, url, episodes) as (ours, theirs), crowd() as watching:
         playing = [start(theirs) for _ in range(episodes)]
         join(watching, ours, playing, viewers)
@@ -100,19 +100,19 @@ def _events(watching: Crowd) -> int:
 
 
 def fitted(found: Sequence[FollowerLoad]) -> FollowerCost:
-    """The cost that explains what was measured, by least squares."""
+    """Fit the cost to the measured loads, by least squares."""
     rows = np.array([[1.0, one.steps, one.writes] for one in found])
     idle, step, write = np.linalg.lstsq(rows, np.array([1e6 * one.cores for one in found]), rcond=None)[0]
     return FollowerCost(float(idle), float(step), float(write))
 
 
 def needs(cost: FollowerCost, episodes: int, viewers: int, *, sorted_by_episode: bool) -> dict[str, float]:
-    """What so many viewers need.
+    """Compute what a number of viewers needs.
 
     Args:
-        cost: Of following.
-        episodes: That are played at once, at servers of their own.
-        viewers: Of all of them, each as liked as the other.
+        cost: Cost of following.
+        episodes: Episodes at once, played on other servers.
+        viewers: Viewers of all of them, evenly spread.
         sorted_by_episode: Whether the proxy sends the viewers of an episode to the same few servers, so that
             each follows few; else every server follows all.
 
@@ -132,7 +132,7 @@ def needs(cost: FollowerCost, episodes: int, viewers: int, *, sorted_by_episode:
 
 
 def table(cost: FollowerCost) -> Iterator[str]:
-    """What each of :data:`AUDIENCES` needs, as Markdown."""
+    """Yield the needs of each of :data:`AUDIENCES`, as Markdown."""
     yield "| episodes | viewers | servers | any server: processor of each, reads | by episode: the same |"
     yield "|---|---|---|---|---|"
     for episodes, viewers in AUDIENCES:
@@ -156,12 +156,12 @@ def _beyond(limit: bool) -> str:
 
 
 def main() -> None:
-    """Measure, fit, foretell, and print."""
+    """Measure, fit, predict, and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster_model", description=__doc__)
-    parser.add_argument("--foretell", nargs=2, type=float, metavar=("STEP_US", "WRITE_US"))
+    parser.add_argument("--predict", nargs=2, type=float, metavar=("STEP_US", "WRITE_US"))
     asked = parser.parse_args()
-    if asked.foretell is not None:
-        print("\n".join(table(FollowerCost(0.0, *asked.foretell))))
+    if asked.predict is not None:
+        print("\n".join(table(FollowerCost(0.0, *asked.predict))))
         return
     found = [measured(*size) for size in SIZES]
     cost = fitted(found[:-1])

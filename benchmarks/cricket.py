@@ -1,8 +1,8 @@
-"""The figures of the cricket world: deliveries a second, what a step costs, and what a forecast costs.
+"""Measure the cricket world: deliveries a second, a step, and a forecast.
 
-``python -m benchmarks.cricket`` prints them; CPU time of one thread, so that other work on the machine counts
-as little as it can. Each is measured in rounds, and the best round stands beside the median: on a shared
-machine the best says more about the code, the median more about the machine.
+``python -m benchmarks.cricket``. Counted is the CPU time of one thread, so that other work on the machine
+matters little. Each is measured in rounds; the best round says more about the code, the median more about the
+machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FORECASTS: Final = 15
 
 
 def machine_loop() -> float:
-    """Nanoseconds that this machine takes for one turn of an empty Python loop: its own speed, just now."""
+    """Measure one turn of an empty Python loop, in nanoseconds."""
     began = time.thread_time()
     for _ in range(2_000_000):
         pass
@@ -46,7 +46,7 @@ def machine_loop() -> float:
 
 
 def deliveries_a_second() -> Figure:
-    """Whole 20-over matches through the engine under the default captains, one JSON object a delivery."""
+    """Simulate whole 20-over matches under the default captains."""
     for _ in simulate_matches(2, 20, 0):
         pass
     rates = []
@@ -63,7 +63,10 @@ def deliveries_a_second() -> Figure:
 
 
 def step_costs() -> list[Figure]:
-    """One environment step under two captains who plan every ball, balls apart from all other tools."""
+    """Measure one environment step under two captains that plan every ball.
+
+    Balls are counted separately from all other tools.
+    """
     balls: list[float] = []
     others: list[float] = []
     for seed in range(EPISODES):
@@ -78,7 +81,7 @@ def step_costs() -> list[Figure]:
 
 
 def _steps(seed: int) -> Iterator[tuple[bool, float]]:
-    """Whether each step of a match bowled a ball, and the seconds it took."""
+    """Yield for each step whether it bowled a ball, and its seconds."""
     environment = CricketEnvironment()
     observation = environment.reset(seed=seed, episode_id="bench", options=WORLD.options_type().model_dump())
     captains: dict[str, ScriptedPolicy] = {}
@@ -99,15 +102,15 @@ def _microseconds(seconds: Sequence[float]) -> str:
 
 
 def forecast_costs() -> list[Figure]:
-    """Futures of a fresh 5-over chase."""
+    """Measure forecasts of a fresh 5-over chase."""
     state, rng = _fresh_chase(), np.random.default_rng(1)
     forecast(state, FUTURES, rng)
     seconds, rates = [], []
     for _ in range(FORECASTS):
         began = time.thread_time()
-        told = forecast(state, FUTURES, rng)
+        found = forecast(state, FUTURES, rng)
         seconds.append(time.thread_time() - began)
-        rates.append(told.deliveries / seconds[-1] / 1e6)
+        rates.append(found.deliveries / seconds[-1] / 1e6)
     limit = f"{machine_loop():.0f} ns a loop"
     return [
         Figure(
@@ -126,7 +129,7 @@ def forecast_costs() -> list[Figure]:
 
 
 def _fresh_chase() -> ForecastState:
-    """A 5-over match whose first innings is over, the openers in."""
+    """Return a 5-over match after its first innings, the openers in."""
     match = open_match(5, 1)
     for _ in play_out(match):
         if match.awaited == "innings" and match.number == 1:
@@ -140,7 +143,7 @@ def _fresh_chase() -> ForecastState:
 
 
 def measure() -> list[Figure]:
-    """All of them."""
+    """Return all figures."""
     return [deliveries_a_second(), *step_costs(), *forecast_costs()]
 
 

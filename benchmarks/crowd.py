@@ -1,4 +1,4 @@
-"""A crowd of viewers in one thread, which cost the load client next to nothing."""
+"""Many viewers in one thread, at almost no cost to the load client."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EVENT = b'"frame":"event"'
-"""Stands once in every event on the wire."""
+"""Occurs once in every event on the wire."""
 
 PING = b"\x89\x00"
-"""Our pings; these bytes stand in no ASCII text, and in no length of an event of ours."""
+"""The server's pings; these bytes occur neither in ASCII text nor in the length of an event."""
 
 PONG = b"\x8a\x80\x00\x00\x00\x00"
-"""The answer to one."""
+"""The answer to a ping."""
 
 DATA_SEGMENTS_IN = struct.Struct("=152xI")
 """The field ``tcpi_data_segs_in`` of Linux's ``struct tcp_info``."""
@@ -35,7 +35,7 @@ class ViewerSocket:
 
     Args:
         connection: Its socket.
-        port: Its server's.
+        port: Port of its server.
     """
 
     def __init__(self, connection: socket.socket, port: int) -> None:
@@ -48,9 +48,9 @@ class ViewerSocket:
         self._tail = b""
 
     def read(self) -> bytes:
-        """Take what has arrived."""
+        """Read what has arrived."""
         try:
-            chunk = self.connection.recv(65_536)  # more would make a mapping of its own for each
+            chunk = self.connection.recv(65_536)  # a larger buffer would be a memory mapping each
         except BlockingIOError:
             return b""
         except OSError:
@@ -67,7 +67,7 @@ class ViewerSocket:
         return chunk
 
     def segments(self) -> int:
-        """Segments with data that have arrived, pings left out."""
+        """Return how many segments with data have arrived, without pings."""
         found: tuple[int] = DATA_SEGMENTS_IN.unpack(
             self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, DATA_SEGMENTS_IN.size)
         )
@@ -75,17 +75,17 @@ class ViewerSocket:
 
 
 class Crowd:
-    """Viewers that read everything at once; call :meth:`run` on a thread of its own."""
+    """Viewers that read everything at once; call :meth:`run` on its own thread."""
 
     def __init__(self) -> None:
         self.seats: dict[int, ViewerSocket] = {}
         self.arrivals: list[tuple[float, bytes]] | None = None
-        """When it is a list: when each chunk arrived, in wall-clock seconds, and the chunk."""
+        """Each chunk with its arrival in wall-clock seconds; not collected if ``None``."""
         self._poll = select.epoll()
         self._over = False
 
     def join(self, port: int, count: int, path: str | None = None) -> None:
-        """Let more viewers connect until there are ``count``; those with a ``path`` open a WebSocket."""
+        """Connect more viewers up to ``count``; with a ``path`` they open a WebSocket."""
         while len(self.seats) < count:
             connection = socket.create_connection(("127.0.0.1", port), timeout=30)
             if path is not None:
@@ -95,7 +95,7 @@ class Crowd:
             self._poll.register(connection, select.EPOLLIN)
 
     def run(self) -> None:
-        """Read until the crowd is dismissed."""
+        """Read until :meth:`dismiss`."""
         while not self._over:
             for number, _ in self._poll.poll(0.2):
                 seat = self.seats[number]
@@ -110,25 +110,25 @@ class Crowd:
         self._over = True
 
     def close(self) -> None:
-        """Leave."""
+        """Disconnect all viewers."""
         self._poll.close()
         for seat in self.seats.values():
             seat.connection.close()
 
     def received(self) -> int:
-        """What all have received."""
+        """Return the bytes that all viewers have received."""
         return sum(seat.bytes for seat in self.seats.values())
 
     def events(self) -> list[int]:
-        """How many events each has received."""
+        """Return how many events each viewer has received."""
         return [seat.events for seat in self.seats.values()]
 
     def segments(self, port: int) -> int:
-        """Segments from one server that have arrived: on the loopback one for each write."""
+        """Return the segments received from one server; on loopback one per write."""
         return sum(seat.segments() for seat in self.seats.values() if seat.port == port)
 
     def noted(self, seconds: float) -> list[tuple[float, bytes]]:
-        """What arrives within so many seconds."""
+        """Return what arrives within ``seconds``."""
         arrivals: list[tuple[float, bytes]] = []
         self.arrivals = arrivals
         time.sleep(seconds)
@@ -136,7 +136,7 @@ class Crowd:
         return arrivals
 
     def settle(self, quiet_s: float = 0.5, patience_s: float = 20.0) -> None:
-        """Wait until nothing has arrived for a while."""
+        """Wait until nothing arrives for ``quiet_s``."""
         until = time.monotonic() + patience_s
         before = -1
         while (now := self.received()) != before and time.monotonic() < until:
@@ -145,7 +145,7 @@ class Crowd:
 
 
 def stall(port: int, path: str) -> socket.socket:
-    """A viewer that reads nothing but the beginning of the handshake."""
+    """Connect a viewer that reads only the beginning of the handshake."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", port))
@@ -156,12 +156,12 @@ def stall(port: int, path: str) -> socket.socket:
 def _shake_hands(connection: socket.socket, port: int, path: str) -> None:
     connection.sendall(HANDSHAKE.format(path=path, port=port).encode())
     if connection.recv(12) != b"HTTP/1.1 101":
-        raise RuntimeError("the server refused a viewer")
+        raise RuntimeError("the server rejected a viewer; see its log")
 
 
 @contextmanager
 def crowd() -> Iterator[Crowd]:
-    """A crowd that reads."""
+    """Run a crowd on a thread."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with contextlib.closing(Crowd()) as viewers:

@@ -1,4 +1,4 @@
-"""How a figure is stated: medians, percentiles, and the line of a table."""
+"""Figures: medians, percentiles, and rows of a Markdown table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which ``share`` of ``values`` lie, by nearest rank.
+    """Return the value below which ``share`` of ``values`` are, by nearest rank.
 
     Args:
         values: At least one.
@@ -20,13 +20,13 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table.
+    """One row of the table.
 
     Args:
         name: What was measured.
         value: The figure, with its unit.
-        target: What it should be.
-        limit: What the machine itself takes for the part that cannot be avoided, in the same run.
+        target: The target, or ``-``.
+        limit: The machine's own time for the unavoidable part, in the same run.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Figure:
     limit: str
 
     def row(self) -> str:
-        """The figure as a row of a Markdown table."""
+        """Return the figure as a row of a Markdown table."""
         return f"| {self.name} | {self.value} | {self.target} | {self.limit} |"
 
 
@@ -43,10 +43,10 @@ HEADER = "| figure | measured | target | the machine's own limit, same run |\n|-
 
 
 def ms(seconds: float) -> str:
-    """Seconds as milliseconds for people."""
+    """Format seconds as milliseconds."""
     return f"{1000 * seconds:.2f} ms"
 
 
 def spread(values: Sequence[float]) -> str:
-    """The median, with the least and the greatest."""
+    """Format the median, with the least and the greatest value."""
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"

@@ -1,4 +1,4 @@
-"""The measurement of a start: from a clone to the first page, and the import of the application."""
+"""Measure a start: from a clone to the first page, and the import of the application."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_S: Final = 300.0
 
 
 def measure() -> list[Figure]:
-    """A first and a later start, with uv's cache empty, filled, and with nothing left to install."""
+    """Measure first and later starts, with uv's cache empty and filled."""
     load = f"load {os.getloadavg()[0]:.1f} at the start"
     with TemporaryDirectory() as cache:
         figures = [*_clone("empty", cache, load), *_clone("filled", cache, load)]
@@ -48,7 +48,7 @@ def _clone(cache_is: str, cache: str, load: str) -> list[Figure]:
 
 
 def _start(clone: Path, cache: str, command: str) -> str:
-    """Run ``command`` until the first page is there; seconds, and CPU seconds of all that it started."""
+    """Run ``command`` until the first page loads; returns seconds and CPU seconds."""
     port = free_port()
     clone.mkdir(exist_ok=True)
     before, began = _children_cpu_s(), time.perf_counter()
@@ -81,7 +81,7 @@ def _await_page(process: subprocess.Popen[bytes], port: int, deadline: float) ->
             time.sleep(0.02)
         finally:
             connection.close()
-    sys.exit("benchmarks: `make run` showed no page; run it by hand to see why")
+    sys.exit("benchmarks: `make run` served no page; run it by hand to see why")
 
 
 def _children_cpu_s() -> float:
@@ -90,7 +90,7 @@ def _children_cpu_s() -> float:
 
 
 def _cpu_s(code: str) -> float:
-    """CPU seconds of a Python that runs ``code`` and ends at once."""
+    """Return the CPU seconds of a Python process that runs ``code``."""
     program = f"{code}\nimport os, time; print(time.process_time(), flush=True); os._exit(0)"
     ran = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True

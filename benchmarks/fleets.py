@@ -1,4 +1,4 @@
-"""A fleet of rollouts as the measurements run it, and the same calls made by aiohttp and orjson alone."""
+"""Run a fleet of rollouts for measurements, and the same calls by aiohttp and orjson alone."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ TURNS = 10
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """What calls took.
+    """Cost of calls.
 
     Args:
-        calls: How many.
+        calls: Number of calls.
         cpu_s: Processor time of the process, seconds.
-        wall_s: Seconds on the clock.
+        wall_s: Wall time, seconds.
     """
 
     calls: int
@@ -51,19 +51,19 @@ class CallCost:
 
 
 class Stopwatch:
-    """Measures from its making on."""
+    """Measures from its creation."""
 
     def __init__(self) -> None:
         gc.collect()
         self._cpu, self._wall = time.process_time(), time.perf_counter()
 
     def cost(self, calls: int) -> CallCost:
-        """What ``calls`` took."""
+        """Return the cost of ``calls``."""
         return CallCost(calls, time.process_time() - self._cpu, time.perf_counter() - self._wall)
 
 
 def asked(port: int, episodes: int, turns: int, *, tokens: bool = False) -> RolloutRequest:
-    """The run that is measured: counting, with the whole history in every prompt."""
+    """Return the measured run: counting, with the whole history in every prompt."""
     model = {
         "label": "bench", "base_url": f"http://127.0.0.1:{port}/v1", "model": "bench", "stream": False,
         "timeout_s": 300.0, "context_tokens": 1_000_000, "tokens": tokens,
@@ -83,7 +83,7 @@ async def fleet(
     tokens: bool = False,
     on_begin: OnBegin = lambda running: None,
 ) -> CallCost:
-    """Play a run into ``folder``; its first requests are not spread out, so that all are in flight."""
+    """Play a run into ``folder``, with all first requests in flight at once."""
     watch = Stopwatch()
     report = await run_rollouts(
         asked(port, episodes, turns, tokens=tokens), folder,
@@ -97,7 +97,7 @@ async def fleet(
 
 
 async def bodies_of(folder: Path, *, tokens: bool) -> list[dict[str, Any]]:
-    """The requests of one episode of a run, as its record has them."""
+    """Return the requests of one episode from a run's record."""
     journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", writable=False)
     try:
         (one,) = await journal.episodes(EpisodeFilter(limit=1))
@@ -117,7 +117,7 @@ async def bodies_of(folder: Path, *, tokens: bool) -> list[dict[str, Any]]:
 
 
 async def bare(port: int, bodies: Sequence[dict[str, Any]], *, episodes: int, in_flight: int) -> CallCost:
-    """The same calls by aiohttp and orjson."""
+    """Make the same calls by aiohttp and orjson."""
     url, headers = f"http://127.0.0.1:{port}/v1/chat/completions", {"Content-Type": "application/json"}
     left = iter(range(episodes))
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
@@ -136,7 +136,7 @@ async def bare(port: int, bodies: Sequence[dict[str, Any]], *, episodes: int, in
 async def bare_on_asyncio(
     port: int, bodies: Sequence[dict[str, Any]], *, episodes: int, in_flight: int
 ) -> CallCost:
-    """The same on asyncio's own loop, as most people run it; this loop waits meanwhile."""
+    """Make the same calls on asyncio's own loop, the usual setup, in a thread."""
 
     def run() -> CallCost:
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
@@ -147,7 +147,7 @@ async def bare_on_asyncio(
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keep this process and its new threads to one core meanwhile; another process keeps what it has."""
+    """Pin this process and its new threads to one core; other processes keep theirs."""
     usual = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(usual)})
     try:
@@ -157,7 +157,7 @@ def one_core() -> Iterator[None]:
 
 
 async def summaries(folder: Path) -> Sequence[EpisodeSummary]:
-    """The episodes of a run."""
+    """Return the episodes of a run."""
     journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", writable=False)
     try:
         return await journal.episodes(EpisodeFilter(limit=1000))

@@ -1,4 +1,4 @@
-"""Measures the journal: appends from many episodes, with and without model calls, beside bare SQLite."""
+"""Measure appends to the journal, with and without model calls, next to bare SQLite."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ SIZE = 1000
 """Characters of each event's own text."""
 
 CONVERSATION = 100
-"""Calls after which a conversation begins anew; until then each adds to the one before it."""
+"""Calls of a conversation; each adds to the one before."""
 
 SITUATION = 3000
-"""Characters of the situation that a call adds, and of the tools that all of them offer."""
+"""Characters of the situation in each call, and of the tools in all of them."""
 
 TOKENS = 200
-"""Tokens of an answer, with ids and log probabilities; a prompt has twenty more with each call."""
+"""Tokens of an answer, with ids and log probabilities; each call adds twenty to the prompt."""
 
 SECONDS = 1.5
 ROUNDS = 5
 
 
 def measure() -> list[Figure]:
-    """All figures, in alternating rounds."""
+    """Return all figures, measured in alternating rounds."""
     kinds: dict[tuple[int, Synchronous, bool], str] = {
         (1, "normal", True): "one episode",
         (64, "normal", True): "64 episodes at once",
@@ -70,7 +70,7 @@ def measure() -> list[Figure]:
 
 
 def _with_calls() -> list[Figure]:
-    """What an append takes that records a model call too, in alternating rounds with plain ones."""
+    """Compare appends with and without a model call, in alternating rounds."""
     kinds = {
         "no call": _plain,
         "a call without tokens": _calling(False),
@@ -94,7 +94,7 @@ def _with_calls() -> list[Figure]:
 
 
 Make = Callable[[str, int], list[tuple[list[RecordedEvent], Attachments | None]]]
-"""Makes so many appends of one episode."""
+"""Makes appends of one episode: (name, number)."""
 
 
 def _plain(name: str, depth: int) -> list[tuple[list[RecordedEvent], Attachments | None]]:
@@ -102,7 +102,7 @@ def _plain(name: str, depth: int) -> list[tuple[list[RecordedEvent], Attachments
 
 
 def _calling(tokens: bool) -> Make:
-    """Appends whose decision has a call beside it, of a conversation that grows as a policy's does."""
+    """Return a maker of appends whose decisions have calls of a growing conversation."""
 
     def make(name: str, depth: int) -> list[tuple[list[RecordedEvent], Attachments | None]]:
         tools = [{"type": "function", "function": {"name": "act", "description": "x" * SITUATION}}]
@@ -143,7 +143,7 @@ def _batch(name: str, first: int) -> list[RecordedEvent]:
 def _appends(
     episodes: int, synchronous: Synchronous, chained: bool, make: Make = _plain
 ) -> tuple[float, float]:
-    """Appends a second, and seconds of CPU of one, the making of the events left out."""
+    """Measure appends a second and CPU seconds per append, without making the events."""
     extend = contract.extend if chained else lambda digest, text: digest
     with (
         TemporaryDirectory(prefix="spectator-") as folder,
@@ -175,7 +175,7 @@ async def _many(folder: Path, episodes: int, synchronous: Synchronous, make: Mak
 
 
 def _bare(synchronous: Synchronous) -> float:
-    """Commits of the same rows a second by SQLite alone."""
+    """Measure commits of the same rows a second by SQLite alone."""
     with TemporaryDirectory(prefix="spectator-") as folder:
         connection = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)
         for pragma in ("page_size=8192", "journal_mode=WAL", f"synchronous={synchronous}"):
@@ -200,7 +200,7 @@ def _bare(synchronous: Synchronous) -> float:
 
 
 def _digest() -> Figure:
-    """What the chain costs an event by itself."""
+    """Measure the cost of the chain's digest per event."""
     text = _batch("ep", 1)[0].text
     digest, count = contract.GENESIS, 200_000
     began = time.process_time()

@@ -1,7 +1,7 @@
-"""The proof of recovery: ``python -m benchmarks kills`` kills a real server at random moments.
+"""Prove recovery by killing a real server at random moments: ``python -m benchmarks kills``.
 
-While viewers watch, the process is ended by SIGKILL again and again: while it plays, and now and then while
-it starts. Every viewer resumes by itself. At the end all that each was shown is compared with the record.
+While viewers watch, the process is killed with SIGKILL repeatedly, while it plays and sometimes while it
+starts. Every viewer resumes by itself. At the end all that each was shown is compared with the record.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from benchmarks.witness import Witness, check
 KILLS: Final = 200
 VIEWERS: Final = 20
 BY_EVENTS: Final = 4
-"""Of them, those who watch by server-sent events."""
+"""Viewers on server-sent events."""
 
 EARLY: Final = 0.2
 """Share of the kills after which the next process is killed while it starts."""
 
 PATIENCE_S: Final = 240.0
-"""How long play may take to go on, on a machine that does much else."""
+"""Most seconds until play goes on, on a loaded machine."""
 
 EPISODE: Final = {
     "environment": "counting",
@@ -42,13 +42,13 @@ EPISODE: Final = {
 
 
 async def kill(kills: int = KILLS, *, viewers: int = VIEWERS, seed: int = 1) -> tuple[Figure, dict[str, int]]:
-    """Play one long episode through ``kills`` deaths of its server.
+    """Play one long episode through ``kills`` kills of its server.
 
     Returns:
-        The figure, and whatever was wrong, counted by name: nothing, it is hoped.
+        The figure, and all errors, counted by name.
 
     Raises:
-        RuntimeError: Play did not go on.
+        RuntimeError: Play did not go on in :data:`PATIENCE_S`.
     """
     chance = random.Random(seed)
     with (
@@ -76,7 +76,7 @@ async def kill(kills: int = KILLS, *, viewers: int = VIEWERS, seed: int = 1) -> 
 async def _kill_again_and_again(
     server: ServerUnderTest, witnesses: Sequence[Witness], kills: int, chance: random.Random
 ) -> list[float]:
-    """Seconds between each death and the first step that every viewer saw after it."""
+    """Kill repeatedly; returns the seconds until every viewer saw another step."""
     away: list[float] = []
     done = 0
     await _progress(witnesses)
@@ -101,7 +101,7 @@ async def _die(server: ServerUnderTest) -> int:
 
 
 async def _progress(witnesses: Sequence[Witness]) -> None:
-    """Wait until everybody has seen a further step."""
+    """Wait until every viewer has seen another step."""
     before = [witness.steps for witness in witnesses]
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -114,8 +114,8 @@ async def _progress(witnesses: Sequence[Witness]) -> None:
 def _say(base: str, command: str, body: object) -> dict[str, str]:
     answer = httpx.post(f"{base}/custom/{command}", json=body, timeout=30, trust_env=False)
     answer.raise_for_status()
-    told: dict[str, str] = answer.json()
-    return told
+    found: dict[str, str] = answer.json()
+    return found
 
 
 def _figure(
@@ -133,5 +133,5 @@ def _figure(
 
 
 def measure() -> list[Figure]:
-    """The figure."""
+    """Return the figure."""
     return [asyncio.run(kill())[0]]

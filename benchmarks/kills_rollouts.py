@@ -1,11 +1,11 @@
-"""The proof that no death robs a fleet: ``python -m benchmarks kills_rollouts`` kills at random moments.
+"""Prove that kills lose nothing of a fleet: ``python -m benchmarks kills_rollouts``.
 
-``python -m benchmarks.kills_rollouts sessions:200`` kills 200 times in that part.
+``python -m benchmarks.kills_rollouts sessions:200`` makes 200 kills in that part.
 
-A run of ``spectator rollouts run --workers`` is killed, its workers, and the server of its environments, by
-SIGKILL, while it plays and while it starts. Kills are spread over the whole run: where they are ahead of what
-is recorded they wait, where they are behind they hurry. The finished episodes, what they decided and earned,
-are then compared with those of a run that nobody disturbed; no lease may be left, and no place on the server.
+A run of ``spectator rollouts run --workers``, its workers, and the server of its environments are killed with
+SIGKILL, while they play and while they start. Kills are spread over the whole run: they wait if they are
+ahead of the recorded answers and hurry if they are behind. The finished episodes, decisions and rewards are
+then compared with those of an undisturbed run; no lease and no place on the server may be left.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from benchmarks.endpoint import scripted_model
 from benchmarks.figures import Figure
-from benchmarks.scripted_model import scripted_model
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.journal.sql_journal import SqlJournal
 
 RUN_SHARE: Final = 0.04
-"""Share of the kills that hit the run itself; its start takes seconds."""
+"""Share of kills of the run itself; its start takes seconds."""
 
 SERVER_SHARE: Final = 0.04
-"""Share that hit the server of the environments, where there is one."""
+"""Share of kills of the server of the environments, if there is one."""
 
 SPREAD: Final = 0.95
-"""Share of all answers of the model over which the kills are spread; the rest is played after the last."""
+"""Share of all model answers over which the kills are spread; the rest is played after the last kill."""
 
 DECIDED: Final = """
     SELECT count(*) FROM calls JOIN episodes USING (episode_id)
@@ -50,23 +50,23 @@ DECIDED: Final = """
 """
 
 PATIENCE_S: Final = 1800.0
-"""How long a run may take to be over, on a machine that does much else."""
+"""Most seconds until a run ends, on a loaded machine."""
 
 NO_VERDICT: Final = ("environment_error", "interrupted")
-"""How attempts may end that a death ended: the server's, or the worker's in the middle of a step there."""
+"""Reasons of attempts ended by a kill of the server, or of a worker in the middle of a step on it."""
 
 HALTED: Final = 3
-"""Exit code of a run that gave up: so many of its workers died in a row that nothing got any further."""
+"""Exit code of a run that gave up because too many workers in a row died without progress."""
 
 
 @dataclass(slots=True)
 class Fleet:
-    """A run in a process of its own, with what it needs.
+    """A run in its own process.
 
     Args:
-        arguments: Of ``spectator rollouts run``, without its folder.
+        arguments: Arguments of ``spectator rollouts run``, without its folder.
         folder: Its folder.
-        server: Serves its environments; ``None`` where they are the run's own.
+        server: Server of its environments; ``None`` if they run in process.
     """
 
     arguments: Sequence[str]
@@ -77,7 +77,7 @@ class Fleet:
     halts: int = 0
 
     def start(self) -> None:
-        """Start it, or go on with it."""
+        """Start or resume the run."""
         command = [sys.executable, "-m", "spectator.cli", "rollouts", "run", *self.arguments]
         out = (self.folder.parent / f"{self.folder.name}.log").open("ab")
         with out:
@@ -87,28 +87,31 @@ class Fleet:
 
     @property
     def decided(self) -> int:
-        """Answers of the model that are recorded, but for those of attempts that came to nothing."""
+        """Recorded answers of the model, without those of discarded attempts."""
         try:
             with closing(sqlite3.connect(f"file:{self.folder / 'journal.db'}?mode=ro", uri=True)) as database:
                 (count,) = database.execute(DECIDED).fetchone()
-        except sqlite3.Error:  # it is not there yet
+        except sqlite3.Error:  # not created yet
             return 0
         return int(count)
 
     @property
     def over(self) -> bool:
-        """Whether it has ended by itself, and not halted."""
+        """Whether the run has ended by itself without halting."""
         return self.process is not None and self.process.poll() not in (None, HALTED)
 
     def victim(self, chance: random.Random) -> str:
-        """Draw what is killed next."""
+        """Draw the next victim."""
         draw = chance.random()
         if self.server is not None and draw < SERVER_SHARE:
             return "server"
         return "run" if draw > 1 - RUN_SHARE else "worker"
 
     def kill_one(self, victim: str, chance: random.Random) -> bool:
-        """Kill the run, the server or a worker; whether one was there. The first two are started again."""
+        """Kill the run, the server or a worker; returns whether one was there.
+
+        Run and server are started again.
+        """
         assert self.process is not None
         if victim == "server":
             assert self.server is not None
@@ -126,19 +129,19 @@ class Fleet:
         return True
 
     def go_on_if_halted(self) -> None:
-        """Give the same command again, where the run gave up."""
+        """Give the command again if the run halted."""
         if self.process is not None and self.process.poll() == HALTED:
             self.halts += 1
             self.start()
 
     def kill_for_good(self) -> None:
-        """Kill the run, should it still go on."""
+        """Kill the run if it is still running."""
         if self.process is not None and not self.over:
             self.process.kill()
             self.process.wait()
 
     def finish(self) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for the end; returns the exit code."""
         assert self.process is not None
         self.process.wait(PATIENCE_S)
         self.go_on_if_halted()
@@ -147,7 +150,7 @@ class Fleet:
 
 @dataclass(slots=True)
 class EnvironmentServer:
-    """A pooled server of environments, in a process of its own, always at the same address.
+    """A pooled server of environments in its own process, always at the same address.
 
     Args:
         places: Environments at once.
@@ -165,7 +168,7 @@ class EnvironmentServer:
         return f"http://127.0.0.1:{self.port}/qa"
 
     def start(self) -> None:
-        """Start it, and wait until it listens."""
+        """Start the server and wait until it listens."""
         if not self.port:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self.port = free.getsockname()[1]
@@ -178,23 +181,23 @@ class EnvironmentServer:
                 return
             except OSError:
                 time.sleep(0.02)
-        raise RuntimeError("the server of the environments did not start")
+        raise RuntimeError("the server of the environments did not start in 60 s")
 
     @property
     def held(self) -> int:
-        """Environments that were begun there and not given back."""
+        """Environments that were opened there and not released."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/held", timeout=60) as answer:
             return int(json.load(answer))
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the server."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
 
 def children(pid: int) -> list[int]:
-    """The processes that ``pid`` started."""
+    """Return the processes that ``pid`` started."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -207,7 +210,7 @@ def children(pid: int) -> list[int]:
 
 
 def end(pid: int) -> bool:
-    """Kill a process; whether it was there."""
+    """Kill a process; returns whether it was there."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -216,10 +219,10 @@ def end(pid: int) -> bool:
 
 
 async def outcome(folder: Path) -> tuple[str, int]:
-    """What a run came to: a digest of what was decided and earned in its finished episodes, and how many.
+    """Return a digest of a run's finished decisions and rewards, and their number.
 
     Raises:
-        RuntimeError: A death left a verdict, an episode finished twice, or a lease is left.
+        RuntimeError: An attempt has an unexpected reason, or a lease is left.
     """
     journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", writable=False)
     finished: list[str] = []
@@ -230,32 +233,32 @@ async def outcome(folder: Path) -> tuple[str, int]:
             before = page[-1].episode_id
             for summary in page:
                 if summary.reason == "finished":
-                    finished.append(await _told(journal, summary))
+                    finished.append(await _decisions(journal, summary))
                 elif summary.reason not in NO_VERDICT:
                     wrong[str(summary.reason)] += 1
         left = len(await journal.leases())
     finally:
         await journal.aclose()
     if wrong or left:
-        raise RuntimeError(f"{left} leases are left, and ends that are no verdict: {dict(wrong)}")
+        raise RuntimeError(f"{left} leases are left; attempts without a verdict: {dict(wrong)}")
     return sha256("\n".join(sorted(finished)).encode()).hexdigest(), len(finished)
 
 
-async def _told(journal: SqlJournal, summary: EpisodeSummary) -> str:
+async def _decisions(journal: SqlJournal, summary: EpisodeSummary) -> str:
     made = [one.event.data for one in await journal.read(summary.episode_id) if one.type == "decision.made"]
     actions = [[one["actor"], one["source"], one["action"]] for one in made]
     return json.dumps([summary.group_id, summary.seed, summary.score, actions], sort_keys=True)
 
 
 def disturb(fleet: Fleet, answers: int, kills: int, every_s: float, chance: random.Random) -> int:
-    """Kill ``kills`` times while ``fleet`` plays; how often it could be done before it was over.
+    """Kill ``kills`` times while ``fleet`` plays; returns the number of kills made.
 
     Args:
         fleet: The run.
-        answers: Of the model, that the whole run needs.
-        kills: How often something is killed.
-        every_s: Mean seconds between two kills, where they are neither ahead nor behind.
-        chance: Draws the moments and the victims.
+        answers: Model answers of the whole run.
+        kills: Number of kills.
+        every_s: Mean seconds between two kills if they are on schedule.
+        chance: Draws times and victims.
     """
     fleet.start()
     ahead, victim = 1.0, fleet.victim(chance)
@@ -278,19 +281,19 @@ def compare(
     server: EnvironmentServer | None = None,
     latency_s: float = 0.02,
 ) -> tuple[Fleet, float]:
-    """Play a run twice, once undisturbed; the other one, and the seconds that it took.
+    """Play a run undisturbed and once with kills; returns the latter and its seconds.
 
     Args:
-        arguments: Of ``spectator rollouts run``, without model, folder and number of episodes.
+        arguments: Arguments of ``spectator rollouts run``, without model, folder and number of episodes.
         episodes: Episodes in all.
-        kills: How often something is killed.
-        every_s: Mean seconds between two kills; fewer where they are behind the answers that are recorded.
-        seed: Of the moments and the victims.
-        server: Serves the environments; ``None`` where they are the run's own.
-        latency_s: What an answer of the model takes.
+        kills: Number of kills.
+        every_s: Mean seconds between two kills; less if they are behind schedule.
+        seed: Seed of times and victims.
+        server: Server of the environments; ``None`` if they run in process.
+        latency_s: Seconds of a model answer.
 
     Raises:
-        RuntimeError: The two are not equal, a place is left on the server, or not all kills could be done.
+        RuntimeError: The runs differ, a place is left on the server, or not all kills were made.
     """
     with TemporaryDirectory(prefix="spectator-kills-") as data, scripted_model(latency_s) as base_url:
         asked = [*arguments, "--base-url", base_url, "--model", "scripted", "--episodes", str(episodes)]
@@ -326,12 +329,12 @@ def _figure(name: str, episodes: int, fleet: Fleet, took_s: float) -> Figure:
     what = ", ".join(f"{count} {victim}" for victim, count in sorted(fleet.killed.items()))
     value = f"{episodes:,} finished, equal digests, in {took_s:,.0f} s; killed: {what}"
     if fleet.halts:
-        value += f"; halted and told to go on: {fleet.halts}"
+        value += f"; halted and restarted: {fleet.halts}"
     return Figure(f"{name}, kill -9 {fleet.killed.total():,} times", value, "equal to an unbroken run", "-")
 
 
 def sessions(kills: int = 1000, episodes: int = 512, *, every_s: float = 0.5) -> Figure:
-    """Sessions on a pooled server: the run, its workers and that server are killed."""
+    """Kill a run on a pooled server, its workers and that server."""
     server = EnvironmentServer(places=32, turns=12)
     killed, took_s = compare(
         ["--concurrency", "32", "--group-size", "8", "--env-wait", "600"],
@@ -341,7 +344,7 @@ def sessions(kills: int = 1000, episodes: int = 512, *, every_s: float = 0.5) ->
 
 
 def cricket(kills: int = 100, episodes: int = 2000, *, every_s: float = 2.0) -> Figure:
-    """Short cricket matches: the run and its workers are killed."""
+    """Kill a run of short cricket matches and its workers."""
     killed, took_s = compare(
         [
             "--env", "cricket", "--option", "max_overs=1", "--option", "decisions=over",
@@ -356,7 +359,7 @@ PARTS: Final[Mapping[str, Callable[..., Figure]]] = {"sessions": sessions, "cric
 
 
 def measure() -> Iterator[Figure]:
-    """The figures."""
+    """Yield the figures."""
     for part in PARTS.values():
         yield part()
 

@@ -1,23 +1,159 @@
-"""The figures of a live episode: how soon it starts, how soon its events arrive, how fast it can end."""
+"""Measure a live episode: its start, the delay of its events, and a match at full speed."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
+import sqlite3
+import struct
 import time
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.figures import Figure, ms, percentile
-from benchmarks.machine import loopback_round_trip, sqlite_commit
-from benchmarks.outside import install_slow_world
-from benchmarks.serving import server
-from benchmarks.viewer import LightViewer, open_viewer
+from benchmarks.serving import install_slow_world, server
+
+
+class LightViewer(asyncio.Protocol):
+    """One WebSocket viewer that only listens.
+
+    Args:
+        url: A ``ws://`` address.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._path = parts.path
+        self._host = parts.netloc
+        self._chunks: list[tuple[float, bytes]] = []
+        self.greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the opening handshake."""
+        assert isinstance(transport, asyncio.Transport)
+        key = base64.b64encode(os.urandom(16)).decode()
+        lines = [
+            f"GET {self._path} HTTP/1.1",
+            f"Host: {self._host}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+        ]
+        lines += [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", "", ""]
+        transport.write("\r\n".join(lines).encode())
+
+    def data_received(self, data: bytes) -> None:
+        """Note the arrival."""
+        self._chunks.append((time.time(), data))
+        if not self.greeted.done():
+            self.greeted.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Resolve ``closed``."""
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def frames(self) -> Iterator[tuple[float, bytes]]:
+        """Yield text frames with the arrival of their last byte, in wall-clock seconds."""
+        buffer, header_seen = b"", False
+        for arrived, chunk in self._chunks:
+            buffer += chunk
+            if not header_seen:
+                head, separator, rest = buffer.partition(b"\r\n\r\n")
+                if not separator:
+                    continue
+                if b" 101 " not in head.split(b"\r\n")[0]:
+                    raise RuntimeError(f"the server rejected the WebSocket: {head[:200]!r}")
+                header_seen, buffer = True, rest
+            while (frame := _first_frame(buffer)) is not None:
+                opcode, payload, size = frame
+                buffer = buffer[size:]
+                if opcode == 1:
+                    yield arrived, payload
+
+
+def _first_frame(buffer: bytes) -> tuple[int, bytes, int] | None:
+    """Return opcode, payload and size of the first complete unmasked frame, if any."""
+    if len(buffer) < 2:
+        return None
+    length, offset = buffer[1] & 0x7F, 2
+    if length == 126:
+        if len(buffer) < 4:
+            return None
+        (length,), offset = struct.unpack_from("!H", buffer, 2), 4
+    elif length == 127:
+        if len(buffer) < 10:
+            return None
+        (length,), offset = struct.unpack_from("!Q", buffer, 2), 10
+    if len(buffer) < offset + length:
+        return None
+    return buffer[0] & 0x0F, buffer[offset : offset + length], offset + length
+
+
+async def open_viewer(url: str) -> LightViewer:
+    """Connect one viewer; returns after the server's first bytes."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None and parts.port is not None
+    loop = asyncio.get_running_loop()
+    _, viewer = await loop.create_connection(lambda: LightViewer(url), parts.hostname, parts.port)
+    await viewer.greeted
+    return viewer
+
+
+async def loopback_round_trip(rounds: int = 500) -> tuple[float, float]:
+    """Measure a 1 KiB echo over loopback.
+
+    Returns:
+        Median and 99th percentile, seconds.
+    """
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                writer.write(await reader.readexactly(1024))
+                await writer.drain()
+        except asyncio.IncompleteReadError:
+            writer.close()
+
+    listener = await asyncio.start_server(echo, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        writer.write(bytes(1024))
+        await reader.readexactly(1024)
+        times.append(time.perf_counter() - began)
+    writer.close()
+    await writer.wait_closed()
+    listener.close()
+    await listener.wait_closed()
+    return percentile(times, 0.5), percentile(times, 0.99)
+
+
+def sqlite_commit(rounds: int = 300) -> float:
+    """Measure the commit of a 1 KiB row in SQLite with the journal's pragmas, seconds."""
+    times = []
+    with TemporaryDirectory() as folder:
+        connection = sqlite3.connect(Path(folder) / "limit.db", isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, text TEXT)")
+        for number in range(rounds):
+            began = time.perf_counter()
+            connection.execute("INSERT INTO rows VALUES (?, ?)", (number, "x" * 1024))
+            times.append(time.perf_counter() - began)
+        connection.close()
+    return percentile(times, 0.5)
+
 
 MATCH = {"environment": "cricket", "max_overs": 5, "enable_tts": False}
 
@@ -30,13 +166,13 @@ async def _start(client: httpx.AsyncClient, **fields: Any) -> str:
 
 
 async def _first_event(viewer: ClientConnection) -> None:
-    """Read until the state of an episode, or an event of it, is here."""
+    """Read until a snapshot or an event arrives."""
     while json.loads(await viewer.recv())["frame"] not in {"event", "snapshot"}:
         pass
 
 
 async def start_to_first_event(base: str, rounds: int = 15) -> Figure:
-    """From the POST to the first event at a viewer who was already listening to whatever is on."""
+    """Measure from the POST to the first event at a viewer of ``/live``."""
     times = []
     async with httpx.AsyncClient(base_url=base) as client:
         for seed in range(rounds):
@@ -65,7 +201,10 @@ def _delays(viewer: LightViewer) -> list[float]:
 
 
 async def event_to_viewer(base: str, viewers: int = 100, turns: int = 60) -> Figure:
-    """From the stamp of an event (before it is journaled) to its arrival at each of many viewers."""
+    """Measure from the stamp of an event to its arrival at each of many viewers.
+
+    An event is stamped before it is journaled.
+    """
     async with httpx.AsyncClient(base_url=base) as client:
         options = {"turns": turns, "payload_bytes": 600}
         episode_id = await _start(client, environment="counting", pace="fast", options=options)
@@ -83,7 +222,7 @@ async def event_to_viewer(base: str, viewers: int = 100, turns: int = 60) -> Fig
 
 
 async def match_at_max(base: str, rounds: int = 5) -> Figure:
-    """A whole five-over match at the pace ``max``, from the POST to its end at a viewer."""
+    """Measure a five-over match at pace ``max``, from the POST to its end at a viewer."""
     times, events = [], []
     async with httpx.AsyncClient(base_url=base) as client:
         for seed in range(rounds):
@@ -103,7 +242,7 @@ async def match_at_max(base: str, rounds: int = 5) -> Figure:
 
 
 async def health_while_blocked(seconds: float = 2.0) -> Figure:
-    """``/health`` while a step of an environment sleeps."""
+    """Measure ``/health`` while a step of an environment sleeps."""
     times: list[float] = []
     with TemporaryDirectory() as folder:
         install_slow_world(Path(folder), seconds)
@@ -125,7 +264,7 @@ async def health_while_blocked(seconds: float = 2.0) -> Figure:
 
 
 async def measure() -> list[Figure]:
-    """All figures of a live episode."""
+    """Return all figures of a live episode."""
     with server() as base:
         figures = [await start_to_first_event(base), await event_to_viewer(base), await match_at_max(base)]
     return [*figures, await health_while_blocked()]

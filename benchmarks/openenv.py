@@ -1,8 +1,8 @@
-"""What a step costs a server that speaks OpenEnv: ours and the official echo server, in one go.
+"""Compare a step over OpenEnv on our server and on the official echo server.
 
 Thirty-two clients of the ``websockets`` package, connected as the official client connects, each send an
-action as soon as the last is answered; what is counted is the processor time of the server's process, per
-step, resets left out. The same episodes are stepped in process by :class:`SingleAgent`: the world's own cost.
+action as soon as the last one is answered. Counted is the processor time of the server's process per step,
+without resets. The same episodes are stepped in process by :class:`SingleAgent`: the world's own cost.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ SESSIONS: Final = 32
 """Clients at once."""
 
 ROUNDS: Final = 5
-"""Times that each server is measured, in turns."""
+"""Measurements of each server, in turns."""
 
 SETTINGS: Final = {"SPECTATOR_OPENENV_MAX_SESSIONS": "64", "SPECTATOR_LOG_LEVEL": "error"}
-"""Those of our server, beside the defaults."""
+"""Settings of our server."""
 
 PYTHON: Final = Path(__file__).resolve().parents[1] / ".venv-openenv" / "bin" / "python"
-"""Where the official package is: `make openenv-venv`."""
+"""Python with the official package; see `make openenv-venv`."""
 
 PREFERRED: Final = ("play_delivery", "bowl_delivery", "select_bowler")
-"""What a captain does who leaves the rest to the default."""
+"""Tools of a captain that leaves all else to the defaults."""
 
 Choose = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Makes an action of an observation."""
+"""Makes an action from an observation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Load:
     """What is played.
 
     Args:
-        path: Where.
-        options: Of the world.
-        choose: Makes an action of an observation.
+        path: Path of the socket.
+        options: Options of the world.
+        choose: Makes an action from an observation.
         steps: Steps of each client.
     """
 
@@ -79,7 +79,7 @@ CRICKET: Final = Load("/envs/cricket/ws", {"max_overs": 20}, _captain, 100)
 
 
 async def play(port: int, load: Load, process_id: int) -> float:
-    """Processor seconds of the server for a step, over all clients."""
+    """Return the server's processor seconds per step, over all clients."""
     address = f"ws://127.0.0.1:{port}{load.path}"
     clients = [await connect(address) for _ in range(SESSIONS)]
     first = [await _reset(one, load, seed) for seed, one in enumerate(clients)]
@@ -112,7 +112,7 @@ def _observation(text: str | bytes) -> Mapping[str, Any]:
 
 
 def in_process(load: Load) -> float:
-    """Processor seconds of a step of the same episodes, in this process."""
+    """Return processor seconds per step of the same episodes in this process."""
     world = load.path.split("/")[2]
     agents = [SingleAgent(world) for _ in range(SESSIONS)]
     actions = [_actions(agent, seed, load) for seed, agent in enumerate(agents)]
@@ -129,7 +129,7 @@ def in_process(load: Load) -> float:
 
 
 def _actions(agent: SingleAgent, seed: int, load: Load) -> list[Mapping[str, Any]]:
-    """What is played in an episode, so that choosing it is not counted."""
+    """Return the actions of an episode, chosen in advance so that choosing is not counted."""
     agent.reset(seed=seed, options=load.options)
     actions = []
     for _ in range(load.steps):
@@ -140,14 +140,14 @@ def _actions(agent: SingleAgent, seed: int, load: Load) -> list[Mapping[str, Any
 
 @contextmanager
 def official() -> Iterator[tuple[int, int]]:
-    """The official echo server; yields its port and its process id."""
-    script = Path(__file__).with_name("peers") / "openenv_echo.py"
+    """Run the official echo server; yields its port and process id."""
+    script = Path(__file__).with_name("openenv_echo.py")
     command = [str(PYTHON), str(script), str(2 * SESSIONS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdin is not None
         answer = process.stdout.readline().split()
         if not answer:
-            raise RuntimeError("the official echo server did not start")
+            raise RuntimeError("the official echo server did not start; see its message above")
         try:
             yield int(answer[0]), int(answer[1])
         finally:
@@ -156,9 +156,9 @@ def official() -> Iterator[tuple[int, int]]:
 
 
 def measure() -> Iterator[Figure]:
-    """The official echo server, ours on counting and on cricket, and the worlds in process, by turns."""
+    """Measure the echo server, counting, cricket, and cricket in process, in turns."""
     if not PYTHON.exists():
-        sys.exit("benchmarks: the official package is not here; make openenv-venv")
+        sys.exit("benchmarks: the official package is not installed; run `make openenv-venv`")
     spent: dict[str, list[float]] = {"echo": [], "counting": [], "cricket": [], "own": []}
     with official() as echo, server_process(SETTINGS) as (base, process_id):
         ours = int(base.rsplit(":", 1)[1])
@@ -187,5 +187,5 @@ def _figures(spent: Mapping[str, list[float]]) -> Iterator[Figure]:
 
 
 def _ratio(one: list[float], other: list[float]) -> str:
-    """The ratio of two measures that were taken by turns."""
+    """Return the ratio of two series measured in turns."""
     return spread([mine / theirs for mine, theirs in zip(one, other, strict=True)])

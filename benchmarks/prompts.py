@@ -1,8 +1,8 @@
-"""How much a model reads in a match: the tokens of its prompts, and how many of them it was sent before.
+"""Measure the tokens that a model reads in a match, and how many of them can be cached.
 
 ``python -m benchmarks.prompts`` plays whole matches of each world with scripted captains in the models' place
-and prints a table; no model is asked. Tokens are counted as characters x 0.34
-(`TOKENS_A_CHARACTER` of `spectator.evaluation.estimate`). ``--show 1,40,75`` prints those prompts whole.
+and prints a table; it calls no model. Tokens are counted as characters x 0.34 (`TOKENS_A_CHARACTER` of
+`spectator.evaluation.estimate`). ``--show 1,40,75`` prints those prompts whole.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MATCHES: Final[tuple[tuple[str, str, Mapping[str, Any], str], ...]] = (
     ("collider", "collider", {}, "heuristic"),
     ("counting", "counting", {}, "heuristic"),
 )
-"""What is played: its name here, the world, its options, and who decides in the model's place."""
+"""Matches: name, world, options, and the captain that decides in the model's place."""
 
 CACHED_SHARE: Final = 0.1
-"""What a cached token costs at most providers, beside one that is read anew."""
+"""Price of a cached token over that of an uncached one, at most providers."""
 
 
 def rows(seed: int) -> Iterator[tuple[str, Style, Rehearsal]]:
-    """One seat of each match and style."""
+    """Yield one seat of each match and style."""
     for name, world, options, captain in MATCHES:
         loaded = load_world(world)
         for style in get_args(Style):
@@ -39,7 +39,7 @@ def rows(seed: int) -> Iterator[tuple[str, Style, Rehearsal]]:
 
 
 def row(name: str, style: Style, asked: Rehearsal) -> str:
-    """A line of the table."""
+    """Return a row of the table."""
     uncached = asked.tokens_in - asked.cached_in
     paid = uncached + CACHED_SHARE * asked.cached_in
     longest = asked.longest * TOKENS_A_CHARACTER

@@ -1,17 +1,16 @@
-"""What a recorded call to a model costs, whatever is played: ``python -m benchmarks.recorded_call``.
+"""Measure a recorded call to a model, independent of the world: ``python -m benchmarks.recorded_call``.
 
-A call is asked by the library's client, and its record is made: fingerprint and digest, the conversation, the
-reply, token ids and log probabilities where they are asked for. A durable one is also committed to a journal
-on disk, with the event of its decision, before the next call of its conversation, and the event is handed to
-whoever watches: nobody, here. Conversations have ten calls, and each prompt holds all that was said before.
-World, prompts, policy and the driver's turn are left out; ``benchmarks.rollouts`` measures a fleet's turn
-with all of them.
+The library's client makes the call and its record: fingerprint and digest, the conversation, the reply, token
+ids and log probabilities if requested. A durable call is also committed to a journal on disk, with the event
+of its decision, before the next call of its conversation, and the event is published (to no viewers here).
+Conversations have ten calls, and each prompt holds all earlier messages. World, prompts, policy and the
+driver's turn are not included; ``benchmarks.rollouts`` measures a fleet's turn with all of them.
 
-Counted is the processor time of the whole process, user and system, all threads, on one core: as a worker of
-a fleet has it, one of as many as there are cores. The endpoint has the others. Beside it, in the same run,
-aiohttp with orjson makes the same calls: it encodes the same bodies, with as many in flight, decodes the same
-answers, and records nothing. It does so twice: on asyncio's own loop, as everybody has it and as the targets
-mean it, and on uvloop, which is ours.
+Counted is the processor time of the whole process, user and system, all threads, on one core, as for one
+worker of a fleet with a worker per core. The endpoint has the other cores. In the same run aiohttp with
+orjson makes the same calls: it encodes the same bodies, with as many in flight, decodes the same answers, and
+records nothing. It does so on asyncio's own loop, the usual setup, on which the targets are based, and on
+uvloop, which we use.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ SITUATION: Final = "The situation, in so many words, as it was then. " * 8
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is measured.
+    """One measurement.
 
     Args:
         in_flight: Conversations at once.
@@ -82,7 +81,7 @@ SAID: Final = tuple(_said())
 
 
 def requests(tokens: bool) -> Iterator[ChatRequest]:
-    """The questions of one conversation; each begins with the one before."""
+    """Yield the questions of one conversation; each begins with the one before."""
     beginning = FrozenPrefix()
     for asked in range(1, len(SAID), 2):
         messages = Conversation(SAID[: asked + 1], asked, beginning)
@@ -90,7 +89,7 @@ def requests(tokens: bool) -> Iterator[ChatRequest]:
 
 
 def chat_client(port: int, concurrency: int) -> ChatClient:
-    """The library's client with its usual limits, retries and breaker."""
+    """Return the library's client with its usual limits, retries and breaker."""
     clock, limits = SystemClock(), ClientLimits(concurrency=concurrency, connections=max(128, concurrency))
     return ChatClient(
         limits.transport(),
@@ -103,7 +102,7 @@ def chat_client(port: int, concurrency: int) -> ChatClient:
 
 
 async def converse(client: ChatClient, journal: SqlJournal | None, name: str, *, tokens: bool) -> None:
-    """One conversation, its calls recorded: in ``journal`` where one is given."""
+    """Make the calls of one conversation; commit them if there is a ``journal``."""
     encoder, bus = EventEncoder(name, "e"), MemoryBus()
     for number, request in enumerate(requests(tokens), 1):
         answer = await client.complete(request, deadline=60)
@@ -131,7 +130,7 @@ async def _at_once(asking: Asking, play: Callable[[], Awaitable[None]]) -> CallC
 
 
 async def costs(asking: Asking) -> dict[str, list[CallCost]]:
-    """What calls took: record ``made``, ``durable``, by ``aiohttp``, on ``uvloop``; rounds take turns."""
+    """Measure calls: record made, durable, by aiohttp, and by aiohttp on uvloop, in turns."""
     bodies: list[dict[str, Any]] = [orjson.loads(encode_request(one)) for one in requests(asking.tokens)]
     names = (f"ep-{number}" for number in itertools.count())
     found: dict[str, list[CallCost]] = {"made": [], "durable": [], "aiohttp": [], "uvloop": []}
@@ -161,7 +160,7 @@ async def costs(asking: Asking) -> dict[str, list[CallCost]]:
 
 
 async def figures(asking: Asking, name: str, target: str) -> list[Figure]:
-    """Processor time of calls beside bare aiohttp, and how many a second a core has room for."""
+    """Compare calls with bare aiohttp, and compute calls a second of one core."""
     found = await costs(asking)
     took = {kind: statistics.median(one.us for one in of_rounds) for kind, of_rounds in found.items()}
     usual = f"aiohttp and orjson {took['aiohttp']:.0f} us, on uvloop {took['uvloop']:.0f} us"
@@ -180,7 +179,7 @@ async def figures(asking: Asking, name: str, target: str) -> list[Figure]:
 
 
 async def measure() -> list[Figure]:
-    """All figures, in a process that collects as the command of rollouts does."""
+    """Return all figures."""
     return [
         *await figures(Asking(64, 512), "64 in flight", "<= 2.5 x"),
         *await figures(
@@ -191,7 +190,7 @@ async def measure() -> list[Figure]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure as ``spectator rollouts`` runs, and print."""
     collect_rarely()
     print(HEADER)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,16 +1,15 @@
-"""The measurement of a start after a death: how soon a server answers and has recovered a long record.
+"""Measure a start after a crash: the time to the first answer and to the recovery of a long record.
 
 ``python -m benchmarks.recovery 1000`` plays one episode of the counting world on a real server until its
 journal has 1,000 MB, kills the server, starts another on the same data, and measures it from outside; then
-once more without the checkpoints, where the whole record is played again. Then the episode is ended, and the
-first answer about it measured likewise, on a new server each time. A start on an empty folder in the
-same run tells what the imports take. ``python -m benchmarks recovery`` does the same.
+again without the checkpoints, which replays the whole record. Then the episode is ended, and forks near its
+end are measured. A start on an empty folder in the same run shows the cost of the imports. ``python -m
+benchmarks recovery`` does the same.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -32,7 +31,7 @@ MEGABYTES: Final = 1000
 PAYLOAD_BYTES: Final = 65_536
 PATIENCE_S: Final = 600.0
 LOOK_S: Final = 0.02
-"""Between two looks at a server that starts, and at a journal that grows."""
+"""Seconds between two looks at a starting server or a growing journal."""
 
 ENDLESS: Final = {
     "environment": "counting",
@@ -43,14 +42,14 @@ ENDLESS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ServerStart:
-    """A server that was started on a record.
+    """A server started on a record.
 
     Args:
-        healthy_s: Seconds from the start of its process until it answered.
-        ready_s: The same until what was left was recovered.
-        cpu_s: Seconds of CPU that it had taken by then.
-        peak_mb: The most memory that it had resident by then, in million bytes.
-        turn: The turn from which the episode was played on; ``None`` where it was not.
+        healthy_s: Seconds from the start of its process until ``/health`` answered.
+        ready_s: Seconds until ``/readyz`` answered, after recovery.
+        cpu_s: CPU seconds until then.
+        peak_mb: Peak resident memory until then, million bytes.
+        turn: Turn from which play went on; ``None`` without an episode.
     """
 
     healthy_s: float
@@ -61,7 +60,7 @@ class ServerStart:
 
 
 def measure(megabytes: int = MEGABYTES) -> Iterator[Figure]:
-    """A start on nothing, one on a record of so many million bytes, and one without its checkpoints."""
+    """Measure a start on nothing, on a long record, and on one without checkpoints."""
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "data"
         for place in (folder, empty := Path(scratch) / "empty"):
@@ -76,11 +75,11 @@ def measure(megabytes: int = MEGABYTES) -> Iterator[Figure]:
         yield from figures(name, started(folder), f"reading the file: {_read_s(journal):.2f} s")
         forget_checkpoints(journal)
         yield from figures(f"{name}, no checkpoints", started(folder), f"{_read_s(journal):.2f} s")
-        yield from _pages(folder, journal, f"{size:,.0f} MB")
+        yield from _ended_forks(folder, journal, f"{size:,.0f} MB")
 
 
 def figures(name: str, start: ServerStart, limit: str) -> Iterator[Figure]:
-    """What is stated of a start."""
+    """Yield the figures of a start."""
     on = "" if start.turn is None else f", played on from turn {start.turn:,}"
     took = f"{start.ready_s:.2f} s, {start.ready_s - start.healthy_s:.2f} s of them after it{on}"
     yield Figure(f"{name}: until `/health`", f"{start.healthy_s:.2f} s", "that of an empty folder", "-")
@@ -90,7 +89,7 @@ def figures(name: str, start: ServerStart, limit: str) -> Iterator[Figure]:
 
 
 def started(folder: Path) -> ServerStart:
-    """Start a server on the data of ``folder``, measure it until it is ready, and kill it."""
+    """Start a server on the data of ``folder``, measure until ready, and kill it."""
     began = time.monotonic()
     with _server(folder) as (base, process):
         healthy_s = _until_success(f"{base}/health", process) - began
@@ -101,40 +100,21 @@ def started(folder: Path) -> ServerStart:
     return ServerStart(healthy_s, ready_s, cpu_s, peak_mb, running[0]["turn"] if running else None)
 
 
-def _pages(folder: Path, journal: Path, size: str) -> Iterator[Figure]:
-    """What is told of the record once it has ended: from the newest view, folded whole, and once more."""
+def _ended_forks(folder: Path, journal: Path, size: str) -> Iterator[Figure]:
+    """End the episode, then measure forks of its record."""
     with _server(folder) as (base, process):
         _until_success(f"{base}/readyz", process)
         until = time.monotonic() + PATIENCE_S
         while not _checkpoints(journal):
             _need_time(until)
         ended = httpx.post(f"{base}/custom/stop_episode", timeout=PATIENCE_S, trust_env=False)
-        episode_id = ended.raise_for_status().json()["episode_id"]
+        ended.raise_for_status()
         process.kill()
-    copy = Path(shutil.copytree(folder, folder.with_name("forked")))
-    yield from _forks(copy, copy / journal.name, size)
-    for forget, how in (
-        (False, "checkpoint"),
-        (True, "no checkpoint"),
-        (False, "no checkpoint, asked before"),
-    ):
-        if forget:
-            forget_checkpoints(journal)
-        with _server(folder) as (base, process):
-            _until_success(f"{base}/readyz", process)
-            before, began = _peak_mb(process.pid), time.monotonic()
-            url = f"{base}/api/episodes/{episode_id}"
-            httpx.get(url, timeout=PATIENCE_S, trust_env=False).raise_for_status()
-            took, grown = time.monotonic() - began, _peak_mb(process.pid) - before
-            process.kill()
-        name = f"`GET /api/episodes/{{id}}` of an ended record of {size}, {how}"
-        yield Figure(
-            name, f"{took:.2f} s, {grown:+.0f} MB", "-", f"reading the file: {_read_s(journal):.2f} s"
-        )
+    yield from _forks(folder, journal, size)
 
 
 def _forks(folder: Path, journal: Path, size: str) -> Iterator[Figure]:
-    """A fork near the end of the ended record: from its newest checkpoint, and from its beginning."""
+    """Fork near the end of the ended record, with and without checkpoints."""
     with closing(sqlite3.connect(journal)) as connection:
         episode_id = connection.execute("SELECT MIN(episode_id) FROM episodes").fetchone()[0]
         last = 'SELECT MAX(seq) FROM events WHERE episode_id = ? AND text LIKE \'%"type":"step.taken"%\''
@@ -163,7 +143,7 @@ def _checkpoints(journal: Path) -> int:
 
 
 def forget_checkpoints(journal: Path) -> None:
-    """Leave nothing but the record."""
+    """Delete the checkpoints of a journal."""
     with closing(sqlite3.connect(journal)) as connection, connection:
         connection.execute("DELETE FROM checkpoints")
 
@@ -198,7 +178,7 @@ def _settings(folder: Path) -> Mapping[str, str]:
 
 
 def _play(base: str, journal: Path, megabytes: int) -> None:
-    """Play until the journal has grown so far."""
+    """Play until the journal has grown to ``megabytes``."""
     until = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -211,7 +191,7 @@ def _play(base: str, journal: Path, megabytes: int) -> None:
 
 
 def _until_success(url: str, process: subprocess.Popen[bytes]) -> float:
-    """When it first answered."""
+    """Wait for a successful answer; returns its time."""
     until = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -226,7 +206,7 @@ def _until_success(url: str, process: subprocess.Popen[bytes]) -> float:
 
 def _need_time(until: float) -> None:
     if time.monotonic() > until:
-        raise RuntimeError(f"nothing for {PATIENCE_S:g} s")
+        raise RuntimeError(f"no progress for {PATIENCE_S:g} s")
     time.sleep(LOOK_S)
 
 
@@ -238,21 +218,21 @@ def _status(base: str) -> list[dict[str, Any]]:
 
 
 def _peak_mb(process_id: int) -> float:
-    """The most memory that a process had resident; Linux tells."""
+    """Return the peak resident memory of a process, million bytes (Linux)."""
     for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6
-    raise RuntimeError("there is no VmHWM")
+    raise RuntimeError("/proc has no VmHWM; this measurement needs Linux")
 
 
 def _cpu_s(process_id: int) -> float:
-    """Seconds of CPU that a process has taken, its own and the kernel's for it; Linux tells."""
-    told = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the user and system CPU seconds of a process (Linux)."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _read_s(journal: Path) -> float:
-    """Seconds that it takes to read the file once, a million bytes at a time."""
+    """Measure reading the file once, a million bytes at a time."""
     began = time.monotonic()
     with journal.open("rb", buffering=0) as file:
         while file.read(1_000_000):
@@ -261,7 +241,7 @@ def _read_s(journal: Path) -> float:
 
 
 def main() -> None:
-    """Measure a record of the size that is asked for, and print."""
+    """Measure a record of the given size, and print."""
     print(HEADER, flush=True)
     for figure in measure(int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES):
         print(figure.row(), flush=True)

@@ -1,13 +1,12 @@
-"""What a fleet of rollouts costs: ``python -m benchmarks rollouts``.
+"""Measure a fleet of rollouts: ``python -m benchmarks rollouts``.
 
-First a call by itself, recorded and durable (:mod:`benchmarks.recorded_call`), which has the targets. Then
-a whole turn, which is everything that ``spectator rollouts run`` does for a call: the episode's share of its
-start and end, the prompt, the request, the answer, the decision, the world's step, its events, and the
-durable record of events and call. Counted is the processor time of the whole process, user and system, all
-threads, on one core, as a worker has it where there are as many workers as cores. Beside it, in the same run,
-aiohttp with orjson makes the same calls on asyncio's own loop, as most people run it: it encodes the same
-bodies, with as many in flight, decodes the same answers, and records nothing. The endpoint is another
-process.
+First a call alone, recorded and durable (:mod:`benchmarks.recorded_call`), which has the targets. Then a
+whole turn, everything that ``spectator rollouts run`` does for a call: the episode's share of its start and
+end, the prompt, the request, the answer, the decision, the world's step, its events, and the durable record
+of events and call. Counted is the processor time of the whole process, user and system, all threads, on one
+core, as for a worker if there is one per core. In the same run aiohttp with orjson makes the same calls on
+asyncio's own loop, the usual setup: it encodes the same bodies, with as many in flight, decodes the same
+answers, and records nothing. The endpoint is another process.
 """
 
 from __future__ import annotations
@@ -50,16 +49,16 @@ from spectator.cli.rollouts_view import FleetView
 
 ROUNDS = 3
 MANY = 512
-"""Episodes in flight, where there are many."""
+"""Episodes in flight in the larger measurements."""
 
 WATCHED = 2048
-"""Episodes of the run that is watched: a quarter of a minute, so that its start does not count for most."""
+"""Episodes of the run with a live view: 15 s, so that its start matters little."""
 
 LATENCY_S = 0.05
 
 
 async def cost_of_a_turn(name: str, *, episodes: int, in_flight: int, tokens: bool = False) -> Figure:
-    """Processor time of a whole turn; rounds of the fleet and of bare aiohttp take turns."""
+    """Measure a whole turn; the fleet and bare aiohttp take turns."""
     ratios, ours, plain = [], [], []
     with endpoint() as port, one_core(), TemporaryDirectory(prefix="spectator-") as kept:
         await fleet(port, Path(kept, "first"), episodes=1, in_flight=1, tokens=tokens)
@@ -77,7 +76,7 @@ async def cost_of_a_turn(name: str, *, episodes: int, in_flight: int, tokens: bo
 
 
 async def cost_without_a_model() -> Figure:
-    """What a turn of the same world costs, played and recorded, with no model in it."""
+    """Measure a recorded turn of the same world without a model."""
     found = [
         (await turns.driven("counting", range(1, 17), view="derived", at_once=16)).us for _ in range(ROUNDS)
     ]
@@ -85,8 +84,8 @@ async def cost_without_a_model() -> Figure:
 
 
 async def many_in_flight() -> list[Figure]:
-    """Processor time, rate and fairness with many episodes in flight, at a latency like that of a model."""
-    ratios, ours, rates, unfair = [], [], [], []
+    """Measure many episodes in flight, at a latency like that of a model."""
+    ratios, ours, unfair = [], [], []
     with (
         endpoint(latency_s=LATENCY_S) as port,
         one_core(),
@@ -100,7 +99,6 @@ async def many_in_flight() -> list[Figure]:
             other = await bare_on_asyncio(port, bodies, episodes=MANY, in_flight=MANY)
             ours.append(own.us)
             ratios.append(own.us / other.us)
-            rates.append(own.calls / own.wall_s)
             waits = [_took(one.started_at, one.ended_at) for one in await summaries(folder)]
             unfair.append(max(waits) / statistics.median(waits))
     at = f"{MANY} in flight, {1000 * LATENCY_S:.0f} ms latency"
@@ -110,8 +108,6 @@ async def many_in_flight() -> list[Figure]:
                "-", f"aiohttp and orjson {other.us:.0f} us"),
         Figure(f"whole turns a second a core has room for, {at}", f"{1e6 / statistics.median(ours):.0f}",
                "-", f"aiohttp and orjson {1e6 / other.us:.0f}, latency alone {bound:.0f}"),
-        Figure(f"whole turns a second on the clock, whole run, {at}", f"{statistics.median(rates):.0f}", "-",
-               f"aiohttp and orjson {other.calls / other.wall_s:.0f}"),
         Figure(f"longest episode over the median one, {at}", f"{spread(unfair)} x", "none starves", "1 x"),
     ]  # fmt: skip
 
@@ -122,7 +118,7 @@ def _took(began: str, ended: str | None) -> float:
 
 
 async def grown_records() -> Figure:
-    """Bytes and the writer's processor time of a turn, in episodes ten times as long as others."""
+    """Compare bytes and writer time of a turn in episodes ten times as long."""
     size: dict[int, list[float]] = {100: [], 1000: []}
     cpu: dict[int, list[float]] = {100: [], 1000: []}
     with endpoint() as port, TemporaryDirectory(prefix="spectator-") as kept:
@@ -148,7 +144,7 @@ async def grown_records() -> Figure:
 
 
 async def _with_time_of(name: str, work: Callable[[], Awaitable[CallCost]]) -> tuple[float, CallCost]:
-    """Seconds of processor time that the threads of this name took meanwhile, and what all of it took."""
+    """Run ``work`` and return the CPU seconds of the threads of a name, and its cost."""
     before = {one.native_id: _time_of(one.native_id) for one in threading.enumerate()}
     used: dict[int | None, float] = {}
 
@@ -167,7 +163,7 @@ async def _with_time_of(name: str, work: Callable[[], Awaitable[CallCost]]) -> t
 
 
 def _time_of(thread: int | None) -> float:
-    """Seconds of processor time of a thread; 0.0 once it is gone."""
+    """Return the CPU seconds of a thread; 0.0 once it has ended."""
     try:
         return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[0]) / 1e9
     except OSError:
@@ -175,7 +171,7 @@ def _time_of(thread: int | None) -> float:
 
 
 def memory() -> Figure:
-    """Memory of an episode in flight, beside that of a task of bare aiohttp; each in a process of its own."""
+    """Measure an episode in flight and a task of bare aiohttp, in separate processes."""
     own = [_in_a_process("memory")["kB"] for _ in range(ROUNDS)]
     other = [_in_a_process("memory of aiohttp")["kB"] for _ in range(ROUNDS)]
     return Figure(
@@ -187,7 +183,7 @@ def memory() -> Figure:
 
 
 def watching() -> Figure:
-    """Processor time of a run with its live view over that without; the view has a thread of its own."""
+    """Compare a run with and without its live view, which has its own thread."""
     found = [_in_a_process("watched") for _ in range(ROUNDS)]
     taken = statistics.median([1000 * one["view_s"] / one["wall_s"] for one in found])
     return Figure(
@@ -199,7 +195,7 @@ def watching() -> Figure:
 
 
 def own_share_of_a_turn() -> Figure:
-    """What a cricket turn costs inline beyond the world and its captain."""
+    """Measure a cricket turn inline, without the world and its captain."""
 
     async def shares() -> list[float]:
         fleet_of = range(1, 17)
@@ -219,7 +215,7 @@ def own_share_of_a_turn() -> Figure:
 
 
 def measure() -> list[Figure]:
-    """All figures."""
+    """Return all figures."""
     collect_rarely()  # as the command does
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         found = runner.run(_measure())
@@ -240,12 +236,12 @@ async def _measure() -> list[Figure]:
 
 
 def _resident() -> float:
-    """Memory that this process holds, kB."""
+    """Return the resident memory of this process, kB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1000
 
 
 async def _most_held(work: Callable[[], Awaitable[Any]]) -> float:
-    """kB that were held at most while ``work`` went on, beyond those before."""
+    """Return the peak memory of ``work`` above that before it, kB."""
     gc.collect()
     before = most = _resident()
 
@@ -295,17 +291,17 @@ PASSES: Final[dict[str, Callable[[], Coroutine[Any, Any, dict[str, float]]]]] = 
 
 
 def _in_a_process(name: str) -> dict[str, float]:
-    """Measure in a process of its own, whose standard error is a terminal, for the live view draws on one."""
+    """Measure in a new process whose standard error is a terminal, for the live view."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "benchmarks.rollouts", name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
         os.close(theirs)
         drain = threading.Thread(target=_drain, args=(ours,), daemon=True)
         drain.start()
-        told, _ = process.communicate()
+        output, _ = process.communicate()
     drain.join()
     os.close(ours)
-    found: dict[str, float] = json.loads(told)
+    found: dict[str, float] = json.loads(output)
     return found
 
 
@@ -316,7 +312,7 @@ def _drain(terminal: int) -> None:
 
 
 def main() -> None:
-    """Be one pass in a process of its own."""
+    """Run one pass in this process."""
     collect_rarely()  # as the command does
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         sys.stdout.write(json.dumps(runner.run(PASSES[sys.argv[1]]())))

@@ -1,4 +1,7 @@
-"""A real server process for a measurement, on a free port, with its data in a scratch folder."""
+"""Run real server processes for measurements, on free ports, with data in scratch folders.
+
+The worlds that only measurements need are installed here too: packages with entry points on the module path.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ import httpx
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """Return a port that was free just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -28,19 +31,19 @@ def free_port() -> int:
 
 @contextmanager
 def server(settings: Mapping[str, str] | None = None, *, python_path: Path | None = None) -> Iterator[str]:
-    """Run ``python -m server.app``; yields its base URL, ends it by its own process id."""
+    """Run ``python -m server.app``; yields its base URL."""
     with server_process(settings, python_path=python_path) as (base, _):
         yield base
 
 
 class ServerUnderTest:
-    """A server process that may die and come back at the same place with the same data.
+    """A server process that can be killed and restarted at the same address with the same data.
 
     Args:
-        data: Its folder.
-        settings: Further variables.
-        python_path: A folder of modules that it shall find.
-        nursery: The module that it begins from, and that module's arguments.
+        data: Its data folder.
+        settings: Further environment variables.
+        python_path: Folder on its module path.
+        fork_server: The module that forks it, and that module's arguments.
     """
 
     def __init__(
@@ -49,12 +52,12 @@ class ServerUnderTest:
         settings: Mapping[str, str] | None = None,
         *,
         python_path: Path | None = None,
-        nursery: Sequence[str] = ("benchmarks.nursery",),
+        fork_server: Sequence[str] = ("benchmarks.fork_server",),
     ) -> None:
         port = free_port()
         self.base = f"http://127.0.0.1:{port}"
         self.process_id = 0
-        """Of the one that runs."""
+        """Process id of the running server."""
         self._arguments = ["--host", "127.0.0.1", "--port", str(port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECTATOR_")}
         environment |= {"SPECTATOR_DATA_DIR": str(data), "SPECTATOR_EXHIBITION": "false", **(settings or {})}
@@ -62,8 +65,8 @@ class ServerUnderTest:
             environment["PYTHONPATH"] = str(python_path)
         self._log = data / "log"
         with self._log.open("a") as output:
-            self._nursery = subprocess.Popen(
-                [sys.executable, "-m", *nursery],
+            self._fork_server = subprocess.Popen(
+                [sys.executable, "-m", *fork_server],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -72,36 +75,36 @@ class ServerUnderTest:
             )
 
     def start(self) -> None:
-        """Start it; returns at once."""
-        assert self._nursery.stdin is not None and self._nursery.stdout is not None
-        self._nursery.stdin.write(shlex.join(self._arguments) + "\n")
-        self._nursery.stdin.flush()
-        self.process_id = int(self._nursery.stdout.readline())
+        """Start the server without waiting."""
+        assert self._fork_server.stdin is not None and self._fork_server.stdout is not None
+        self._fork_server.stdin.write(shlex.join(self._arguments) + "\n")
+        self._fork_server.stdin.flush()
+        self.process_id = int(self._fork_server.stdout.readline())
 
     def wait(self, patience_s: float = 60.0) -> None:
-        """Wait until it is ready.
+        """Wait until the server is ready.
 
         Raises:
-            RuntimeError: It ended, or it does not answer.
+            RuntimeError: The server ended or does not answer.
         """
         until = time.monotonic() + patience_s
         while time.monotonic() < until:
             if not self.runs():
-                raise RuntimeError(f"the server ended:\n{self._log.read_text()}")
+                raise RuntimeError(f"the server ended; its log:\n{self._log.read_text()}")
             try:
                 if httpx.get(f"{self.base}/readyz", timeout=1, trust_env=False).is_success:
                     return
             except httpx.TransportError:
-                pass  # it does not listen yet
+                pass  # not listening yet
             time.sleep(0.05)
-        raise RuntimeError(f"the server does not answer:\n{self._log.read_text()}")
+        raise RuntimeError(f"the server does not answer; its log:\n{self._log.read_text()}")
 
     def log(self) -> str:
-        """What it and those before it at its place wrote."""
+        """Return the log of this server and those before it."""
         return self._log.read_text()
 
     def runs(self) -> bool:
-        """Whether the process is there."""
+        """Return whether the process is running."""
         try:
             os.kill(self.process_id, 0)
         except ProcessLookupError:
@@ -109,22 +112,22 @@ class ServerUnderTest:
         return True
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the server with SIGKILL."""
         self._end(signal.SIGKILL, 10.0)
 
     def stop(self) -> float:
-        """End it in order; returns the seconds that it took."""
+        """Stop the server with SIGTERM; returns the seconds that it took."""
         began = time.monotonic()
         if not self._end(signal.SIGTERM, 20.0):
             self.kill()
         return time.monotonic() - began
 
     def close(self) -> None:
-        """End it and what it began from."""
+        """Stop the server and its fork server."""
         if self.process_id and self.runs():
             self.stop()
-        with self._nursery as nursery:
-            nursery.kill()
+        with self._fork_server as fork_server:
+            fork_server.kill()
 
     def _end(self, number: signal.Signals, patience_s: float) -> bool:
         os.kill(self.process_id, number)
@@ -139,12 +142,12 @@ def server_process(
     settings: Mapping[str, str] | None = None,
     *,
     python_path: Path | None = None,
-    nursery: Sequence[str] = ("benchmarks.nursery",),
+    fork_server: Sequence[str] = ("benchmarks.fork_server",),
 ) -> Iterator[tuple[str, int]]:
-    """The same; yields its process id, too."""
+    """Run ``python -m server.app``; yields its base URL and its process id."""
     with TemporaryDirectory(prefix="spectator-bench-") as data:
         with _running(
-            ServerUnderTest(Path(data), settings, python_path=python_path, nursery=nursery)
+            ServerUnderTest(Path(data), settings, python_path=python_path, fork_server=fork_server)
         ) as running:
             yield running.base, running.process_id
 
@@ -155,3 +158,57 @@ def _running(server: ServerUnderTest) -> Iterator[ServerUnderTest]:
         server.start()
         server.wait()
         yield server
+
+
+HEAD = """
+import dataclasses, time
+from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.counting.world import CountingEnvironment
+"""
+
+SLOW = """
+class SlowEnvironment(CountingEnvironment):
+    def step(self, action):
+        time.sleep({seconds})
+        return super().step(action)
+
+WORLD = dataclasses.replace(COUNTING, name="slow", title="Slow", environment=SlowEnvironment)
+"""
+
+MEASURED = """
+class RepeatingEnvironment(CountingEnvironment):
+    def facts(self):
+        return [fact for fact in super().facts() for _ in range({events} - 2)]
+
+WORLD = dataclasses.replace(
+    COUNTING,
+    name="measured",
+    title="Measured",
+    environment=RepeatingEnvironment,
+    beats={{"counting.number_said": {beats} / ({events} - 2)}},
+)
+"""
+
+
+def install_slow_world(folder: Path, seconds: float) -> None:
+    """Install the world ``slow``, whose steps take ``seconds``, into ``folder``."""
+    _install(folder, "slow", SLOW.format(seconds=seconds))
+
+
+def install_measured_world(folder: Path, events: int, beats: float) -> None:
+    """Install the world ``measured`` into ``folder``.
+
+    Args:
+        folder: Folder for the module path.
+        events: Events of a step, 3 or more: the decision, repeated numbers, the step.
+        beats: Beats of a step, 2 s each at the pace ``broadcast``.
+    """
+    _install(folder, "measured", MEASURED.format(events=events, beats=beats))
+
+
+def _install(folder: Path, name: str, text: str) -> None:
+    (folder / f"{name}_world.py").write_text(HEAD + text)
+    about = folder / f"{name}_world-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-world\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[spectator.environments]\n{name} = {name}_world:WORLD\n")

@@ -1,8 +1,8 @@
-"""The soak test: ``python -m benchmarks soak`` lets viewers do as they like for twenty minutes.
+"""Soak test: ``python -m benchmarks soak`` lets viewers act at random for twenty minutes.
 
-Viewers of all kinds join, leave, stall, resume and begin anew at random, over WebSocket and server-sent
-events, on one episode or on whatever is on, while episode follows episode and the server is killed now and
-then. At the end every event that anybody was shown, and every state, is compared with the record.
+Viewers of all kinds join, leave, stall, resume and start over at random, over WebSocket and server-sent
+events, on one episode or on ``/live``, while episodes follow each other and the server is killed now and
+then. At the end every event and every state that any viewer was shown is compared with the record.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ SECONDS: Final = 1200.0
 VIEWERS: Final = 40
 
 CALM: Final = 1 / 3
-"""The last share of the time, in which nobody is killed, so that a leak would show."""
+"""Last share of the time, without kills, so that a leak would show."""
 
 UNSTABLE: Final = (httpx.HTTPError, KeyError)
-"""What a client of a server sees that may be dead, or full, just now."""
+"""Errors of a client whose server may be down or full."""
 
 
 class Soak:
-    """The trial.
+    """The soak test.
 
     Args:
-        server: Whose viewers they are.
-        seconds: How long it takes.
-        lives: How often the server is killed.
-        seed: Of all chance.
+        server: Server under test.
+        seconds: Length of the test.
+        lives: Number of kills.
+        seed: Seed of all random choices.
     """
 
     def __init__(self, server: ServerUnderTest, seconds: float, lives: int, seed: int) -> None:
@@ -59,7 +59,7 @@ class Soak:
         self._born = self._began
 
     async def run(self, viewers: int) -> Counter[str]:
-        """Let ``viewers`` do as they like; returns what was wrong."""
+        """Let ``viewers`` act at random; returns what was wrong."""
         async with asyncio.TaskGroup() as tasks:
             directing = tasks.create_task(self._direct())
             killing = tasks.create_task(self._kill())
@@ -71,7 +71,7 @@ class Soak:
         return wrong + Counter({"viewers still counted": left})
 
     async def _direct(self) -> None:
-        """Let episode follow episode."""
+        """Play one episode after another."""
         chance = random.Random(f"{self._seed}/director")
         async with httpx.AsyncClient(base_url=self._server.base, timeout=20, trust_env=False) as client:
             while True:
@@ -128,13 +128,13 @@ class Soak:
         await witness.aclose()
 
     async def _visit(self, witness: Witness, chance: random.Random, over: Callable[[], bool]) -> None:
-        """Come, stay a while, and go."""
+        """Connect, stay a while, and disconnect."""
         resume = chance.random() < 0.8
         stall_s = chance.uniform(0.5, 8.0) if chance.random() < 0.15 else 0.0
         stay_s = min(
             chance.choice([0.05, 0.5, 4.0, 30.0]) + stall_s, max(0.1, self._until - time.monotonic())
         )
-        self.did.update(["resumed" if resume else "joined anew", *(["stalled"] if stall_s else [])])
+        self.did.update(["resumed" if resume else "joined again", *(["stalled"] if stall_s else [])])
         try:
             async with asyncio.timeout(stay_s):
                 await witness.watch(resume=resume, stall_s=stall_s)
@@ -144,7 +144,7 @@ class Soak:
         await asyncio.sleep(chance.uniform(0.0, 0.5))
 
     def _viewers_left(self) -> int:
-        """Viewers that the server counts once all have gone; it may take a moment to see that they have."""
+        """Return the viewers that the server still counts after all have left."""
         for _ in range(100):
             text = httpx.get(f"{self._server.base}/metrics", timeout=20, trust_env=False).text
             if not (left := int(float(text.split("\nspectator_viewers ")[1].split()[0]))):
@@ -156,7 +156,7 @@ class Soak:
 async def soak(
     seconds: float = SECONDS, *, viewers: int = VIEWERS, kills: int = 12, seed: int = 1
 ) -> tuple[Figure, dict[str, int], Counter[str]]:
-    """Run the trial; returns the figure, what was wrong by name, and what was done."""
+    """Run the test; returns the figure, what was wrong by name, and what was done."""
     settings = {"SPECTATOR_ENVIRONMENT": "counting", "SPECTATOR_VIEWER_BACKLOG_BYTES": str(64 * 1024)}
     settings |= {"SPECTATOR_STARTS_PER_MINUTE": "0", "SPECTATOR_STARTS_PER_HOUR": "0"}
     with (
@@ -191,5 +191,5 @@ def _resident_kb(process_id: int) -> int:
 
 
 def measure() -> list[Figure]:
-    """The figure."""
+    """Return the figure."""
     return [asyncio.run(soak())[0]]

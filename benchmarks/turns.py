@@ -1,12 +1,12 @@
-"""What a turn costs through the driver, beside the floor of the same run.
+"""Measure a turn through the driver, next to its floor in the same run: ``python -m benchmarks turns``.
 
 The floor is what a recorded turn cannot do without: world and captain, the checks and facts of the step, the
-encoding of its events, and one batched append. ``python -m benchmarks turns`` prints both, the parts of the
-floor and the ratio. Each pass is a process of its own, passes are interleaved,
-and the best of them counts: the machine is shared, and what others take can only be added to a figure.
-``python -m benchmarks.turns DIR`` does the same with the checkout in ``DIR`` beside this one, pass by pass,
-so that what was and what is are measured in one run. ``python -m benchmarks.turns --only counting [DIR]``
-keeps to one world, or to ``memory``, and to what nobody watches.
+encoding of its events, and one batched append. The table shows the turn, the parts of the floor and the
+ratio. Each pass is its own process, passes are interleaved, and the best counts, because other load on the
+machine only adds to a figure.
+
+``python -m benchmarks.turns DIR`` also measures the checkout in ``DIR``, pass by pass, in the same run.
+``python -m benchmarks.turns --only counting [DIR]`` measures one world (or ``memory``), without viewers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -25,16 +27,101 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.figures import Figure
-from benchmarks.memory_in_flight import held
-from benchmarks.supervised import OPTIONS, request, supervised
-from spectator.bus import Overflow
+from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import load_world
+from spectator.clock import SystemClock
 from spectator.environments.contract import Stepped
 from spectator.environments.world import World
+from spectator.episodes.controls import EpisodeLimits, Pace
+from spectator.episodes.plan import EpisodeRequest
 from spectator.episodes.steps import check_contract, checked_decision, facts_of_step
+from spectator.episodes.supervisor import Supervisor
 from spectator.events import EventEncoder, RecordedEvent, View, encode_json
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import ScriptedPolicy
+from spectator.steppers.local import inline, on_a_thread
+
+OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "cricket": {"max_overs": 5},
+    "counting": {"turns": 150},
+}
+"""Options of the measured worlds."""
+
+
+@asynccontextmanager
+async def supervised(slots: int, view: View) -> Any:
+    """Run a supervisor with its bus and journal, stepped as episodes of ``view`` are."""
+    with TemporaryDirectory(prefix="spectator-") as folder:
+        journal = await SqlJournal.open(f"sqlite:///{Path(folder) / 'journal.db'}")
+        bus, numbers = MemoryBus(), count(1)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                yield (
+                    Supervisor(
+                        journal=journal,
+                        bus=bus,
+                        clock=SystemClock(),
+                        tasks=tasks,
+                        slots=slots,
+                        limits=EpisodeLimits(),
+                        new_id=lambda: f"ep-{next(numbers):06d}",
+                        new_epoch=lambda: "e",
+                        draw_seed=lambda: 0,
+                        open_stepper=inline if view == "derived" else on_a_thread,
+                    ),
+                    bus,
+                    journal,
+                )
+        finally:
+            await journal.aclose()
+
+
+def request(world: str, seed: int, view: View, options: Mapping[str, Any] | None = None) -> EpisodeRequest:
+    """Return an episode of ``world`` at full speed, by default with the measured options."""
+    options = OPTIONS[world] if options is None else options
+    return EpisodeRequest(world, seed=seed, pace=Pace.MAX, narration=False, options=options, view=view)
+
+
+HELD: Final = (128, 512)
+"""Numbers of episodes in flight for the memory."""
+
+HELD_AT: Final = 30
+"""Least turns played in each of them."""
+
+HELD_OVERS: Final = 20
+"""Overs of an innings of those; one of five could end too early."""
+
+WARM_UP_SEED: Final = 99
+"""Seed of an uncounted first episode: a journal compiles its statements at their first use."""
+
+
+def _resident() -> int:
+    """Return the resident memory of this process, bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def held() -> dict[str, float]:
+    """Measure the memory of one cricket episode in flight, in kB, among many."""
+    found: dict[str, float] = {}
+    async with supervised(max(HELD), "derived") as (supervisor, _, _journal):
+        await (await supervisor.start(request("cricket", WARM_UP_SEED, "derived"))).wait()
+        before, begun = _resident(), 0
+        for wanted in HELD:
+            while begun < wanted:
+                begun += 1
+                episode = await supervisor.start(
+                    request("cricket", begun, "derived", {"max_overs": HELD_OVERS})
+                )
+                while episode.turn < HELD_AT and not episode.ended:  # noqa: ASYNC110 - a listener would be a viewer
+                    await asyncio.sleep(0)
+                await supervisor.pause(episode.episode_id, by="the benchmark")
+            await asyncio.sleep(0.2)
+            found[f"cricket: memory of one of {wanted} in flight, kB"] = (
+                (_resident() - before) / wanted / 1000
+            )
+        await supervisor.aclose()
+    return found
+
 
 PASSES: Final = 7
 """Processes of each kind."""
@@ -48,9 +135,6 @@ ALONE: Final = 4
 VIEWERS: Final = 10
 """Listeners of a watched episode."""
 
-WARMING: Final = 99
-"""Seed of an episode that is not counted: a journal compiles its statements at their first use."""
-
 BATCH_TURNS: Final = 64
 """Turns that share an append, for the floor."""
 
@@ -61,20 +145,20 @@ WORLD: Final = "world and captain"
 CHECKED: Final = "the same, with checks and facts"
 ENCODED: Final = "the same, encoded"
 APPENDED: Final = "one batched append"
-"""What the floor is made of: what is encoded, and the append."""
+"""Cells of the floor, which is the last two together."""
 
 AGAIN: Final = ", again"
 """Marks the second run of a cell in the same process."""
 
 LONG: Final = 1500
-"""Turns of a count of which its start and its end are no part that counts."""
+"""Turns of a count so long that its start and end are negligible."""
 
 LONG_ALONE: Final = f"alone, of {LONG:,} turns"
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some work took.
+    """Cost of some work.
 
     Args:
         turns: Decisions made in it.
@@ -91,7 +175,10 @@ class Cost:
 
 
 def bare(world: World, seeds: Sequence[int], *, checked: bool = False, encoded: bool = False) -> Cost:
-    """World and captains; ``checked``: with checks and facts; ``encoded``: with the text of events too."""
+    """Play world and captains alone.
+
+    ``checked`` adds checks and facts; ``encoded`` adds the text of events.
+    """
     options = world.options_type.model_validate(OPTIONS[world.name]).model_dump(mode="json")
     turns, began = 0, time.process_time()
     for seed in seeds:
@@ -141,7 +228,7 @@ async def driven(
     viewers: int = 0,
     options: Mapping[str, Any] | None = None,
 ) -> Cost:
-    """Episodes through supervisor, driver and journal, from their start to their end."""
+    """Play episodes through supervisor, driver and journal, from start to end."""
     async with supervised(at_once, view) as (supervisor, bus, _):
         turns, waiting = 0, iter(seeds)
 
@@ -159,14 +246,14 @@ async def driven(
                 await asyncio.gather(*listening)
             return played
 
-        await lane(iter([WARMING]))
+        await lane(iter([WARM_UP_SEED]))
         began = time.process_time()
         turns = sum(await asyncio.gather(*(lane(waiting) for _ in range(at_once))))
         return Cost(turns, time.process_time() - began)
 
 
 async def _recorded(world: str, seeds: Sequence[int], view: View) -> list[list[RecordedEvent]]:
-    """The records of whole episodes."""
+    """Return the records of whole episodes."""
     async with supervised(len(seeds), view) as (supervisor, _, journal):
         episodes = [await supervisor.start(request(world, seed, view)) for seed in seeds]
         for episode in episodes:
@@ -175,7 +262,7 @@ async def _recorded(world: str, seeds: Sequence[int], view: View) -> list[list[R
 
 
 async def appended(records: Sequence[Sequence[RecordedEvent]]) -> Cost:
-    """The journal alone: the same events, encoded before, of :data:`BATCH_TURNS` turns an append.
+    """Append the same encoded events to the journal alone, :data:`BATCH_TURNS` turns each.
 
     The last of ``records`` is written first and not counted.
     """
@@ -206,7 +293,7 @@ async def appended(records: Sequence[Sequence[RecordedEvent]]) -> Cost:
 
 
 async def _costs(world: str, *, watched: bool) -> dict[str, float]:
-    """Every cell of one world, in microseconds; those of live views only where ``watched``."""
+    """Measure every cell of one world, in microseconds; live views only if ``watched``."""
     alone, fleet = range(1, ALONE + 1), range(1, AT_ONCE + 1)
     await driven(world, [99], view="live", at_once=1)
     records = await _recorded(world, range(1, 10), "derived")
@@ -253,12 +340,12 @@ def _pass_in(folder: Path, part: str, *more: str) -> dict[str, float]:
 
 
 def best(folders: Sequence[Path], passes: int = PASSES, only: str | None = None) -> list[dict[str, float]]:
-    """The least of each cell, for each checkout; passes of the checkouts take turns.
+    """Return the least of each cell for each checkout; their passes take turns.
 
     Args:
         folders: The checkouts.
-        passes: How many of each.
-        only: The one part to measure, a world where nobody watches or ``memory``; all when left out.
+        passes: Passes of each checkout.
+        only: The one part to measure, a world without viewers or ``memory``; by default all.
     """
     found: list[dict[str, float]] = [{} for _ in folders]
     for number in range(passes):
@@ -270,7 +357,7 @@ def best(folders: Sequence[Path], passes: int = PASSES, only: str | None = None)
 
 
 def measure() -> list[Figure]:
-    """All figures of this checkout."""
+    """Return all figures of this checkout."""
     (cells,) = best([Path.cwd()])
     return list(_figures(cells))
 
@@ -298,7 +385,7 @@ def _figures(cells: Mapping[str, float]) -> Iterator[Figure]:
 
 
 def main() -> None:
-    """Be one pass, or measure this checkout beside others."""
+    """Run one pass, or measure this checkout next to others."""
     if sys.argv[1:2] == ["--pass"]:
         sys.stdout.write(json.dumps(one_pass(sys.argv[2], watched="unwatched" not in sys.argv)))
         return
@@ -309,7 +396,7 @@ def main() -> None:
 
 
 def _cell(cells: Mapping[str, float], name: str) -> str:
-    """A figure, and where it is a turn's how many times the floor."""
+    """Format a figure, and for a turn its ratio to the floor."""
     world, value = name.partition(":")[0], cells.get(name, 0.0)
     if name.endswith((WORLD, CHECKED, ENCODED, APPENDED, "kB")):
         return f"{value:.0f}"

@@ -1,8 +1,8 @@
-"""What it costs a loop to be watched: ``python -m benchmarks watched_loop``.
+"""Measure what recording costs a training loop: ``python -m benchmarks watched_loop``.
 
-Loops take turns: one by itself, the same recorded. One steps an environment that does next to nothing, the
-other works for about a millisecond a step, as a small simulator does. Counted is the processor time of the
-loop's own process, all threads, and the clock; the recorder is a process of its own.
+A loop alone and the same loop recorded take turns. A step works for about a millisecond, as a small simulator
+does. Counted are the processor time of the loop's own process, all threads, and wall time; the recorder is
+another process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORK: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LoopCost:
-    """What the steps of a loop took.
+    """Cost of a step.
 
     Args:
         cpu_us: Processor time a step, microseconds.
@@ -78,7 +78,7 @@ def _rounds(folder: Path, steps: int, work: int) -> list[tuple[LoopCost, LoopCos
 
 
 def measure() -> Iterable[Figure]:
-    """The cost of a step that is recorded."""
+    """Measure the cost of a recorded step."""
     with TemporaryDirectory(prefix="spectator-") as kept:
         began = time.perf_counter()
         with watch(Path(kept, "open")):

@@ -1,8 +1,8 @@
-"""What watching costs a run of rollouts: ``python -m benchmarks watched_run``.
+"""Measure what viewers cost a run of rollouts: ``python -m benchmarks watched_run``.
 
-Runs take turns: one that nobody watches, one whose page 200 viewers have open on a server in another process,
-as long as it is played. Counted is the processor time of the run's own process a model call, all threads, and
-how long the run took on the clock. The endpoint and the viewers are processes of their own, too.
+A run without viewers and a run whose page 200 viewers have open, on a server in another process, take turns.
+Counted are the processor time of the run's own process per model call, all threads, and wall time. The
+endpoint and the viewers have processes of their own too.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ IN_FLIGHT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class WatchedRun:
-    """A run that viewers watched.
+    """A watched run.
 
     Args:
-        cost: What its calls took.
-        server: The share of one processor that the server took meanwhile.
-        closed: Viewers that were sent away.
+        cost: Cost of its calls.
+        server: Share of one processor that the server used.
+        closed: Viewers that were disconnected.
     """
 
     cost: CallCost
@@ -70,7 +70,7 @@ async def _rounds(port: int, root: Path, base: str, process_id: int) -> list[tup
 
 
 def measure() -> Iterable[Figure]:
-    """The cost of being watched."""
+    """Measure the cost of being watched."""
     with TemporaryDirectory(prefix="spectator-") as kept, endpoint() as port:
         root = Path(kept, "runs")
         with server_process({"SPECTATOR_RUNS_DIR": str(root)}) as (base, process_id):
@@ -78,10 +78,10 @@ def measure() -> Iterable[Figure]:
     cpu = [watched.cost.us / alone.us for alone, watched in rounds]
     wall = [watched.cost.wall_s / alone.wall_s for alone, watched in rounds]
     us = statistics.median(alone.us for alone, _ in rounds)
-    name = f"CPU of a call of a run that {VIEWERS} viewers watch, over one that nobody watches"
+    name = f"CPU of a call of a run that {VIEWERS} viewers watch, over one without viewers"
     yield Figure(name, f"{spread(cpu)} x", "<= 1.03 x", f"{us:.0f} us alone")
     seconds = statistics.median(alone.wall_s for alone, _ in rounds)
     yield Figure("the same, seconds on the clock", f"{spread(wall)} x", "<= 1.03 x", f"{seconds:.1f} s alone")
     server = [100 * watched.server for _, watched in rounds]
     yield Figure("the server meanwhile, share of one processor", f"{spread(server)} %", "-", "-")
-    yield Figure("viewers that were sent away", str(sum(one.closed for _, one in rounds)), "0", "-")
+    yield Figure("viewers that were disconnected", str(sum(one.closed for _, one in rounds)), "0", "-")

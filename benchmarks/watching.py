@@ -1,4 +1,4 @@
-"""Viewers of one match in a process of their own: how late each step reached them, and what they missed."""
+"""Viewers of one match in a separate process: the delay of each step, and missed events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Final, Self
 import aiohttp
 
 ADDRESSES: Final = 10
-"""Viewers that share an address."""
+"""Viewers per address."""
 
 AT: Final = re.compile(r'"seq":(\d+),"at":"([^"]+)"')
 STEP: Final = '"type":"step.taken"'
@@ -29,9 +29,9 @@ class SeenMatch:
 
     Args:
         arrived: When each step reached each viewer, in wall-clock seconds.
-        late: How much later than it was recorded, seconds; beside ``arrived``.
-        missed: Events that a viewer was not sent, of all viewers.
-        closed: Viewers that were sent away.
+        late: Delay since it was recorded, seconds; parallel to ``arrived``.
+        missed: Events not sent, summed over the viewers.
+        closed: Viewers that were disconnected.
         recorded: When each step was recorded, wall-clock seconds, by its number.
     """
 
@@ -42,22 +42,22 @@ class SeenMatch:
     recorded: dict[int, float] = field(default_factory=dict)
 
     def between(self, began: float, ended: float) -> list[float]:
-        """How late the steps were that arrived in that time."""
+        """Return the delays of the steps that arrived in that time."""
         return [late for at, late in zip(self.arrived, self.late, strict=True) if began <= at < ended]
 
     def gaps(self, began: float, ended: float) -> list[float]:
-        """Seconds from each step that was recorded in that time to the next one."""
+        """Return the seconds between consecutive steps recorded in that time."""
         times = [at for _, at in sorted(self.recorded.items()) if began <= at < ended]
         return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
 class ViewersApart:
-    """Viewers in a process of their own; leave the ``with`` before :meth:`seen` is asked.
+    """Viewers in a separate process; read ``seen`` after the ``with`` block.
 
     Args:
         base: Address of the server.
-        episode_id: What they watch.
-        count: How many there are.
+        episode_id: What to watch, below ``/live/``.
+        count: Number of viewers.
     """
 
     def __init__(self, base: str, episode_id: str, count: int) -> None:
@@ -77,16 +77,16 @@ class ViewersApart:
 
     def _hear(self) -> SeenMatch:
         if not self._ours.poll(PATIENCE_S):
-            raise TimeoutError("the viewers did not answer")
+            raise TimeoutError(f"the viewers did not answer in {PATIENCE_S:g} s")
         heard: SeenMatch = self._ours.recv()
         return heard
 
 
-def _watch(base: str, episode_id: str, count: int, told: Connection) -> None:
-    asyncio.run(_watch_all(base, episode_id, count, told))
+def _watch(base: str, episode_id: str, count: int, pipe: Connection) -> None:
+    asyncio.run(_watch_all(base, episode_id, count, pipe))
 
 
-async def _watch_all(base: str, episode_id: str, count: int, told: Connection) -> None:
+async def _watch_all(base: str, episode_id: str, count: int, pipe: Connection) -> None:
     seen = SeenMatch()
     async with aiohttp.ClientSession(base, connector=aiohttp.TCPConnector(limit=0)) as client:
         joined = [asyncio.Event() for _ in range(count)]
@@ -95,12 +95,12 @@ async def _watch_all(base: str, episode_id: str, count: int, told: Connection) -
             for number in range(count)
         ]
         await asyncio.gather(*(one.wait() for one in joined))
-        told.send(seen)
-        await asyncio.to_thread(told.recv)
+        pipe.send(seen)
+        await asyncio.to_thread(pipe.recv)
         for viewer in viewers:
             viewer.cancel()
         await asyncio.gather(*viewers, return_exceptions=True)
-    told.send(seen)
+    pipe.send(seen)
 
 
 async def _view(

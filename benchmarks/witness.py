@@ -1,4 +1,4 @@
-"""Viewers that check all they see: whether anything was lost, came twice, out of order, or changed."""
+"""Viewers that check for lost, doubled, reordered and changed events."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from server.viewers.feed import MAX_MISSING
 from spectator.json_values import apply_patch
 
 LOST_CONNECTION = (OSError, WebSocketException, InvalidHandshake, httpx.TransportError, TimeoutError)
-"""What a viewer sees when its server dies."""
+"""Errors that a viewer sees when its server dies."""
 
 PREFIX = '{"frame":"event",'
-"""What a frame has before the record's own line, but for the line's brace."""
+"""Prefix of a frame before the recorded line, whose opening brace it replaces."""
 
 
 @dataclass
 class WitnessedEpisode:
-    """What a witness has of one episode.
+    """One episode as a witness has seen it.
 
     Args:
-        episode_id: Which.
+        episode_id: Its id.
         epoch: Its numbering.
     """
 
@@ -44,54 +44,54 @@ class WitnessedEpisode:
 
 
 class Witness:
-    """One viewer that comes back whenever its connection is lost, and says what went wrong.
+    """A viewer that reconnects after each lost connection and counts errors.
 
     Args:
-        base: Where the server is; another one may listen there after each death.
+        base: URL of the server, which may be restarted.
         path: What it watches, such as ``/live``.
-        chance: Draws how long it waits.
+        chance: Draws its waits.
         by_events: Watch by server-sent events.
     """
 
     def __init__(self, base: str, path: str, chance: random.Random, *, by_events: bool = False) -> None:
         self.episodes: dict[str, WitnessedEpisode] = {}
         self.wrong: Counter[str] = Counter()
-        """``lost``, ``doubled``, ``reordered`` events, and others that ought not to be."""
+        """Errors by name: ``lost``, ``doubled``, ``reordered``, ..."""
         self.connections = self.snapshots = self.events = 0
         self.shown: WitnessedEpisode | None = None
         self.steps = 0
-        """Steps that it has seen taken."""
+        """Steps seen."""
         self._base = base
         self._path = path
         self._chance = chance
         self._by_events = by_events
         self._asked: WitnessedEpisode | None = None
-        self._anew = True
+        self._first = True
         self._fresh = 0
         self._client: httpx.AsyncClient | None = None
 
     async def aclose(self) -> None:
-        """Let its HTTP client go."""
+        """Close the HTTP client."""
         if self._client is not None:
             await self._client.aclose()
 
     async def follow(self) -> None:
-        """Watch one episode to its end, through any number of deaths of the server."""
+        """Watch one episode to its end, through any number of restarts of the server."""
         while not (self.shown and self.shown.over):
             await self.watch()
             await asyncio.sleep(self._chance.uniform(0.05, 0.4))
 
     async def watch(self, *, resume: bool = True, stall_s: float = 0.0) -> None:
-        """Watch until the connection is over.
+        """Watch until the connection ends.
 
         Args:
-            resume: Say where it stands.
-            stall_s: Read nothing for so long in between.
+            resume: Resume after the last event seen.
+            stall_s: Seconds without reading, once.
         """
         self._asked = self.shown if resume and self.shown and self.shown.seq else None
         query = f"?epoch={self._asked.epoch}&seq={self._asked.seq}" if self._asked else ""
         lines = self._lines(query) if self._by_events else self._messages(query)
-        self._anew, self._fresh = True, 0
+        self._first, self._fresh = True, 0
         try:
             async with contextlib.aclosing(lines):
                 async for text in lines:
@@ -123,7 +123,7 @@ class Witness:
                     yield line.removeprefix("data: ")
 
     def take(self, text: str) -> None:
-        """Check and fold one frame."""
+        """Check and apply one frame."""
         frame: dict[str, Any] = json.loads(text)
         match frame["frame"]:
             case "hello":
@@ -141,13 +141,13 @@ class Witness:
         self.shown = self.episodes.setdefault(name, WitnessedEpisode(name, epoch))
         if self.shown.epoch != epoch:
             self.wrong["renumbered"] += 1
-        self._anew, self._fresh = True, self._fresh + 1
+        self._first, self._fresh = True, self._fresh + 1
 
     def _replace(self, frame: dict[str, Any]) -> None:
         shown = self.shown
         assert shown is not None
         self.snapshots += 1
-        asked = self._asked is shown and self._anew
+        asked = self._asked is shown and self._first
         if asked and shown.seq <= frame["seq"] <= shown.seq + MAX_MISSING:
             self.wrong["lost"] += frame["seq"] - shown.seq
         if frame["seq"] < shown.seq:
@@ -159,7 +159,7 @@ class Witness:
         assert shown is not None
         self.events += 1
         self._fresh += 1
-        self._anew = False
+        self._first = False
         self.steps += frame["type"] == "step.taken"
         if seq <= shown.seq:
             self.wrong["doubled" if shown.texts.get(seq) == hash(text) else "reordered"] += 1
@@ -173,7 +173,7 @@ class Witness:
 
 
 def check(witnesses: Sequence[Witness], base: str) -> Counter[str]:
-    """Compare all that was seen with the record; gives everything that is wrong, by name."""
+    """Compare everything seen with the record; returns all errors, counted by name."""
     wrong: Counter[str] = Counter()
     for witness in witnesses:
         wrong += witness.wrong

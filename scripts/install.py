@@ -1,7 +1,7 @@
-"""Installs packages into a virtual environment, with uv if possible and with pip otherwise.
+"""Install packages into a virtual environment, with uv if possible, else with pip.
 
-Creates the environment, if it is missing, for the Python that runs this script. A uv on the PATH is used as
-it is configured. Otherwise pip installs uv into `.uv/`, and pip's configuration applies to it.
+The script creates the environment, if it is missing, for the Python that runs it. A uv on the PATH is used
+with its own configuration. Otherwise pip installs uv into `.uv/`, and pip's configuration applies to it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def uv_variables(pip_config: str) -> dict[str, str]:
 
 
 def find_uv() -> tuple[str, dict[str, str]] | None:
-    """The path of uv and the environment variables for it, or ``None`` if it cannot be installed."""
+    """Return the path of uv and its environment variables, or ``None`` if unavailable."""
     environ = os.environ | {"UV_PYTHON_DOWNLOADS": "never"}
     on_path = shutil.which("uv")
     if on_path and subprocess.run([on_path, "--version"], capture_output=True, check=False).returncode == 0:
@@ -89,7 +89,7 @@ def find_uv() -> tuple[str, dict[str, str]] | None:
 
 
 def install_with_uv(uv: str, environ: dict[str, str], folder: Path, arguments: Sequence[str]) -> bool:
-    """Create the environment if it is missing, and install into it; whether both succeeded."""
+    """Create the environment if needed and install into it; returns whether both worked."""
     python = folder / "bin" / "python"
     # pip too, as `python -m venv` would put it there
     commands = [[uv, "pip", "install", "--quiet", "--python", str(python), "pip", *arguments]]
@@ -101,7 +101,7 @@ def install_with_uv(uv: str, environ: dict[str, str], folder: Path, arguments: S
 
 
 def install_with_pip(folder: Path, arguments: Sequence[str]) -> int:
-    """Create the environment if it is missing or has no pip, and install; returns the exit status."""
+    """Create the environment if needed and install with pip; returns the exit status."""
     python = str(folder / "bin" / "python")
     probe = [python, "-c", "import pip"]
     if not Path(python).exists() or subprocess.run(probe, capture_output=True, check=False).returncode:
@@ -113,7 +113,7 @@ def install_with_pip(folder: Path, arguments: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Install what the command line names; returns the exit status."""
+    """Install the packages named on the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="the virtual environment, such as .venv")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of `pip install`")

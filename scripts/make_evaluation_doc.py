@@ -1,4 +1,4 @@
-"""Writes docs/evaluation-heuristics.md: two evaluations of the heuristic styles of cricket, and their plots.
+"""Write docs/evaluation-heuristics.md: two evaluations of cricket's heuristic styles, with plots.
 
 spectator evaluate --captains STYLES --matches 400 --out RESULTS
 spectator evaluate --captains STYLES --matches 20 --option forecast_futures=100 --out VALUES
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def page(results: Results, values: Results, revision: str) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     yield from head(results, values, revision)
     yield from ["## What came out", "", *(f"* {line}" for line in conclusions(results))]
     yield from [f"* {resolution(results)}", f"* {worth(values)}"]
@@ -68,7 +68,7 @@ def page(results: Results, values: Results, revision: str) -> Iterator[str]:
         "not pay here.",
         "* Only styles of one family meet. They choose batters alike and bowlers nearly so; only intent, "
         "field and plans differ.",
-        "* The seeds are development seeds, not sealed ones: whoever changes a style may look at them.",
+        "* The seeds are development seeds, not sealed ones: anyone who changes a style can look at them.",
         "* The figures belong to the rules, the ball model and the styles as they were when it was played. "
         "`spectator verify` says of each match whether today's still play it so.",
         "",
@@ -76,7 +76,7 @@ def page(results: Results, values: Results, revision: str) -> Iterator[str]:
 
 
 def head(results: Results, values: Results, revision: str) -> Iterator[str]:
-    """What was done."""
+    """Yield the introduction: what was played, and the commands."""
     names = ",".join(sorted(one.name for one in results.captains))
     matches = 2 * results.seeds
     yield from [
@@ -99,7 +99,7 @@ def head(results: Results, values: Results, revision: str) -> Iterator[str]:
 
 
 def resolution(results: Results) -> str:
-    """How fine a difference the matches can tell."""
+    """Return a sentence on the width of the intervals."""
     widths = [(one.share.high - one.share.low) / 2 for one in results.pairs if one.share is not None]
     independent = 1.96 * (0.25 / (2 * results.seeds)) ** 0.5
     reach = f"{100 * min(widths):.1f} to {100 * max(widths):.1f}"
@@ -111,7 +111,7 @@ def resolution(results: Results) -> str:
 
 
 def worth(values: Results) -> str:
-    """What the values say beside the results."""
+    """Return a sentence on the values of decisions."""
     known = sorted(
         ((one.measures["decision_value"].value, one.label) for one in values.captains), reverse=True
     )
@@ -121,7 +121,7 @@ def worth(values: Results) -> str:
     claim = (
         f"The values of decisions are of {values.seeds} seeds only, too few to trust their intervals."
         if few
-        else "The values of decisions tell more apart."
+        else "The values of decisions separate more captains."
     )
     return (
         f"{claim} In hundredths of a win a match: {order}. "
@@ -130,7 +130,7 @@ def worth(values: Results) -> str:
 
 
 def ranking(results: Results) -> Iterator[str]:
-    """The table of ratings."""
+    """Yield the table of ratings."""
     yield "| captain | rating | won | W-L-T | rank, 95 % | best of all |"
     yield "|---|---|---|---|---|---|"
     for one in results.captains:
@@ -147,23 +147,23 @@ def ranking(results: Results) -> Iterator[str]:
 
 
 def pairs(results: Results) -> Iterator[str]:
-    """The table of pairs."""
+    """Yield the table of pairs."""
     label = labels_of(results)
-    yield "| first | second | first won | W-L-T | told apart |"
+    yield "| first | second | first won | W-L-T | separated |"
     yield "|---|---|---|---|---|"
     for one in results.pairs:
         share, tally = one.share, one.tally
         if share is not None:
-            told = "yes" if certain(share) else "no"
+            separated = "yes" if certain(share) else "no"
             yield (
                 f"| {label[one.first]} | {label[one.second]} "
                 f"| {percent(share.value)} ({percent(share.low)} to {percent(share.high)}) "
-                f"| {tally.wins}-{tally.losses}-{tally.ties} | {told} |"
+                f"| {tally.wins}-{tally.losses}-{tally.ties} | {separated} |"
             )
 
 
 def measures(results: Results, names: Sequence[str]) -> Iterator[str]:
-    """The table of measures, one captain a row."""
+    """Yield the table of measures, one row per captain."""
     world = load_world(results.environment)
     known = {measure.name: measure for measure in measures_of(world, results.options)}
     yield "| captain | " + " | ".join(known[name].label for name in names) + " |"
@@ -174,7 +174,7 @@ def measures(results: Results, names: Sequence[str]) -> Iterator[str]:
 
 
 def figure(estimate: Estimate | None) -> str:
-    """A mean with its interval."""
+    """Format a mean with its interval."""
     if estimate is None:
         return "not measured"
     if estimate.high - estimate.low < 0.0005:
@@ -183,7 +183,7 @@ def figure(estimate: Estimate | None) -> str:
 
 
 def image(name: str, text: str) -> str:
-    """A plot in the page."""
+    """Return the Markdown of a plot."""
     return f"![{text}]({PLOTS}/{name}.svg)"
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/events.md: every event type with its fields, written from the models themselves.
+"""Write docs/events.md, which lists every event type with its fields, from the models.
 
 Run ``python scripts/make_events_doc.py`` after a model has changed.
 """
@@ -20,17 +20,17 @@ HEAD = f"""# Events
 
 Written by `python scripts/make_events_doc.py` from the models; do not edit.
 
-An event is a past fact about an episode. All travel and are kept in one envelope, version {SCHEMA_VERSION}:
+An event is a past fact about an episode. Every event has the same envelope, version {SCHEMA_VERSION}:
 
 | field | what it is |
 |---|---|
 | `v` | version of the envelope and of the core types |
-| `episode_id` | whose fact it is |
+| `episode_id` | the episode |
 | `epoch` | identity of the numbering; a new one makes older numbers meaningless |
 | `seq` | 1, 2, 3, ... without a gap within `(episode_id, epoch)` |
-| `at` | when it was recorded, RFC 3339 in UTC with milliseconds |
-| `turn` | which action it belongs to; 0 before the first |
-| `type` | a room and a past participle, as below |
+| `at` | time of the record, RFC 3339 in UTC with milliseconds |
+| `turn` | number of its action; 0 before the first |
+| `type` | a namespace and a past participle, as below |
 | `data` | the fields of the type, as below |
 | `patch` | JSON merge patch (RFC 7396) from the viewer's state before it to the one after it |
 
@@ -40,8 +40,8 @@ share a turn and are recorded and published together.
 
 
 def page() -> str:
-    """The whole page."""
-    parts = [HEAD, *section("Core types", "Every episode may carry these, whatever its world.", CORE_EVENTS)]
+    """Return the whole page."""
+    parts = [HEAD, *section("Core types", "Events of every world.", CORE_EVENTS)]
     for name in BUILT_IN:
         world = load_world(name)
         parts += section(f"{world.title} (`{name}` {world.version})", world.summary, world.events)
@@ -49,7 +49,7 @@ def page() -> str:
 
 
 def section(title: str, summary: str, events: Mapping[str, type[EventData]]) -> Iterator[str]:
-    """The part of the page on some event types."""
+    """Yield the part of the page on some event types."""
     yield f"## {title}\n\n{summary}\n"
     for name, model in events.items():
         yield f"### `{name}`\n\n{cell(model.__doc__ or '').strip()}\n"
@@ -63,7 +63,7 @@ def section(title: str, summary: str, events: Mapping[str, type[EventData]]) -> 
 
 
 def rows(schema: Mapping[str, Any]) -> Iterator[str]:
-    """A row for each field."""
+    """Yield a row for each field."""
     required = schema.get("required", ())
     for name, field in schema["properties"].items():
         optional = "" if name in required else f" (default `{cell(json.dumps(field.get('default')))}`)"
@@ -71,7 +71,7 @@ def rows(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def kind(field: Mapping[str, Any]) -> str:
-    """The type of a field in words."""
+    """Return the type of a field in words."""
     if "anyOf" in field:
         return " or ".join(kind(option) for option in field["anyOf"])
     if "$ref" in field:
@@ -91,14 +91,14 @@ def kind(field: Mapping[str, Any]) -> str:
 
 
 def limits(field: Mapping[str, Any]) -> str:
-    """The range of a number."""
+    """Return the range of a number."""
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     found = [f"{sign} {field[name]}" for name, sign in signs.items() if name in field]
     return f" {', '.join(found)}" if found else ""
 
 
 def cell(text: str) -> str:
-    """Text as it may stand in a table."""
+    """Escape text for a table cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

@@ -1,6 +1,6 @@
-"""Full-page pictures of every page, in both looks, on a phone, a desk and a wall.
+"""Take full-page screenshots of every page, dark and light, on a phone, a desktop and a wall screen.
 
-Usage: ``python scripts/screenshots.py OUT_DIR [URL]``; without URL it starts a server of its own.
+Usage: ``python scripts/screenshots.py OUT_DIR [URL]``; without URL it starts its own server.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ SIZES = {"wide": (1440, 900), "phone": (390, 844), "vast": (2560, 1440)}
 Look = Literal["dark", "light"]
 LOOKS: tuple[Look, ...] = ("dark", "light")
 MOVING_STEPS = 6
-"""Steps that the animated picture shows."""
+"""Steps in the animated picture."""
 MOVING_WIDTH, FRAME_MS = 1000, 167
-"""Its width in pixels, and how long its shortest picture stands."""
+"""Width of the animation in pixels, and its shortest frame in milliseconds."""
 
-FORETOLD = {"forecast_futures": 200}
-"""Options of a match whose chances to win are shown."""
+WITH_FORECAST = {"forecast_futures": 200}
+"""Options of a match that shows its forecast."""
 
 SEED = 7
 """A match with a tie and a super over, so that the pages show the long case."""
 
 
 def main() -> None:
-    """Take them all."""
+    """Take all screenshots, or those of the README."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="folder for the pictures")
-    parser.add_argument("url", nargs="?", help="a running server; left out to start one")
-    parser.add_argument("--only", default="", help="only pages whose name holds this")
+    parser.add_argument("url", nargs="?", help="a running server; by default a new one is started")
+    parser.add_argument("--only", default="", help="only pages whose name contains this")
     parser.add_argument(
         "--readme", action="store_true", help="only the pictures of the README, docs/images/cockpit.*"
     )
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def take_all(browser: Browser, url: str, out: Path, only: str) -> None:
-    """Every page, in every look and size."""
+    """Take every page in every look and size."""
     client = httpx.Client(base_url=url, timeout=30)
     pages: dict[str, str] = {}
 
@@ -107,7 +107,7 @@ def take_all(browser: Browser, url: str, out: Path, only: str) -> None:
 
 
 def take(browser: Browser, url: str, look: Look, size: str, path: Path, *, full: bool = True) -> None:
-    """One picture; the page's errors are printed."""
+    """Take one screenshot; the page's errors are printed."""
     width, height = SIZES[size]
     context = browser.new_context(
         viewport={"width": width, "height": height},
@@ -126,9 +126,9 @@ def take(browser: Browser, url: str, look: Look, size: str, path: Path, *, full:
 
 
 def take_readme(browser: Browser, url: str, path: Path) -> None:
-    """A live match in its second innings, wide and dark, just after a six."""
+    """Take the README's picture: a second innings, just after a six."""
     client = httpx.Client(base_url=url, timeout=30)
-    live = start(client, wait=False, pace="fast", seed=73, captain_preset="tactician", options=FORETOLD)
+    live = start(client, wait=False, pace="fast", seed=73, captain_preset="tactician", options=WITH_FORECAST)
     until(client, live, turns=128)
     client.post("/custom/pace", json={"episode_id": live, "pace": "broadcast"})
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,9 +146,9 @@ def take_readme(browser: Browser, url: str, path: Path) -> None:
 
 
 def take_moving(browser: Browser, url: str, path: Path) -> None:
-    """The liveliest half dozen steps of a match, as an animated picture."""
+    """Take the README's animated picture: the liveliest steps of a match."""
     client = httpx.Client(base_url=url, timeout=60)
-    ended = start(client, pace="max", seed=73, captain_preset="tactician", options=FORETOLD)
+    ended = start(client, pace="max", seed=73, captain_preset="tactician", options=WITH_FORECAST)
     width, height = SIZES["wide"]
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark")
     page = context.new_page()
@@ -156,13 +156,13 @@ def take_moving(browser: Browser, url: str, path: Path) -> None:
     page.get_by_role("slider").first.hover()
     page.wait_for_timeout(1_500)
     pictures: list[Image.Image] = []
-    stand: list[int] = []
+    durations: list[int] = []
 
     def shoot(times: int) -> None:
         picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         smaller = MOVING_WIDTH, round(height * MOVING_WIDTH / width)
         pictures.append(picture.resize(smaller, Image.Resampling.LANCZOS))
-        stand.append(times * FRAME_MS)
+        durations.append(times * FRAME_MS)
 
     for _ in range(MOVING_STEPS):
         shoot(2)
@@ -173,13 +173,13 @@ def take_moving(browser: Browser, url: str, path: Path) -> None:
         shoot(4)
     shoot(6)
     first, *rest = pictures
-    first.save(path, save_all=True, append_images=rest, duration=stand, loop=0, quality=32, method=6)
+    first.save(path, save_all=True, append_images=rest, duration=durations, loop=0, quality=32, method=6)
     context.close()
     print(f"{path}: {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
 
 
 def liveliest(events: list[dict[str, Any]], steps: int) -> int:
-    """Number of the event after which the most is said to matter within so many of the world's steps."""
+    """Return the sequence number at which the ``steps`` most important steps begin."""
     ends: list[int] = []
     weight: dict[int, int] = {}
     for event in events:
@@ -194,28 +194,28 @@ def liveliest(events: list[dict[str, Any]], steps: int) -> int:
 
 
 def events_of(client: httpx.Client, episode_id: str) -> list[dict[str, Any]]:
-    """What is recorded of an episode."""
+    """Return the recorded events of an episode."""
     return [json.loads(line) for line in client.get(f"/api/episodes/{episode_id}/events").text.splitlines()]
 
 
 def last_of_turn(client: httpx.Client, episode_id: str, turn: int) -> int:
-    """Number of the last event of a turn."""
+    """Return the sequence number of the last event of a turn."""
     return max(int(event["seq"]) for event in events_of(client, episode_id) if event["turn"] == turn)
 
 
 def watch_errors(page: Page) -> None:
-    """Print what the page complains about."""
+    """Print the errors of a page."""
 
-    def tell(message: ConsoleMessage) -> None:
+    def show(message: ConsoleMessage) -> None:
         if message.type == "error":
             print(page.url, message.text, file=sys.stderr)
 
-    page.on("console", tell)
+    page.on("console", show)
     page.on("pageerror", lambda error: print(page.url, error, file=sys.stderr))
 
 
 def start(client: httpx.Client, *, wait: bool = True, **body: Any) -> str:
-    """Start an episode and, unless told otherwise, wait for its end."""
+    """Start an episode and, if ``wait``, wait for its end."""
     answer = client.post("/custom/start_episode", json=body)
     answer.raise_for_status()
     episode_id = str(answer.json()["episode_id"])
@@ -225,7 +225,7 @@ def start(client: httpx.Client, *, wait: bool = True, **body: Any) -> str:
 
 
 def until(client: httpx.Client, episode_id: str, *, turns: int) -> None:
-    """Wait until an episode has come so far."""
+    """Wait until an episode has reached ``turns``."""
     while any(
         one["turn"] < turns
         for one in client.get("/custom/status").json()["running"]
@@ -235,10 +235,10 @@ def until(client: httpx.Client, episode_id: str, *, turns: int) -> None:
 
 
 def chromium() -> str:
-    """The browser to drive."""
+    """Return the path of Chromium."""
     found = shutil.which("chromium") or shutil.which("chromium-headless-shell")
     if found is None:
-        sys.exit("no Chromium here; install it with: apt-get install chromium")
+        sys.exit("Chromium is not installed; run: apt-get install chromium")
     return found
 
 
@@ -250,12 +250,12 @@ def wait_until_healthy(url: str) -> None:
             return
         except httpx.TransportError:
             time.sleep(0.1)
-    sys.exit("the server did not answer within a minute")
+    sys.exit("the server did not answer within a minute; run it by hand to see why")
 
 
 @contextmanager
 def serving(url: str | None) -> Iterator[str]:
-    """The given server, or one of our own."""
+    """Yield the URL of the given server, or of a new one."""
     if url is not None:
         yield url.rstrip("/")
         return

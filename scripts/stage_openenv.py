@@ -1,10 +1,10 @@
-"""Makes a folder that `openenv push` takes: what the image is built from, a client and a package marker.
+"""Make a folder for `openenv push`: the sources of the image, a client and a package marker.
 
     python scripts/stage_openenv.py FOLDER
     openenv push --directory FOLDER --repo-id NAME/cricket
 
-`openenv push` wants `client.py` and `__init__.py` beside `openenv.yaml`. In the repository itself they would
-make a second package of it, so they are written here only. Once installed, `AutoEnv` finds `openenv.yaml` and
+`openenv push` needs `client.py` and `__init__.py` next to `openenv.yaml`. In the repository they would make a
+second package of it, so they are written only here. Once installed, `AutoEnv` finds `openenv.yaml` and
 `client.py` in the package `spectator`.
 """
 
@@ -25,28 +25,30 @@ FILES = (
     "Dockerfile",
     ".dockerignore",
 )
-"""What is copied as it is, beside the folders."""
+"""Files that are copied unchanged."""
 
 FOLDERS = ("spectator", "server", "static", "templates", "validation")
 
-CLIENT = '''"""The client of this environment, and what it sends and hears."""
+CLIENT = '''"""The client of this environment, its actions and observations."""
 
 from spectator.client import CricketAction, CricketEnv, CricketObservation
 
 __all__ = ["CricketAction", "CricketEnv", "CricketObservation"]
 '''
 
-PACKAGE = '"""The environment as OpenEnv names it; all of it is in `spectator` and `server`."""\n'
+PACKAGE = '"""Package marker for OpenEnv; the code is in `spectator` and `server`."""\n'
 
 
 def stage(folder: Path) -> None:
     """Fill ``folder``.
 
+
+
     Raises:
-        FileExistsError: It is there and not empty.
+        FileExistsError: The folder exists and is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} is not empty")
+        raise FileExistsError(f"{folder} is not empty; name another folder or empty it")
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         shutil.copy2(ROOT / name, folder / name)
@@ -58,7 +60,7 @@ def stage(folder: Path) -> None:
 
 
 def main() -> None:
-    """Stage into the folder that is named."""
+    """Stage into the folder named on the command line."""
     if len(sys.argv) != 2:
         sys.exit("usage: python scripts/stage_openenv.py FOLDER")
     try:

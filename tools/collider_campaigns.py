@@ -1,7 +1,7 @@
-"""The figures of the collider world: cheap steps a second, a reference episode, the import, and null claims.
+"""Measure the collider world: cheap steps a second, an episode, the import, and null claims.
 
-``python -m tools.collider_campaigns`` prints them; CPU time of one thread. ``--nulls N`` counts how often the
-reference physicist claims where there is nothing, over N campaigns of each kind of null.
+``python -m tools.collider_campaigns`` prints the figures; CPU time of one thread. ``--nulls N`` counts how
+often the reference physicist claims a resonance in null campaigns, over N campaigns of each kind of null.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NULLS = ("null", "null_with_fluctuation", "trigger_bump")
 
 @dataclass(frozen=True, slots=True)
 class NullClaims:
-    """Claims in campaigns of a scenario in which there is nothing."""
+    """Claims in null campaigns of a scenario."""
 
     scenario: str
     discoveries: int
@@ -34,7 +34,7 @@ class NullClaims:
     campaigns: int
 
     def row(self) -> str:
-        """A row of the table of figures."""
+        """Return a row of the table of figures."""
         found = upper_limit(self.discoveries, self.campaigns)
         return (
             f"| false claims, {self.scenario} | {self.discoveries} discoveries (below {100 * found:.3f} % "
@@ -44,7 +44,10 @@ class NullClaims:
 
 
 def cheap_steps(number: int = 3_000) -> float:
-    """Steps per CPU second of actions that compute nothing, four in six accepted, resets included."""
+    """Measure steps per CPU second of actions that compute nothing.
+
+    Four in six are accepted; resets are included.
+    """
     environment = ColliderEnvironment()
     actions: list[dict[str, Any]] = [
         {"tool": "allocate_luminosity", "arguments": {"luminosity_fb": 5.0}},
@@ -65,7 +68,7 @@ def cheap_steps(number: int = 3_000) -> float:
 
 
 def episode_cost(seed: int, difficulty: str) -> tuple[float, int]:
-    """CPU seconds of the world in one reference episode, and its steps."""
+    """Return CPU seconds of the world in one reference episode, and its steps."""
     environment, policy = ColliderEnvironment(), ReferencePhysicist()
     start = time.process_time()
     observation = environment.reset(
@@ -79,7 +82,7 @@ def episode_cost(seed: int, difficulty: str) -> tuple[float, int]:
 
 
 def import_seconds() -> float:
-    """CPU seconds until a fresh process has imported the world."""
+    """Return the CPU seconds of the world's import in a new process."""
     code = (
         "import time; t = time.process_time(); import spectator.environments.collider.world; "
         "print(time.process_time() - t)"
@@ -91,7 +94,7 @@ def import_seconds() -> float:
 
 
 def null_claims(number: int) -> Iterator[NullClaims]:
-    """How often the reference physicist claims where there is nothing."""
+    """Yield how often the reference physicist claims a resonance in null campaigns."""
     for scenario in NULLS:
         kinds: list[str] = []
         for seed in range(100_000, 100_000 + number):
@@ -106,7 +109,7 @@ def null_claims(number: int) -> Iterator[NullClaims]:
 
 
 def upper_limit(found: int, number: int) -> float:
-    """Largest chance, at 95 %, of what was found ``found`` times in ``number`` (Clopper and Pearson).
+    """Return the upper limit at 95 % on a chance (Clopper and Pearson).
 
     Where nothing was found it is about 3 / ``number``, the rule of three.
 
@@ -119,7 +122,7 @@ def upper_limit(found: int, number: int) -> float:
 
 
 def null_section(counted: Sequence[NullClaims], how: str) -> str:
-    """The section of docs/collider-skill.md on claims where there is nothing."""
+    """Return the section of docs/collider-skill.md on false claims."""
     together = NullClaims(
         "all three",
         sum(each.discoveries for each in counted),
@@ -138,9 +141,9 @@ def null_section(counted: Sequence[NullClaims], how: str) -> str:
 
 NULL_WORDS = """Campaigns of the reference physicist in which there is nothing, in the tiers medium, hard and
 expert in turn: `null` has a smooth background, `null_with_fluctuation` a first run that fluctuates up, and
-`trigger_bump` a false bump that the trigger makes. The upper limits hold at 95 % (Clopper and Pearson; where
-nothing was found, about three over the number of campaigns). Evidence is 3 sigma global, which
-chance alone reaches in 0.13 %: what is above that is its judgement, and costs it the campaign.
+`trigger_bump` a false bump that the trigger makes. The upper limits hold at 95 % (Clopper and Pearson; with
+no claims, about three over the number of campaigns). Evidence is 3 sigma global, which chance alone
+reaches in 0.13 %; the rest are errors of judgement, which cost it the campaign.
 Written by {how}
 
 | scenario | campaigns | discoveries | upper limit | claims of evidence | upper limit |

@@ -1,8 +1,8 @@
-"""A learner's curve at the collider: the cross-entropy method over a physicist's decisions.
+"""Learn to play the collider by the cross-entropy method, and plot the learning curve.
 
-``nice -n 10 python -m tools.collider_learner --minutes 3 --page`` learns, prints the score by iteration
-beside the random, heuristic and reference physicists on seeds that no iteration saw, and with ``--page``
-writes the curve to docs/collider-skill/ and its section of docs/collider-skill.md. Two processes at most.
+``nice -n 10 python -m tools.collider_learner --minutes 3 --page`` learns, prints the score by iteration next
+to those of the random, heuristic and reference physicists on fresh seeds, and with ``--page`` writes the
+curve to docs/collider-skill/ and its section of docs/collider-skill.md. It uses at most two processes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from tools.collider_validation.drawing import Chart, Layer, draw
 Vector = NDArray[np.float64]
 
 CANDIDATES, CAMPAIGNS, ELITE = 20, 5, 5
-"""Of each iteration: decisions that are tried, campaigns that each plays, and how many are learnt from."""
+"""Per iteration: decisions tried, campaigns of each, and decisions to learn from."""
 
 MEAN_RATE, SPREAD_RATE, LEAST_SPREAD = 0.6, 0.3, 0.15
-"""How far mean and spread go towards those of the elite, and the spread below which none falls."""
+"""Rates of mean and spread towards those of the elite, and the least spread."""
 
 EVERY = 5
-"""Iterations between two looks at fresh seeds."""
+"""Iterations between two measurements on fresh seeds."""
 
 FRESH_FROM, TRAINING_FROM = 700_000, 800_000
-"""First seed of the measurement, and of the campaigns that are learnt from."""
+"""First seeds of the measurement and of the training."""
 
 CURVE = PAGE.parent / "collider-skill" / "learner.svg"
 
@@ -49,7 +49,7 @@ class LearningPoint:
     """The learner after some iterations.
 
     Args:
-        iteration: How many.
+        iteration: Number of iterations.
         campaigns: Campaigns learnt from so far.
         tried: Mean score of the decisions tried in the last of them; NaN before the first.
         scores: Scores of the mean decisions on fresh seeds.
@@ -63,17 +63,17 @@ class LearningPoint:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """A normal distribution over decisions, each number apart; the start knows nothing but their ranges."""
+    """A normal distribution over decisions, independent for each number."""
 
     mean: Vector
     spread: Vector
 
     def drawn(self, number: int, source: np.random.Generator) -> Vector:
-        """Numbers of ``number`` decisions, a row each."""
+        """Draw ``number`` decisions, one row each."""
         return np.asarray(self.mean + self.spread * source.standard_normal((number, len(self.mean))))
 
     def learnt(self, tried: Vector, scores: Sequence[float]) -> Belief:
-        """The belief after the rows of ``tried`` scored so: drawn towards the best ``ELITE`` of them."""
+        """Return the belief moved towards the best ``ELITE`` of the rows of ``tried``."""
         best = tried[np.argsort(scores)[::-1][:ELITE]]
         mean = self.mean + MEAN_RATE * (best.mean(axis=0) - self.mean)
         spread = self.spread + SPREAD_RATE * (best.std(axis=0) - self.spread)
@@ -81,19 +81,19 @@ class Belief:
 
 
 def score_of(numbers: Sequence[float], seed: int, tier: str) -> float:
-    """Score of one campaign that is decided by ``numbers``."""
+    """Return the score of one campaign with the decisions in ``numbers``."""
     return campaign(TunablePhysicist(decisions_of(numbers)), seed, tier).score
 
 
 def baseline_score(name: str, seed: int, tier: str) -> float:
-    """Score of one campaign of a physicist of the skill table."""
+    """Return the score of one campaign of a physicist of the skill table."""
     return campaign(dict(POLICIES)[name](seed), seed, tier).score
 
 
 def learn(
     workers: Executor, tier: str, fresh: Sequence[int], ends: float, source: np.random.Generator
 ) -> Iterator[tuple[LearningPoint, Belief]]:
-    """Learn until ``ends`` of the monotonic clock; what is known at the start, on the way and at the end."""
+    """Learn until ``ends``; yields points at the start, on the way and at the end."""
     belief, seed, tried_mean = Belief(np.zeros(SIZE), np.ones(SIZE)), TRAINING_FROM, float("nan")
     count = marked = 0
 
@@ -119,14 +119,14 @@ def learn(
 def _scores(
     workers: Executor, rows: Sequence[Sequence[float]], seeds: Sequence[int], tier: str
 ) -> list[float]:
-    """Scores of each row on each seed, row by row."""
+    """Return the scores of each row on each seed, row by row."""
     pairs = [(row, seed) for row in rows for seed in seeds]
     numbers, chosen = [row for row, _ in pairs], [seed for _, seed in pairs]
     return list(workers.map(score_of, numbers, chosen, [tier] * len(pairs), chunksize=5))
 
 
 def chart_of(marks: Sequence[LearningPoint], baselines: dict[str, list[float]], tier: str) -> str:
-    """The curve as SVG."""
+    """Return the curve as SVG."""
     last = marks[-1].campaigns
     learner = [(float(mark.campaigns), float(np.mean(mark.scores))) for mark in marks]
     errors = [1.96 * float(np.std(mark.scores, ddof=1)) / len(mark.scores) ** 0.5 for mark in marks]
@@ -149,7 +149,7 @@ def chart_of(marks: Sequence[LearningPoint], baselines: dict[str, list[float]], 
 
 
 def table_of(marks: Sequence[LearningPoint], baselines: dict[str, list[float]]) -> list[str]:
-    """Rows of what was measured."""
+    """Return the rows of the table."""
     rows = ["| who | iteration | campaigns learnt from | mean of those tried | score on fresh seeds |"]
     rows.append("|---|---|---|---|---|")
     for mark in marks:
@@ -159,12 +159,12 @@ def table_of(marks: Sequence[LearningPoint], baselines: dict[str, list[float]]) 
 
 
 def section(table: Sequence[str], learnt: Decisions, how: str) -> str:
-    """The section of the page."""
-    decided = ", ".join(f"`{name}` {_told(getattr(learnt, name))}" for name in Decisions.__slots__)
+    """Return the section of the page."""
+    decided = ", ".join(f"`{name}` {_decision_text(getattr(learnt, name))}" for name in Decisions.__slots__)
     return "\n".join([WORDS.format(how=how), *table, "", f"What it decides in the end: {decided}."])
 
 
-def _told(value: float | bool | str) -> str:
+def _decision_text(value: float | bool | str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value or "left to the library" if isinstance(value, str) else f"{value:.3g}"
@@ -183,13 +183,13 @@ with a 95 % interval, and the others play the same seeds. Written by {{how}}
 
 
 def main() -> None:
-    """Learn, print, and write the page if asked to."""
+    """Learn, print, and write the page if ``--page`` is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0, help="time to learn")
     parser.add_argument("--tier", choices=list(TIERS), default="medium")
-    parser.add_argument("--fresh", type=int, default=60, help="seeds that it is measured on")
+    parser.add_argument("--fresh", type=int, default=60, help="seeds of the measurement")
     parser.add_argument("--workers", type=int, choices=(1, 2), default=2, help="processes")
-    parser.add_argument("--seed", type=int, default=1, help="of what is tried")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the decisions tried")
     parser.add_argument("--page", action="store_true", help="write the curve and its section")
     asked = parser.parse_args()
     fresh, load = range(FRESH_FROM, FRESH_FROM + asked.fresh), os.getloadavg()[0]

@@ -1,7 +1,7 @@
-"""A long search for a policy that ignores the data and still scores at the collider.
+"""Search for a policy that ignores the data and still scores at the collider.
 
-``python -m tools.collider_search --tier medium --rounds 400``: scripts are varied, and the best on some
-seeds is played on others beside the reference physicist.
+``python -m tools.collider_search --tier medium --rounds 400`` varies scripts, and plays the best one on other
+seeds next to the reference physicist.
 """
 
 from __future__ import annotations

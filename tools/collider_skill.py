@@ -1,6 +1,6 @@
-"""Writes docs/collider-skill.md: what skill is worth at the collider, by tier, and what each action is worth.
+"""Write docs/collider-skill.md: scores by tier and policy, and the value of each action.
 
-Run ``python -m tools.collider_skill`` after rules, tiers or policies have changed; ten minutes.
+Run ``python -m tools.collider_skill`` after a change of rules, tiers or policies; it takes ten minutes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "collider-skill.md"
 
 LEARNING = "What a learner finds"
 NULLS = "Claims where there is nothing"
-"""Headings of sections that other tools write; this tool keeps them."""
+"""Headings of sections written by other tools; this tool keeps them."""
 
 ABILITIES = (
     ("channels", "look at the first channel only"),
@@ -51,10 +51,10 @@ ABILITIES = (
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """One campaign as it ended."""
+    """Result of one campaign."""
 
     score: float
-    void: bool
+    is_null: bool
     kind: str
     discovered: bool
     right_mass: bool
@@ -81,13 +81,13 @@ def campaign(policy: ScriptedPolicy, seed: int, difficulty: str, scenario: str =
 
 
 def mean_of(scores: Sequence[float]) -> str:
-    """Mean and 95 % interval."""
+    """Format a mean with its 95 % interval."""
     values = np.array(scores)
     return f"{values.mean():.3f} ± {1.96 * values.std(ddof=1) / math.sqrt(len(values)):.3f}"
 
 
 def share(results: Sequence[bool]) -> str:
-    """A share in per cent."""
+    """Format a share in per cent."""
     return f"{100.0 * sum(results) / len(results):.0f} %" if results else "-"
 
 
@@ -100,7 +100,7 @@ POLICIES: tuple[tuple[str, Callable[[int], ScriptedPolicy]], ...] = (
 
 
 def skill_table(seeds: Sequence[int]) -> list[str]:
-    """Rows of tier by policy."""
+    """Return the rows of tier by policy."""
     rows = [
         "| tier | policy | score | discovered | mass right | nothing discovered | nothing, as evidence |",
         "|---|---|---|---|---|---|---|",
@@ -108,8 +108,8 @@ def skill_table(seeds: Sequence[int]) -> list[str]:
     for tier in TIERS:
         for name, make in POLICIES:
             results = [campaign(make(seed), seed, tier) for seed in seeds]
-            signals = [each for each in results if not each.void]
-            nulls = [each for each in results if each.void]
+            signals = [each for each in results if not each.is_null]
+            nulls = [each for each in results if each.is_null]
             rows.append(
                 f"| {tier} | {name} | {mean_of([each.score for each in results])} "
                 f"| {share([each.discovered for each in signals])} "
@@ -121,7 +121,7 @@ def skill_table(seeds: Sequence[int]) -> list[str]:
 
 
 def ablation_table(seeds: Sequence[int], tier: str) -> list[str]:
-    """Rows of what the reference loses without an ability, paired by seed."""
+    """Return what the reference loses without each ability, paired by seed."""
     whole = np.array([campaign(ReferencePhysicist(), seed, tier).score for seed in seeds])
     rows = [f"| without | what it does instead | loss of score in {tier} |", "|---|---|---|"]
     for ability, instead in ABILITIES:
@@ -133,7 +133,7 @@ def ablation_table(seeds: Sequence[int], tier: str) -> list[str]:
 def search_blind(
     tier: str, rounds: int, seeds: Sequence[int], fresh: Sequence[int]
 ) -> tuple[BlindScript, list[float]]:
-    """The best script that ignores the data, and its scores on seeds that the search has not seen."""
+    """Return the best script that ignores the data, and its scores on fresh seeds."""
     source = random.Random(1)
 
     def worth(script: BlindScript) -> float:
@@ -150,13 +150,13 @@ def search_blind(
 
 
 def section_of(page: str, heading: str) -> str:
-    """What stands below a heading of the second level; empty where there is no such heading."""
+    """Return the text below a second-level heading; empty if there is none."""
     _, found, rest = f"\n{page}".partition(f"\n## {heading}\n")
     return rest.partition("\n## ")[0].strip("\n") if found else ""
 
 
 def with_section(page: str, heading: str, words: str) -> str:
-    """``page`` with ``words`` below a heading of the second level, in its place or at the end."""
+    """Return ``page`` with ``words`` below a second-level heading, replaced or appended."""
     section = f"## {heading}\n\n{words.strip()}\n"
     before, found, rest = f"\n{page}".partition(f"\n## {heading}\n")
     if not found:
@@ -170,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="campaigns of each cell")
     parser.add_argument(
-        "--rounds", type=int, default=60, help="scripts that the search for a blind policy tries"
+        "--rounds", type=int, default=60, help="scripts tried in the search for a blind policy"
     )
     asked = parser.parse_args()
     seeds = range(50_000, 50_000 + asked.seeds)
@@ -205,7 +205,7 @@ The reference physicist without one ability, against itself on the same seeds: w
 
 BLIND = """## What ignores the data
 
-A search over scripts that are the same whatever the data say: beam, thresholds, runs, cuts, functions, and an
+A search over scripts that ignore the data: beam, thresholds, runs, cuts, functions, and an
 ending that is fixed beforehand. {rounds} are tried in each tier, the best on 12 seeds is played on others.
 `python -m tools.collider_search` looks for longer.
 """

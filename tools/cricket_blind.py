@@ -1,7 +1,7 @@
-"""Cricket captains that do not look at the state: constant, by part of the innings, or by the ball's number.
+"""Cricket captains that ignore the state: constant, by part of the innings, or by the ball's number.
 
-They are what the adversarial search of :mod:`tools.cricket_search` plays: named ones that somebody would
-think of, ones drawn at random, and changes of those that did best.
+The adversarial search of :mod:`tools.cricket_search` plays them: named ones, random ones, and changes of the
+best.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ BATTERS: Final[Mapping[str, Order]] = {
 
 @dataclass(frozen=True, slots=True)
 class BlindCaptain:
-    """A captain that looks at nothing but the part of the innings, or the number of the ball.
+    """A captain that looks only at the part of the innings, or at the number of the ball.
 
     Args:
-        name: What it is called.
+        name: Its name.
         batting: Aggression and stroke by part of the innings.
-        attack: Attack likewise.
-        delivery: Planned delivery likewise.
-        fields: Field likewise, with and without the restrictions of the powerplay; ``None`` for the standard.
+        attack: Attack by part of the innings.
+        delivery: Planned delivery by part of the innings.
+        fields: Field by part of the innings, with and without the powerplay's restrictions; ``None`` for the
+            standard.
         bowlers: Keys of `BOWLERS` by part of the innings, or empty for the usual choice.
         batters: A key of `BATTERS`, or empty for the natural order.
         elects: ``bat`` or ``field`` at the toss, or empty for the usual choice.
-        turns: Whether intents and deliveries go round by the ball, one, two, three, instead of by part of the
-            innings.
+        turns: Whether intents and deliveries rotate ball by ball instead of by part of the innings.
     """
 
     name: str = "as usual"
@@ -81,11 +81,11 @@ class BlindCaptain:
     turns: bool = False
 
     def bat(self, match: Match) -> BattingIntent:
-        """What it asks of its batter."""
+        """Return the batter's intent."""
         return self.batting[self._turn(match)]
 
     def bowl(self, match: Match) -> BowlingIntent:
-        """What it asks of its bowler."""
+        """Return the bowler's intent."""
         innings, turn = match.current, self._turn(match)
         limit = innings.format.outside_limit(innings.balls)
         field = self.fields[_part(match)]
@@ -94,7 +94,7 @@ class BlindCaptain:
         return BowlingIntent(self.attack[turn], self.delivery[turn], field)
 
     def bowler(self, match: Match) -> int:
-        """Who bowls next."""
+        """Return the next bowler."""
         rule = self.bowlers[_part(match)]
         if not rule:
             return usual_bowler(match)
@@ -104,7 +104,7 @@ class BlindCaptain:
         return min(own, key=lambda player: order(team.bowlers[player]))
 
     def batter(self, match: Match) -> int:
-        """Who comes in."""
+        """Return the next batter."""
         free = [player for player in range(11) if may_bat(match.current, player)]
         if not self.batters:
             return free[0]
@@ -123,7 +123,7 @@ USUAL: Final = BlindCaptain()
 
 
 def lawful_field(rng: random.Random, outside_limit: int) -> Field:
-    """Nine fielders anywhere that the Laws allow."""
+    """Draw nine fielders anywhere that the Laws allow."""
     while True:
         spots: list[tuple[str, float, float]] = []
         outside = rng.randint(0, outside_limit)
@@ -144,7 +144,7 @@ def lawful_field(rng: random.Random, outside_limit: int) -> Field:
 
 
 def drawn(rng: random.Random, number: int) -> BlindCaptain:
-    """A captain drawn at random: constant, one for each part of the innings, or three in turn."""
+    """Draw a random captain: constant, one per part of the innings, or three in turn."""
     whole = rng.random() < 0.5
 
     def parts(draw: Callable[[int], T]) -> tuple[T, ...]:
@@ -182,7 +182,7 @@ PARTS: Final = ("batting", "attack", "delivery", "fields", "bowlers", "batters",
 
 
 def changed(rng: random.Random, captain: BlindCaptain, others: list[BlindCaptain], name: str) -> BlindCaptain:
-    """``captain`` with one to three of its decisions from elsewhere: drawn anew, as usual, or another's."""
+    """Replace one to three decisions of a captain by drawn, usual or another's ones."""
     for part in rng.sample(PARTS, rng.randint(1, 3)):
         source = rng.choice((drawn(rng, 0), USUAL, rng.choice(others)))
         mine, theirs = getattr(captain, part), getattr(source, part)
@@ -194,7 +194,7 @@ def changed(rng: random.Random, captain: BlindCaptain, others: list[BlindCaptain
 
 
 def named() -> Iterator[BlindCaptain]:
-    """Captains that somebody would think of."""
+    """Yield captains with obvious strategies."""
     yield from _named_bowling()
     yield from _named_batting()
     for elects in ("bat", "field"):

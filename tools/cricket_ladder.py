@@ -1,4 +1,4 @@
-"""The ladder of cricket's captains.
+"""Rate cricket's captains.
 
 ``python -m tools.cricket_ladder`` plays every captain against the percentage captain, from both seats of
 every seed, and rates them by their share of wins (Elo: 400 times the decimal logarithm of the odds, 1,000 for
@@ -32,18 +32,18 @@ Build = Callable[[int], Chooser]
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """A captain on the ladder.
+    """A rated captain.
 
     Args:
-        score: Its wins against the percentage captain.
-        rating: Its rating, and the ends of its interval of 95 %.
+        score: Wins against the percentage captain.
+        rating: Rating, and the ends of its 95 % interval.
     """
 
     score: WinShare
     rating: tuple[float, float, float]
 
     def row(self) -> str:
-        """A row of a Markdown table."""
+        """Return a row of a Markdown table."""
         middle, low, high = self.rating
         return (
             f"| {self.score.name} | {middle:.0f} | {low:.0f} to {high:.0f} | {self.score.share:.3f} "
@@ -52,7 +52,7 @@ class Rated:
 
 
 def chooser(name: str, seed: int) -> Chooser:
-    """One of the world's captains, as a function of the world and what it shows."""
+    """Return one of the world's captains as a function of world and observation."""
     policy = {**WORLD.captains, **WORLD.opponents}[name].build(seed)
     if isinstance(policy, OracleCaptain):
         oracle = policy
@@ -67,7 +67,7 @@ def chooser(name: str, seed: int) -> Chooser:
 
 
 def scripted(policy: ScriptedPolicy) -> Chooser:
-    """A scripted captain, which needs no world."""
+    """Return a scripted captain as such a function."""
 
     def choose(world: CricketEnvironment, observation: Observation) -> Action:
         return policy.choose(observation).action
@@ -76,7 +76,7 @@ def scripted(policy: ScriptedPolicy) -> Chooser:
 
 
 def share(build: Build, side: str, seed: int, overs: int) -> float:
-    """What ``side`` has of one match against the percentage captain."""
+    """Play one match against the percentage captain; returns the share of ``side``."""
     world = CricketEnvironment()
     options = WORLD.options_type.model_validate({"max_overs": overs}).model_dump()
     observation = world.reset(seed=seed, episode_id="ladder", options=options)
@@ -92,7 +92,7 @@ def share(build: Build, side: str, seed: int, overs: int) -> float:
 
 
 def contest(name: str, build: Build, overs: int, pairs: int, seed: int) -> WinShare:
-    """A captain against the percentage captain, from both seats of every seed."""
+    """Play a captain against the percentage captain, from both seats of every seed."""
     shares = []
     for number in range(pairs):
         match_seed = derive_seed(seed, "ladder", number)
@@ -101,14 +101,14 @@ def contest(name: str, build: Build, overs: int, pairs: int, seed: int) -> WinSh
 
 
 def rated(score: WinShare) -> Rated:
-    """The rating of a share of wins."""
+    """Return the rating of a share of wins."""
     ends = (score.share, score.share - 1.96 * score.error, score.share + 1.96 * score.error)
     middle, low, high = (BASE_RATING + 400.0 * math.log10(odds(one)) for one in ends)
     return Rated(score, (middle, low, high))
 
 
 def odds(one: float) -> float:
-    """Odds of a share of wins, kept off certainty."""
+    """Return the odds of a share of wins, clipped away from certainty."""
     kept = min(0.995, max(0.005, one))
     return kept / (1.0 - kept)
 
@@ -122,7 +122,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--captains",
         default="random,novice,blocker,match_ups,planner,oracle:40",
-        help="names, each with a number of pairs of its own if it has one: oracle:40",
+        help="names, each with an optional number of pairs, such as oracle:40",
     )
     chosen = parser.parse_args(argv)
     found = []

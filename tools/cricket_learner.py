@@ -1,8 +1,8 @@
-"""A learner's curve at cricket: a small policy-gradient learner that gives orders by the over.
+"""Learn cricket with a small policy gradient that gives orders by the over, and plot the curve.
 
 ``nice -n 5 python -m tools.cricket_learner --cpu-seconds 600 --marks 4 --page`` learns in this process,
-prints the value of its decisions on seeds that it never learnt from, and with ``--page`` writes the curve to
-docs/cricket-learner.svg and docs/cricket-learner.md. One process, numpy only.
+prints the value of its decisions on fresh seeds, and with ``--page`` writes the curve to docs/cricket-
+learner.svg and docs/cricket-learner.md. One process, numpy only.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tools.cricket_policy import CHOICES, FIELDS, Choice, Decided, Learner
 from tools.cricket_sight import PLAYER, SITUATION, Vector, batters_at_crease, candidates, situation
 
 BATCH: Final = 12
-"""Matches between two steps."""
+"""Matches per step."""
 
 FRESH_FROM, TRAINING_FROM = 700_000, 800_000
-"""First seed of the measurement, and of the matches that are learnt from."""
+"""First seeds of the measurement and of the training."""
 
 ASK: Final = {"new_batter": True, "boundary": True, "wicket": True}
-"""When it wants to be asked again before an over ends."""
+"""Events after which it is asked again before an over ends."""
 
 ROOT: Final = Path(__file__).parent.parent / "docs"
 
@@ -44,9 +44,9 @@ class Captain:
     """The learner in a captain's seat for one match.
 
     Args:
-        learner: Who decides.
-        usual: Who decides at the toss.
-        best: Whether it takes the likeliest choices instead of drawing.
+        learner: The policy.
+        usual: The captain that decides at the toss.
+        best: Whether to take the likeliest choices instead of drawing.
     """
 
     def __init__(self, learner: Learner, usual: StyledCaptain, *, best: bool) -> None:
@@ -54,7 +54,7 @@ class Captain:
         self.choices: list[Choice] = []
 
     def act(self, observation: Observation) -> Mapping[str, Any]:
-        """Decide, and keep what was chosen."""
+        """Decide, and keep the choices made."""
         self.choices = []
         view, legal = observation.content, observation.legal_actions[0]
         if legal["tool"] == "bowl_over":
@@ -119,14 +119,14 @@ def match_of(
     """Play a match against the heuristic captain.
 
     Args:
-        learner: Who captains home; the heuristic captain too when left out.
-        seed: Of the match.
+        learner: Captain of the home side; ``None`` for the heuristic captain.
+        seed: Seed of the match.
         best: Whether the learner takes its likeliest choices.
-        reward: The reward that is asked for.
+        reward: The reward option.
         overs: Overs of an innings.
 
     Returns:
-        The score, and what was chosen with what each choice brought until the next.
+        The score, and the choices with their rewards until the next choice.
     """
     world = CricketEnvironment()
     asked = {"max_overs": overs, "decisions": "over", "reward": reward, **VARIED}
@@ -134,12 +134,12 @@ def match_of(
     seats = {side: StyledCaptain(STYLES[0], derive_seed(seed, "policy", side)) for side in ("home", "away")}
     captain = None if learner is None else Captain(learner, seats["home"], best=best)
     observation = world.reset(seed=seed, episode_id="learner", options=options)
-    told: list[Decided] = []
+    decided: list[Decided] = []
     waiting: list[Choice] = []
     total, since, balls = 0.0, 0.0, 0
     while not observation.done:
         if captain is not None and observation.actor == "home":
-            told.append(Decided(waiting, since, balls))
+            decided.append(Decided(waiting, since, balls))
             action, since, balls = captain.act(observation), 0.0, 0
             waiting = captain.choices
         else:
@@ -148,20 +148,20 @@ def match_of(
         balls += sum(fact.type == "cricket.ball_bowled" for fact in world.facts())
         since += observation.reward
         total += observation.reward
-    return total, [*told, Decided(waiting, since, balls)]
+    return total, [*decided, Decided(waiting, since, balls)]
 
 
 @dataclass(frozen=True, slots=True)
 class LearningPlan:
-    """How long it learns, and how often and how sharply it is measured.
+    """Length of the training, and of its measurements.
 
     Args:
         budget_s: Processor time to learn.
-        marks: Measurements on the way, the one at the start left out.
+        marks: Measurements after the one at the start.
         fresh: Seeds of a measurement.
         sharp: Seeds of a measurement from ``sharp_from_s`` seconds on.
-        sharp_from_s: Where it is asked whether the learner still climbs.
-        matches: Played at the end for the share won.
+        sharp_from_s: Time from which the rise is measured.
+        matches: Matches at the end for the share won.
     """
 
     budget_s: float
@@ -177,8 +177,8 @@ class Mark:
     """The learner after some matches.
 
     Args:
-        matches: How many it learnt from.
-        cpu_s: Processor time that took, measurement left out.
+        matches: Matches learnt from.
+        cpu_s: Processor time of learning, without measurements.
         values: Decision values of its likeliest choices on fresh seeds, hundredths of a win a match.
     """
 
@@ -198,12 +198,12 @@ class Mark:
 
 
 def half(values: Sequence[float] | Vector) -> float:
-    """Half of the 95 % interval of a mean."""
+    """Return half of the 95 % interval of a mean."""
     return 1.96 * float(np.std(values, ddof=1)) / float(np.sqrt(len(values)))
 
 
 def learn(learner: Learner, plan: LearningPlan) -> Iterator[Mark]:
-    """Learn, and yield a mark at the start and whenever one is due."""
+    """Learn; yields a mark at the start and whenever one is due."""
     used, matches, due = 0.0, 0, 0.0
     while True:
         if used >= due:
@@ -213,18 +213,18 @@ def learn(learner: Learner, plan: LearningPlan) -> Iterator[Mark]:
             due += plan.budget_s / plan.marks
         if used >= plan.budget_s:
             return
-        began, told = time.process_time(), []
+        began, decided = time.process_time(), []
         for _ in range(BATCH):
-            told += match_of(learner, TRAINING_FROM + matches)[1]
+            decided += match_of(learner, TRAINING_FROM + matches)[1]
             matches += 1
-        learner.learn(told)
+        learner.learn(decided)
         used += time.process_time() - began
 
 
 def rises(marks: Sequence[Mark], since_s: float) -> list[tuple[Mark, Mark, float, float]]:
-    """How far each mark after ``since_s`` seconds lies above the first of them, seed by seed.
+    """Return how far each later mark is above the first after ``since_s``, seed by seed.
 
-    Both play the same matches, drawn alike, so that what the seeds bring is taken out of the difference.
+    Both marks play the same matches, so that the luck of the seeds cancels.
 
     Returns:
         The first mark, the later one, the mean of the differences and half its 95 % interval.
@@ -238,7 +238,7 @@ def rises(marks: Sequence[Mark], since_s: float) -> list[tuple[Mark, Mark, float
 
 
 def table_of(marks: Sequence[Mark]) -> list[str]:
-    """Rows of the curve."""
+    """Return the rows of the curve."""
     rows = [
         "| matches learnt from | processor time | decision value, hundredths of a win a match | seeds |",
         "|---|---|---|---|",
@@ -250,7 +250,7 @@ def table_of(marks: Sequence[Mark]) -> list[str]:
 
 
 def rises_of(marks: Sequence[Mark], since_s: float) -> list[str]:
-    """Rows of what it still learnt after some time."""
+    """Return lines on what was still learnt after some time."""
     rows = [
         f"- {first.cpu_s:.0f} s to {last.cpu_s:.0f} s: {by:+.2f} ± {error:.2f}"
         for first, last, by, error in rises(marks, since_s)
@@ -264,7 +264,7 @@ def rises_of(marks: Sequence[Mark], since_s: float) -> list[str]:
 
 
 def chart_of(marks: Sequence[Mark]) -> str:
-    """The curve as SVG."""
+    """Return the curve as SVG."""
     points = [(mark.cpu_s, mark.mean) for mark in marks]
     last = max(1.0, marks[-1].cpu_s)
     layers = [
@@ -304,7 +304,7 @@ more matches a second. Written by `{command}`.
 
 
 def page_of(learner: Learner, marks: Sequence[Mark], plan: LearningPlan, shares: str) -> str:
-    """The page of the curve."""
+    """Return the page of the curve."""
     command = (
         "OPENBLAS_NUM_THREADS=1 nice -n 5 python -m tools.cricket_learner "
         f"--cpu-seconds {plan.budget_s:g} --marks {plan.marks} --fresh {plan.fresh} --sharp {plan.sharp} "
@@ -327,20 +327,24 @@ def write(learner: Learner, marks: Sequence[Mark], plan: LearningPlan, shares: s
 
 
 def won(learner: Learner | None, seeds: Sequence[int]) -> tuple[float, float]:
-    """Share of matches won against the heuristic captain from the home seat, and half its 95 % interval."""
+    """Return the share of wins against the heuristic captain from the home seat.
+
+    Returns:
+        The share, and half of its 95 % interval.
+    """
     results = [match_of(learner, seed, best=True, reward="result")[0] for seed in seeds]
     return float(np.mean(results)), 1.96 * float(np.std(results, ddof=1)) / len(results) ** 0.5
 
 
 def main() -> None:
-    """Learn, print, and write the page if asked to."""
+    """Learn, print, and write the page if ``--page`` is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cpu-seconds", type=float, default=600.0, help="processor time to learn")
     parser.add_argument("--marks", type=int, default=6, help="measurements on the way")
-    parser.add_argument("--fresh", type=int, default=60, help="seeds that it is measured on")
-    parser.add_argument("--sharp", type=int, default=400, help="the same after five minutes")
+    parser.add_argument("--fresh", type=int, default=60, help="seeds of a measurement")
+    parser.add_argument("--sharp", type=int, default=400, help="seeds of a measurement after five minutes")
     parser.add_argument("--matches", type=int, default=600, help="matches for the share won at the end")
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
+    parser.add_argument("--seed", type=int, default=1, help="seed of all draws")
     parser.add_argument("--page", action="store_true", help="write the curve and its page")
     asked = parser.parse_args()
     plan = LearningPlan(asked.cpu_seconds, asked.marks, asked.fresh, asked.sharp, matches=asked.matches)

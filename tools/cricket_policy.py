@@ -1,10 +1,9 @@
-"""The policy that cricket's learner trains: softmax choices over numbers of the situation, and its critic.
+"""The policy that cricket's learner trains: softmax choices over features, and its critic.
 
-It is linear, and sees nothing that the observation does not show. The critic says what each choice is worth
-a ball, by least squares on all that was played; the policy climbs along the exact gradient of what the critic
-says, and along the gradient of REINFORCE of what the critic missed, so that its steps are right on average
-whatever the critic says, and quieter the better it is. That holds as far as what is ordered does not decide
-how many balls it stands for.
+The policy is linear and sees only the observation. The critic estimates the value of each choice per ball, by
+least squares on all that was played. The policy climbs along the exact gradient of the critic's estimate, and
+along the REINFORCE gradient of the rest, so that its steps are unbiased for any critic, and less noisy with a
+better one. That holds as far as orders do not decide how many balls they last.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "line": (None, *LINES),
     "pace": (None, *PACES),
 }
-"""What it chooses of each part of its orders, as a tool-user would before it knows the game: evenly."""
+"""Options of each part of its orders."""
 
 PLAYERS: Final = ("bowler", "batter")
 Role = Literal["batting", "bowling", "players"]
@@ -39,25 +38,25 @@ PARTS: Final[dict[Role, tuple[str, ...]]] = {
     "bowling": ("attack", "field", "length", "line", "pace", "bowler"),
     "players": ("batter",),
 }
-"""Choices that are made together, by what they are made for."""
+"""Choices that are made together, by role."""
 
 RATE: Final = 0.035
-"""Length of a step (Adam)."""
+"""Step size (Adam)."""
 FORGOTTEN: Final = 0.998
-"""How much of what the critic has seen is left after a step."""
+"""Weight of the critic's earlier data after a step."""
 DOUBT: Final = 120.0
-"""How many decisions' worth of evidence the critic wants for each of its numbers (ridge). Fitted to 7,800
+"""The critic's ridge, in decisions per coefficient. Fitted to 7,800
 decisions, it explained 0.09 (batting) and 0.15 (bowling) of the variance of the next 2,600 with 100, and 0.03
 and 0.06 with 2."""
 MEMORY: Final = 20
-"""Steps at least that its likeliest choices are taken over: they follow the mean of the last third of its
+"""Least steps over which weights are averaged; the likeliest choices use the mean of the last third of the
 weights."""
 LATE: Final = 150.0
-"""Steps are as long as ``RATE`` at first, and shrink with the root of one and their number by this."""
+"""The step size is ``RATE`` / sqrt(1 + steps / LATE)."""
 CURIOUS: Final = 0.001
-"""What it is worth to keep a choice open: reward for each unit of entropy (nats)."""
+"""Entropy bonus, per nat."""
 USUAL_BALLS: Final = 3.0
-"""Balls that orders usually stand for."""
+"""Balls that orders usually last."""
 WEIGHED_EVERY: Final = 4
 """Steps between two fits of the critic."""
 
@@ -66,11 +65,11 @@ class Choice(NamedTuple):
     """A choice that was made.
 
     Args:
-        name: Of what: a key of ``Learner.weights``.
-        place: Which of the values that were open was taken.
-        open_to: Which values were open, by their places in ``CHOICES``; of players their places.
-        chances: How likely each of those was.
-        seen: The features; of players a row for each.
+        name: Its name, a key of ``Learner.weights``.
+        place: Index of the option taken among the open ones.
+        open_to: Open options, by their indices in ``CHOICES``; for players, their indices.
+        chances: Probability of each open option.
+        seen: The features; for players, one row each.
     """
 
     name: str
@@ -80,7 +79,7 @@ class Choice(NamedTuple):
     seen: Vector
 
     def gradient(self, push: Vector) -> Vector:
-        """The gradient of ``push`` times the scores of what was open, in the shape of the weights."""
+        """Return the gradient of ``push`` times the open scores, in the shape of the weights."""
         if self.seen.ndim > 1:
             return (push @ self.seen)[None, :]
         whole = np.zeros((len(CHOICES[self.name]), len(self.seen)))
@@ -96,12 +95,12 @@ class Choice(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What came of choices made together.
+    """Choices made together, and their reward.
 
     Args:
-        choices: What was chosen.
-        reward: What it brought until the next choices.
-        balls: How many were bowled until then.
+        choices: The choices.
+        reward: Reward until the next choices.
+        balls: Balls bowled until then.
     """
 
     choices: Sequence[Choice]
@@ -110,12 +109,12 @@ class Decided(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """How much it counts: orders are worth what they are worth a ball, as long as they stand."""
+        """Weight: the value of orders is proportional to the balls that they last."""
         return self.balls / USUAL_BALLS
 
 
 class Critic:
-    """What choices made together are worth: linear in each choice and what was seen, by least squares.
+    """Value of choices made together: linear in each choice and the features, by least squares.
 
     Args:
         parts: Names of the choices.
@@ -134,37 +133,40 @@ class Critic:
         self._worth: Vector = np.zeros(end)
 
     def of(self, name: str) -> Vector:
-        """What each value of a choice is worth by what is seen: the shape of its weights."""
+        """Return the value of each option by features, in the shape of the weights."""
         start, rows, across = self._at[name]
         return self._worth[start : start + rows * across].reshape(rows, across)
 
     def values(self, choice: Choice) -> Vector:
-        """What each value that was open is worth."""
+        """Return the value of each open option."""
         worth = self.of(choice.name)
         if choice.seen.ndim > 1:
             return np.asarray(choice.seen @ worth[0])
         return np.asarray((worth @ choice.seen)[list(choice.open_to)])
 
-    def row(self, told: Decided) -> Vector:
-        """Choices as the numbers that worth is linear in: of players at once, of the rest by the ball."""
+    def row(self, decided: Decided) -> Vector:
+        """Return choices as a row of the critic's linear model.
+
+        Choices of players count once, others per ball.
+        """
         found = np.zeros(len(self._worth))
-        situations = [choice.seen for choice in told.choices if choice.seen.ndim == 1]
-        found[: self._plain] = told.weight * situations[-1] if situations and self._plain > 1 else 1.0
-        for choice in told.choices:
+        situations = [choice.seen for choice in decided.choices if choice.seen.ndim == 1]
+        found[: self._plain] = decided.weight * situations[-1] if situations and self._plain > 1 else 1.0
+        for choice in decided.choices:
             start, _, across = self._at[choice.name]
             if choice.seen.ndim > 1:
                 found[start : start + across] += choice.seen[choice.place]
             else:
                 start += choice.open_to[choice.place] * across
-                found[start : start + across] += told.weight * choice.seen
+                found[start : start + across] += decided.weight * choice.seen
         return found
 
     def expected(self, rows: Vector) -> Vector:
-        """What choices are worth, by their rows."""
+        """Return the estimated value of choices, by their rows."""
         return np.asarray(rows @ self._worth)
 
     def saw(self, rows: Vector, rewards: Vector, *, fit: bool) -> None:
-        """Take up what came of choices; with ``fit`` weigh all of it again."""
+        """Add what choices brought; with ``fit`` solve again."""
         self._squares *= FORGOTTEN
         self._squares += rows.T @ rows
         self._products = FORGOTTEN * self._products + rows.T @ rewards
@@ -175,10 +177,10 @@ class Critic:
 
 @dataclass(slots=True)
 class Learner:
-    """A softmax over every choice, linear in what is seen; it climbs along the gradient of its rewards.
+    """A softmax over every choice, linear in the features, trained by policy gradient.
 
     Args:
-        seed: Of what it draws.
+        seed: Seed of its draws.
     """
 
     seed: int
@@ -198,13 +200,13 @@ class Learner:
         self._critics = {role: Critic(parts) for role, parts in PARTS.items()}
 
     def choose(self, name: str, seen: Vector, open_to: Sequence[int], *, best: bool) -> Choice:
-        """Choose one of the values that are open.
+        """Choose one of the open options.
 
         Args:
             name: A key of ``weights``.
-            seen: The features, or of a player to choose a row for each.
-            open_to: Which values may be chosen.
-            best: Whether to take the likeliest by the mean of its last weights instead of drawing.
+            seen: The features; for players, one row each.
+            open_to: Open options.
+            best: Whether to take the likeliest by the averaged weights instead of drawing.
         """
         weights = self.settled[name] if best else self.weights[name]
         scores = (weights @ seen)[list(open_to)] if seen.ndim == 1 else seen @ weights[0]
@@ -216,12 +218,12 @@ class Learner:
             place = min(len(chances) - 1, int(np.searchsorted(chances.cumsum(), self._source.random())))
         return Choice(name, place, open_to, chances, seen)
 
-    def learn(self, told: Sequence[Decided]) -> None:
-        """Take a step along the gradient of what choices brought."""
+    def learn(self, decided: Sequence[Decided]) -> None:
+        """Take a step along the gradient of the rewards."""
         self._steps += 1
         sums = {name: np.zeros_like(one) for name, one in self.weights.items()}
         counts = dict.fromkeys(self.weights, 0)
-        for role, decisions in _by_role(told):
+        for role, decisions in _by_role(decided):
             critic = self._critics[role]
             rows = np.array([critic.row(one) for one in decisions])
             rewards = np.array([one.reward for one in decisions])
@@ -252,10 +254,10 @@ class Learner:
         self.settled[name] = self.settled[name] + share * (self.weights[name] - self.settled[name])
 
 
-def _by_role(told: Sequence[Decided]) -> Iterator[tuple[Role, list[Decided]]]:
-    """Decisions with choices in them, by what they were made for."""
+def _by_role(decided: Sequence[Decided]) -> Iterator[tuple[Role, list[Decided]]]:
+    """Yield decisions with choices, by role."""
     for role in PARTS:
-        mine = [one for one in told if one.choices and _role(one.choices) == role]
+        mine = [one for one in decided if one.choices and _role(one.choices) == role]
         if len(mine) > 1:
             yield role, mine
 

@@ -1,10 +1,9 @@
-"""The adversarial search of cricket: captains that do not look at the state against the percentage captain.
+"""Search for captains that ignore the state and still beat the percentage captain.
 
-``python -m tools.cricket_search --overs 5`` plays the named captains of :mod:`tools.cricket_blind`
-and many drawn ones, halves them round by round, changes those that are left and halves again, and at last
-plays the finalists and the best of the named on seeds that nobody has played: no winner is told by the luck
-that chose it. Every seed is played twice, once from each seat, so that squads, toss, pitch and evening favour
-neither.
+``python -m tools.cricket_search --overs 5`` plays the named captains of :mod:`tools.cricket_blind` and many
+drawn ones, halves them round by round, changes the survivors and halves again. At last it plays the finalists
+and the best of the named on fresh seeds, so that the luck that selected them does not count. Every seed is
+played from both seats, so that squads, toss, pitch and evening favour neither.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from spectator.environments.world import derive_seed
 from tools.cricket_blind import USUAL, BlindCaptain, changed, drawn, named
 
 LIMIT: Final = 0.52
-"""Share of wins against the percentage captain that no such captain may pass."""
+"""Largest allowed share of wins against the percentage captain."""
 KEPT: Final = 10
-"""Captains that a halving leaves."""
+"""Captains left by the halving."""
 CHILDREN: Final = 8
-"""Changes tried of each captain that is left."""
+"""Changes tried of each surviving captain."""
 
 
 def won(match: Match, captains: Mapping[Side, BlindCaptain]) -> dict[Side, float]:
-    """Play a match to its end; what each side has of it: 1, 0, or half of a tie."""
+    """Play a match; returns the share of each side: 1, 0, or half of a tie."""
     while match.result is None:
         awaited = match.awaited
         if awaited == "ball":
@@ -52,10 +51,10 @@ class WinShare:
     """Share of wins over pairs of matches.
 
     Args:
-        name: Whose.
+        name: Name of the captain.
         share: Mean share of wins.
         error: Its standard error, over pairs.
-        pairs: How many seeds were played from both seats.
+        pairs: Seeds played from both seats.
     """
 
     name: str
@@ -65,7 +64,7 @@ class WinShare:
 
     @classmethod
     def of(cls, name: str, shares: Sequence[float]) -> WinShare:
-        """The score of the shares of pairs."""
+        """Return the score of the shares of pairs."""
         pairs = len(shares)
         mean = sum(shares) / pairs
         error = math.sqrt(sum((share - mean) ** 2 for share in shares) / max(1, pairs - 1) / pairs)
@@ -77,7 +76,7 @@ class WinShare:
         return 1.96 * self.error
 
     def row(self) -> str:
-        """A row of a Markdown table, with the interval of 95 %."""
+        """Return a row of a Markdown table, with the 95 % interval."""
         return f"| {self.name} | {self.share:.3f} | ± {self.half:.3f} | {2 * self.pairs:,} |"
 
 
@@ -89,15 +88,15 @@ def contest(
     first: int = 0,
     options: Mapping[str, Any] | None = None,
 ) -> WinShare:
-    """``captain`` against the usual one, from both seats of every seed.
+    """Play a captain against the usual one, from both seats of every seed.
 
     Args:
-        captain: Who is tried.
+        captain: The captain to test.
         overs: Overs of an innings.
-        pairs: How many seeds.
-        seed: Which seeds.
+        pairs: Number of seeds.
+        seed: Seed of the seeds.
         first: Number of the first of them.
-        options: Options of ground, form, fatigue and squads; ordinary ones when left out.
+        options: Options of ground, form, fatigue and squads; by default ordinary ones.
     """
     shares = []
     for number in range(first, first + pairs):
@@ -112,7 +111,7 @@ def contest(
 
 
 def halved(captains: Sequence[BlindCaptain], overs: int, pairs: int, seed: int) -> list[BlindCaptain]:
-    """The best `KEPT`: half are dropped after each round; the next has twice the matches, on fresh seeds."""
+    """Return the best `KEPT`, halving with twice the matches on fresh seeds each round."""
     left, rounds = distinct(captains), 0
     while len(left) > KEPT:
         of_round = derive_seed(seed, "round", rounds)
@@ -124,7 +123,7 @@ def halved(captains: Sequence[BlindCaptain], overs: int, pairs: int, seed: int) 
 
 
 def distinct(captains: Sequence[BlindCaptain]) -> list[BlindCaptain]:
-    """The captains that decide anything, each once whatever its name."""
+    """Return the captains that differ from the usual one and from each other."""
     seen, found = {replace(USUAL, name="")}, list[BlindCaptain]()
     for captain in captains:
         decides = replace(captain, name="")
@@ -135,14 +134,17 @@ def distinct(captains: Sequence[BlindCaptain]) -> list[BlindCaptain]:
 
 
 def search(overs: int, draws: int, pairs: int, seed: int, generations: int) -> tuple[list[BlindCaptain], int]:
-    """The best few that halving finds among named, drawn and changed captains, and how many were tried.
+    """Search among named, drawn and changed captains.
 
     Args:
         overs: Overs of an innings.
-        draws: How many are drawn.
+        draws: Captains to draw.
         pairs: Pairs of matches of the first round.
-        seed: Of what is drawn and played.
-        generations: How often those that are left are changed and halved again.
+        seed: Seed of draws and matches.
+        generations: Rounds of changes and halving.
+
+    Returns:
+        The best few, and how many were tried.
     """
     rng = random.Random(seed)
     pool = [*named(), *(drawn(rng, number) for number in range(draws))]
@@ -160,23 +162,23 @@ def search(overs: int, draws: int, pairs: int, seed: int, generations: int) -> t
 
 
 def table(scores: Sequence[WinShare]) -> str:
-    """All scores, best first."""
+    """Return all scores as a table, best first."""
     head = ["| captain | wins | 95 % | matches |", "|---|---|---|---|"]
     return "\n".join([*head, *(score.row() for score in sorted(scores, key=lambda one: -one.share))])
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Search and print; the exit code is 1 when somebody surely wins more than `LIMIT`."""
+    """Search and print; exits with 1 if a captain surely wins more than `LIMIT`."""
     parser = argparse.ArgumentParser(prog="python -m tools.cricket_search", description=main.__doc__)
     parser.add_argument("--overs", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=4000, help="pairs of matches of each finalist")
     parser.add_argument("--named-pairs", type=int, default=500, help="pairs of matches of each named captain")
     parser.add_argument("--draws", type=int, default=160, help="captains that the search draws")
     parser.add_argument("--first", type=int, default=20, help="pairs of matches of the first round")
-    parser.add_argument("--generations", type=int, default=2, help="rounds of changes of those that are left")
+    parser.add_argument("--generations", type=int, default=2, help="rounds of changes of the survivors")
     parser.add_argument("--finalists", type=int, default=6, help="found and named captains on fresh seeds")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="named captains whose name holds this")
+    parser.add_argument("--only", default="", help="named captains whose name contains this")
     parser.add_argument(
         "--varied", action="store_true", help="named captains and finalists in varied situations"
     )
@@ -203,7 +205,7 @@ def main(argv: list[str] | None = None) -> None:
         print(one, file=sys.stderr)
     over = [score for score in scores if score.share - score.half > LIMIT]
     if over:
-        sys.exit(f"more than {LIMIT:.0%} for sure: {', '.join(score.name for score in over)}")
+        sys.exit(f"above {LIMIT:.0%} with 95 % confidence: {', '.join(score.name for score in over)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What cricket's learner sees of a situation and of players: numbers that an observation shows.
+"""Features of situations and players for cricket's learner, from observations.
 
-The state of the match is told by bumps, so that what is linear in them may bend: by the part of the innings,
-the wickets and the balls left of a first innings, and by how much of what is usual a chase still needs.
+The state of the match is encoded by bumps, so that a linear function of them may bend: by the part of the
+innings, the wickets and the balls left of a first innings, and by the pressure of a chase.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from spectator.environments.cricket.match.field import BOUNDARY_M
 Vector = NDArray[np.float64]
 
 PRESSURES: Final = (0.3, 0.6, 0.85, 1.1, 1.4, 1.9)
-"""Where the bumps of a chase stand, in runs wanted for each that is usual."""
+"""Centres of the bumps of a chase: runs needed over runs usual."""
 
 STATE: Final = 6 + 2 * len(PRESSURES) + 2
 SITUATION: Final = STATE + 24 + len(SECTORS)
 PLAYER: Final = 14
-"""How many numbers it sees of the state, of a situation with its people, and of a player to choose."""
+"""Numbers of features of the state, of a situation with its players, and of a player to choose."""
 
 _TRAIT: Final = 6.0
-"""What a batter's traits are multiplied by: they are log ratios of runs, of about 0.14 either way."""
+"""Scale of a batter's traits, which are log ratios of runs of about 0.14 either way."""
 _SKILL: Final = 5.0
-"""What a player's skill beyond the usual is multiplied by: it is of about 0.1 either way."""
+"""Scale of a player's skill relative to the usual, about 0.1 either way."""
 _FORM: Final = 10.0
-"""What a form of the day is multiplied by: a log ratio of runs, of about 0.08 either way."""
+"""Scale of the form of the day, a log ratio of runs of about 0.08 either way."""
 _FAR: Final = 8.0
 """Metres of a boundary beyond the usual that count as one."""
 _UNEVEN: Final = 100.0
@@ -40,14 +40,14 @@ _UNEVEN: Final = 100.0
 _PITCHES: Final = {"green": -1.0, "even": 0.0, "dry": 1.0}
 _EVENINGS: Final = {"wearing": -1.0, "even": 0.0, "dew": 1.0}
 _REPEATABLE: Final = ("yorker", "full", "back of a length", "short", "wide outside off", "leg")
-"""Lengths and lines that are easier for having been bowled just before."""
+"""Lengths and lines that are easier to repeat."""
 
 NOBODY: Final = np.zeros(SITUATION)
 """What is seen where there is no score yet."""
 
 
 def state(view: Mapping[str, Any]) -> list[float]:
-    """The state of the match; ``STATE`` numbers."""
+    """Return the ``STATE`` features of the match."""
     score = view["score"]
     left = score["balls_left"] / (score["balls"] + score["balls_left"])
     lost, asked = score["wickets"] / 5.0, pressure(view)
@@ -61,7 +61,7 @@ def state(view: Mapping[str, Any]) -> list[float]:
 
 
 def _bumps(asked: float) -> list[float]:
-    """Shares of the two neighbours of ``PRESSURES`` that a pressure lies between."""
+    """Interpolate a pressure between the two neighbours in ``PRESSURES``."""
     found, at = [0.0] * len(PRESSURES), min(max(asked, PRESSURES[0]), PRESSURES[-1])
     for place, (low, high) in enumerate(pairwise(PRESSURES)):
         if low <= at <= high:
@@ -72,12 +72,12 @@ def _bumps(asked: float) -> list[float]:
 
 
 def situation(view: Mapping[str, Any], batters: Sequence[str], bowler: str | None = None) -> Vector:
-    """What it sees of a situation; shape ``(SITUATION,)``.
+    """Return the features of a situation; shape ``(SITUATION,)``.
 
     Args:
         view: The observation.
-        batters: Whose traits it looks at, on average: those who are in, or one of them.
-        bowler: Who has been chosen to bowl, if it is not who bowls already.
+        batters: Batters whose traits are averaged: those at the crease, or one of them.
+        bowler: The chosen bowler, if not the current one.
     """
     way = kind(view, bowler)
     spin, short, leg, runs, out, left = people(view, batters)
@@ -97,14 +97,16 @@ def situation(view: Mapping[str, Any], batters: Sequence[str], bowler: str | Non
 
 
 def formed(view: Mapping[str, Any], batters: Sequence[str]) -> float:
-    """The form of the day of these batters, on average; 0 where a match has none."""
+    """Return the mean form of these batters; 0 in a match without form."""
     forms = [float(card(view, name).get("bat_form", 0.0)) for name in batters]
     return _FORM * sum(forms) / max(1, len(forms))
 
 
 def ground(view: Mapping[str, Any], batters: Sequence[str]) -> list[float]:
-    """How far the rope is beyond the usual in each of the eight sectors, as these batters see it on average
-    from this end."""
+    """Return the distance of the rope beyond the usual in each of the eight sectors.
+
+    As these batters see it on average, from this end.
+    """
     if not view.get("ground"):
         return [0.0] * len(SECTORS)
     right = [(metres - BOUNDARY_M) / _FAR for metres in view["ground"]["now"].values()]
@@ -115,16 +117,16 @@ def ground(view: Mapping[str, Any], batters: Sequence[str]) -> list[float]:
 
 
 def kind(view: Mapping[str, Any], bowler: str | None) -> float:
-    """Whether spin (1) or pace (-1) bowls; 0 where nobody does yet."""
+    """Return 1 for a spin bowler, -1 for pace, 0 without a bowler."""
     if bowler is None:
-        told = None if view["bowler"] is None else view["bowler"]["kind"]
+        bowls = None if view["bowler"] is None else view["bowler"]["kind"]
     else:
-        told = card(view, bowler).get("bowls", "off spin")
-    return 0.0 if told is None else -1.0 if "pace" in told else 1.0
+        bowls = card(view, bowler).get("bowls", "off spin")
+    return 0.0 if bowls is None else -1.0 if "pace" in bowls else 1.0
 
 
 def thrower(view: Mapping[str, Any], bowler: str | None) -> tuple[float, float, float, float]:
-    """How dear and how dangerous the bowler is, his form and how tired he is; 0 where nobody bowls yet."""
+    """Return the bowler's cost, threat, form and tiredness; zeros without a bowler."""
     if bowler is None:
         if view["bowler"] is None:
             return 0.0, 0.0, 0.0, 0.0
@@ -139,13 +141,13 @@ def thrower(view: Mapping[str, Any], bowler: str | None) -> tuple[float, float, 
 
 
 def tired(view: Mapping[str, Any]) -> Mapping[str, float]:
-    """How tired bowlers are, by name; empty where nobody tires."""
+    """Return how tired bowlers are, by name; empty without fatigue."""
     found: Mapping[str, float] = view.get("tired") or {}
     return found
 
 
 def card(view: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The card of a player of either side."""
+    """Return the card of a player of either side."""
     for squad in view["squads"].values():
         for man in squad["players"]:
             if man["name"] == name:
@@ -155,13 +157,15 @@ def card(view: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def batters_at_crease(view: Mapping[str, Any]) -> list[str]:
-    """Names of those who are in, the striker first."""
+    """Return the names of the batters at the crease, the striker first."""
     return [view[end]["name"] for end in ("striker", "non_striker") if view[end] is not None]
 
 
 def people(view: Mapping[str, Any], names: Sequence[str]) -> tuple[float, ...]:
-    """What suits these batters, on average: spin, short balls, the leg side, their skill and safety, and
-    whether they bat left-handed; 0 where there are none."""
+    """Return the batters' mean traits, skills and left-handedness; zeros without batters.
+
+    Traits are those against spin, short balls and the leg side; skills are runs and safety.
+    """
     men = [card(view, name) for name in names]
     share = 1.0 / max(1, len(men))
     return (
@@ -172,7 +176,7 @@ def people(view: Mapping[str, Any], names: Sequence[str]) -> tuple[float, ...]:
 
 
 def candidates(view: Mapping[str, Any], names: Sequence[str], *, bowling: bool) -> Vector:
-    """What it sees of players to choose from, a row each, the one that the side would usually take first."""
+    """Return the features of players to choose from, one row each, the usual choice first."""
     liked = people(view, batters_at_crease(view))[0]
     pitch = _PITCHES[view["conditions"]["pitch"]]
     evening = _EVENINGS[view["conditions"]["evening"]] * (view["innings"] % 2 == 0)

@@ -1,9 +1,9 @@
-"""What cricket's situations are worth to a captain who sees them: ground, form, tiredness, uneven squads.
+"""Measure the value of cricket's situations to a captain that sees them.
 
-``python -m tools.cricket_situations`` plays the planner against the percentage captain, from both seats
-of every seed, with each situation on, with all of them, and with orders for an over or a session. Beside the
-share of wins stands the value of its decisions from the home seat (hundredths of a win a match), and how much
-of that is lost to a planner that is shown everything but the situation.
+``python -m tools.cricket_situations`` plays the planner against the percentage captain, from both seats of
+every seed, with ground, form, fatigue and uneven squads, each alone and all together, and with orders for an
+over or a session. It prints the share of wins, the value of the decisions from the home seat (hundredths of a
+win a match), and how much of that a planner loses that sees everything but the situation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spectator.observations import Observation
 from spectator.policies.policy import Decision, ScriptedPolicy
 from tools.cricket_model.forecast_matches import changes, misses
 from tools.cricket_search import WinShare
-from tools.cricket_tools import told
+from tools.cricket_tools import mean_text
 
 SITUATIONS: Final[dict[str, Mapping[str, Any]]] = {
     "ordinary": {},
@@ -43,18 +43,18 @@ SITUATIONS: Final[dict[str, Mapping[str, Any]]] = {
 
 AGENT: Final = "home"
 FUTURES: Final = 60
-"""Futures of a forecast that is held against what came of it."""
+"""Futures of a forecast that is compared with the outcome."""
 _OF_A_SITUATION: Final = ("tired", "squad_difference")
 _OF_FORM: Final = ("bat_form", "bowl_form")
 
 
 class ShortSightedPlanner(PlannerCaptain):
-    """The planner, shown nothing of ground, form and tiredness: it plays as on an ordinary day."""
+    """A planner that sees nothing of ground, form and tiredness."""
 
     def choose(self, observation: Observation) -> Decision:
         """Decide what to do."""
         content = {name: value for name, value in observation.content.items() if name not in _OF_A_SITUATION}
-        if ground := content.get("ground"):  # where the rope is now it sees: nobody is placed beyond it
+        if ground := content.get("ground"):  # it sees the current rope: no fielder is placed beyond
             content["ground"] = ground | {"metres": dict.fromkeys(ground["metres"], USUAL_BOUNDARY_M)}
         content["squads"] = {
             side: {
@@ -80,7 +80,11 @@ class ShortSightedPlanner(PlannerCaptain):
 def played(
     side: str, mine: ScriptedPolicy, seed: int, overs: int, given: Mapping[str, Any]
 ) -> tuple[float, float]:
-    """What ``side`` has of one match against the percentage captain, and the sum of the home rewards."""
+    """Play one match against the percentage captain.
+
+    Returns:
+        The share of ``side``, and the sum of the home rewards.
+    """
     world = CricketEnvironment()
     options = WORLD.options_type.model_validate({"max_overs": overs, **given}).model_dump(mode="json")
     observation = world.reset(seed=seed, episode_id="situations", options=options)
@@ -97,7 +101,7 @@ def played(
 
 
 def wins(name: str, overs: int, pairs: int, seed: int) -> WinShare:
-    """The planner's wins in a situation, from both seats of every seed."""
+    """Return the planner's wins in a situation, from both seats of every seed."""
     shares = []
     for number in range(pairs):
         of_match, share = derive_seed(seed, "situation", number), 0.0
@@ -109,7 +113,7 @@ def wins(name: str, overs: int, pairs: int, seed: int) -> WinShare:
 
 
 def values(name: str, build: type[PlannerCaptain], overs: int, matches: int, seed: int) -> list[float]:
-    """What a planner's decisions do to its chance of winning in a situation: hundredths, match by match."""
+    """Return the value of a planner's decisions in a situation, match by match, in hundredths."""
     given = {**SITUATIONS[name], "reward": "decision_value"}
     found = []
     for number in range(matches):
@@ -120,54 +124,54 @@ def values(name: str, build: type[PlannerCaptain], overs: int, matches: int, see
 
 
 def row(name: str, overs: int, pairs: int, matches: int, seed: int) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     share = wins(name, overs, pairs, seed)
     seen = values(name, PlannerCaptain, overs, matches, seed)
     lost = ""
     if set(SITUATIONS[name]) & {"ground", "form", "fatigue"}:
         blind = values(name, ShortSightedPlanner, overs, matches, seed)
-        lost = told([a - b for a, b in zip(seen, blind, strict=True)])
-    return f"| {name} | {share.share:.3f} ± {share.half:.3f} | {told(seen)} | {lost} |"
+        lost = mean_text([a - b for a, b in zip(seen, blind, strict=True)])
+    return f"| {name} | {share.share:.3f} ± {share.half:.3f} | {mean_text(seen)} | {lost} |"
 
 
 def forecast_row(name: str, overs: int, matches: int) -> str:
-    """Forecast less outcome in a situation: total, chance at the start, chance of the chase."""
+    """Return forecast less outcome: total, chance at the start, chance of the chase."""
     found = misses(overs, "all", "men", matches, FUTURES, SITUATIONS[name])
-    told = (
+    columns = (
         f"{statistics.fmean(one):+.3f} ± {statistics.stdev(one) / math.sqrt(matches):.3f}"
         for one in zip(*found, strict=True)
     )
-    return f"| {name} | {' | '.join(told)} |"
+    return f"| {name} | {' | '.join(columns)} |"
 
 
 def ball_row(name: str, overs: int, matches: int) -> str:
-    """How far one ball moves the displayed chance of the side batting first, on average, by innings.
+    """Return the mean change of the displayed chance by one ball, by innings.
 
-    A chance that is right moves by nothing on average: it is a martingale.
+    A correct chance is a martingale: its mean change is 0.
     """
     found = list(changes(matches, FUTURES, SITUATIONS[name], overs))
     moved = [[change.by for match in found for change in match if change.innings == at] for at in (1, 2)]
     whole = [statistics.fmean(change.by for change in match) for match in found if match]
-    told = (
+    columns = (
         f"{statistics.fmean(one):+.4f} ± {1.96 * statistics.stdev(one) / math.sqrt(len(one)):.4f}"
         for one in (*moved, whole)
     )
-    return f"| {name} | {overs} | {' | '.join(told)} | {sum(map(len, moved)):,} |"
+    return f"| {name} | {overs} | {' | '.join(columns)} | {sum(map(len, moved)):,} |"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Play and print."""
     parser = argparse.ArgumentParser(prog="python -m tools.cricket_situations", description=main.__doc__)
     parser.add_argument("--overs", type=int, default=5)
-    parser.add_argument("--pairs", type=int, default=60, help="of matches, for the share of wins")
-    parser.add_argument("--matches", type=int, default=60, help="for the value of decisions")
+    parser.add_argument("--pairs", type=int, default=60, help="pairs of matches for the share of wins")
+    parser.add_argument("--matches", type=int, default=60, help="matches for the value of decisions")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default=";".join(SITUATIONS), help="names of rows, with semicolons between")
+    parser.add_argument("--only", default=";".join(SITUATIONS), help="names of rows, separated by semicolons")
     parser.add_argument(
-        "--forecast", action="store_true", help="the forecast against what came of it instead"
+        "--forecast", action="store_true", help="compare the forecast with the outcome instead"
     )
     parser.add_argument(
-        "--martingale", action="store_true", help="what a ball does to the displayed chance instead"
+        "--martingale", action="store_true", help="measure how a ball changes the chance instead"
     )
     chosen = parser.parse_args(argv)
     if chosen.martingale:

@@ -1,10 +1,10 @@
-"""What each decision of cricket's planner is worth: the planner with one alone, and with all but that one.
+"""Measure the value of each decision of cricket's planner: alone, and missing.
 
-``python -m tools.cricket_tools --overs 5`` plays the same seeds every time against the percentage
-captain, from the home seat, and sums the value of the decisions (`reward=decision_value`): what they did to
-the chance of winning over all outcomes of each ball, in hundredths of a win a match. A share of wins would
-need a hundred times as many matches. The toss comes before the first ball and has no such value: it is worth
-the difference between the chances before the first ball, batting first and second.
+``python -m tools.cricket_tools --overs 5`` plays the same seeds each time against the percentage captain,
+from the home seat, and sums the value of the decisions (`reward=decision_value`): their effect on the chance
+of winning over all outcomes of each ball, in hundredths of a win a match. A share of wins would need a
+hundred times as many matches. The toss comes before the first ball and has no such value; its value is the
+difference between the chances before the first ball, batting first and second.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DECIDED_IN_PLAY: Final = tuple(sorted(TOOLS))
 
 
 def value_of(tools: Iterable[str], seed: int, overs: int) -> float:
-    """What a planner with these decisions does to its chance of winning in a match, in hundredths."""
+    """Return the value of a planner's decisions in a match, in hundredths."""
     world = CricketEnvironment()
     asked = {"max_overs": overs, "reward": "decision_value"}
     options = WORLD.options_type.model_validate(asked).model_dump(mode="json")
@@ -44,10 +44,10 @@ def value_of(tools: Iterable[str], seed: int, overs: int) -> float:
 
 
 def toss_value(seed: int, overs: int) -> float:
-    """What electing by format and evening is worth to who wins the toss, in hundredths: more than electing as
-    often as real sides do.
+    """Return the value to the winner of the toss of electing by format and evening.
 
-    Half of all tosses are lost, so that a match has half of it.
+    In hundredths, compared with electing as often as real sides do. Half of all tosses are lost, so a match
+    has half of it.
     """
     chance: dict[str, float] = {}
     conditions = None
@@ -62,22 +62,22 @@ def toss_value(seed: int, overs: int) -> float:
     return 0.0 if wanted is None else 100.0 * (chance[wanted] - usual)
 
 
-def told(values: Sequence[float]) -> str:
-    """A mean with half of its 95 % interval."""
+def mean_text(values: Sequence[float]) -> str:
+    """Format a mean with half of its 95 % interval."""
     mean = sum(values) / len(values)
     spread = math.sqrt(sum((one - mean) ** 2 for one in values) / max(1, len(values) - 1))
     return f"{mean:+.2f} ± {1.96 * spread / math.sqrt(len(values)):.2f}"
 
 
 def table(overs: int, matches: int, tosses: int, seed: int, *, without: bool) -> str:
-    """A row for each decision, and one for all.
+    """Return a row for each decision, and one for all.
 
     Args:
         overs: Overs of an innings.
         matches: Matches of each row.
-        tosses: Matches whose toss is weighed.
-        seed: Which matches.
-        without: Whether all but one are played too.
+        tosses: Matches whose toss is valued.
+        seed: Seed of the matches.
+        without: Whether to play all but one, too.
     """
     seeds = [derive_seed(seed, "tools", number) for number in range(matches)]
 
@@ -88,16 +88,16 @@ def table(overs: int, matches: int, tosses: int, seed: int, *, without: bool) ->
     lines = [
         "| decision | alone | what is lost without it |",
         "|---|---|---|",
-        f"| all in play | {told(whole)} | |",
+        f"| all in play | {mean_text(whole)} | |",
     ]
     for tool in DECIDED_IN_PLAY:
         lost = ""
         if without:
             rest = values(set(DECIDED_IN_PLAY) - {tool})
-            lost = told([a - b for a, b in zip(whole, rest, strict=True)])
-        lines.append(f"| {tool} | {told(values({tool}))} | {lost} |")
+            lost = mean_text([a - b for a, b in zip(whole, rest, strict=True)])
+        lines.append(f"| {tool} | {mean_text(values({tool}))} | {lost} |")
     toss = [toss_value(derive_seed(seed, "toss", number), overs) for number in range(tosses)]
-    lines.append(f"| toss (won: half of them) | {told([one / 2 for one in toss])} | |")
+    lines.append(f"| toss (won: half of them) | {mean_text([one / 2 for one in toss])} | |")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
-"""How often the side that bats second wins between equal captains, by overs of an innings and evening.
+"""Measure how often the side batting second wins between equal captains, by overs and evening.
 
 ``python -m tools.cricket_toss --overs 5,10,20 --matches 2500`` plays whole matches under the percentage
-captain, in which whoever wins the toss bats: what the election of the captains rests on
+captain, in which the winner of the toss bats. The captains' elections are based on this
 (`spectator.environments.cricket.captaincy.reasons`).
 """
 
@@ -17,12 +17,12 @@ from spectator.environments.world import derive_seed
 
 
 def chases(overs: int, matches: int, seed: int, level: str | float = "all") -> dict[str, list[float]]:
-    """What the side that bats second has of each match, by the evening: 1, 0, or half of a tie.
+    """Return the share of the side batting second in each match, by evening: 1, 0 or 0.5.
 
     Args:
-        overs: Of an innings.
-        matches: How many are played.
-        seed: Of all of them.
+        overs: Overs of an innings.
+        matches: Number of matches.
+        seed: Seed of all of them.
         level: Scoring level: ``all``, or the mean total of a first innings of 20 overs.
     """
     model = load_model("men", level)
@@ -39,8 +39,8 @@ def chases(overs: int, matches: int, seed: int, level: str | float = "all") -> d
     return found
 
 
-def told(shares: list[float]) -> str:
-    """A share with half of its interval of 95 %."""
+def share_text(shares: list[float]) -> str:
+    """Format a share with half of its 95 % interval."""
     if not shares:
         return ""
     share = sum(shares) / len(shares)
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> None:
     for overs in (int(one) for one in chosen.overs.split(",")):
         found = chases(overs, chosen.matches, chosen.seed, chosen.level or "all")
         every = [one for shares in found.values() for one in shares]
-        cells = " | ".join(told(shares) for shares in (every, *found.values()))
+        cells = " | ".join(share_text(shares) for shares in (every, *found.values()))
         print(f"| {overs} | {cells} | {len(every):,} |", flush=True)
 
 

@@ -1,7 +1,7 @@
-"""A check of cricket's words: commentary and stated reasons are read against the facts of whole matches.
+"""Check cricket's commentary and stated reasons against the facts of whole matches.
 
-``python -m tools.cricket_words --matches 500`` plays matches between the scripted captains, reads every
-line and every reason, and prints each false note with how often it came, and 0 when there is none.
+``python -m tools.cricket_words --matches 500`` plays matches between the scripted captains, reads every line
+and every reason, and prints each false note with its count, or 0 if there is none.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ SENT_TO: Final[Mapping[str, frozenset[int]]] = {
     "scoop": frozenset((1, 8)),
     "work": frozenset((2, 3)),
 }
-"""Sectors that each stroke can send a ball to off the middle: those it is aimed at and their neighbours."""
+"""Sectors a middled ball can go to, by stroke: its targets and their neighbours."""
 
 AT_THE_PADS: Final = frozenset(("flick", "glance"))
-"""Strokes to what is straight or on leg."""
+"""Strokes for straight balls or on leg."""
 WITH_ROOM: Final = frozenset(("cut", "late cut", "upper cut"))
-"""Strokes to what is not on leg."""
+"""Strokes for balls not on leg."""
 FULL: Final = frozenset(("full toss", "yorker", "full", "good"))
 
 STYLES: Final = ("heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician")
 
 
 def odd_pairs(ball: Data) -> Iterator[str]:
-    """What does not agree among stroke, direction, line and length of a ball that was hit."""
+    """Yield contradictions among stroke, direction, line and length of a ball that was hit."""
     shot, zone, line = ball["shot"], ball["zone"], ball["line"]
     if zone is None or shot == "none" or ball["legbyes"] or ball["contact"] == "edged":
         return
-    if shot == ball["intents"]["shot"]:  # the captain asked for it, whatever came
+    if shot == ball["intents"]["shot"]:  # ordered by the captain, whatever the ball
         return
     if zone not in SENT_TO[shot]:
         yield f"a {shot} to sector {zone}"
@@ -72,7 +72,7 @@ def odd_pairs(ball: Data) -> Iterator[str]:
 
 
 def false_words(text: str, ball: Data) -> Iterator[str]:
-    """What a line on a ball says that its facts do not."""
+    """Yield statements of a line that contradict the ball's facts."""
     said, contact = text.lower(), ball["contact"]
     if "six more" in said and ball["striker_line"]["sixes"] < 2:
         yield "SIX more for the first"
@@ -96,7 +96,7 @@ def false_words(text: str, ball: Data) -> Iterator[str]:
 
 
 def _contradicted(said: str, ball: Data) -> Iterator[str]:
-    """Words of length, line and direction that are those of another."""
+    """Yield words of length, line and direction that belong to another ball."""
     opening, _, call = said.partition(": ")
     if ball["dismissal"] or ball["wides"] or not opening:
         return
@@ -104,9 +104,9 @@ def _contradicted(said: str, ball: Data) -> Iterator[str]:
     lengths = {**phrases.LENGTHS, **(phrases.SPIN_LENGTHS if spin else {})}
     parts = [part.strip(" .!:").lower() for part in call.split(",")]
     for name, table in (("length", lengths), ("line", phrases.LINES)):
-        told = {part for part in parts for words in table.values() if part in words}
-        if told and not told & {word.lower() for word in table[ball[name]]}:
-            yield f"{name} told as {sorted(told)} where it was {ball[name]}"
+        found = {part for part in parts for words in table.values() if part in words}
+        if found and not found & {word.lower() for word in table[ball[name]]}:
+            yield f"{name} given as {sorted(found)} but it was {ball[name]}"
     if ball["zone"] is not None and ball["bat"] and not ball["dismissal"]:
         zones = {
             number
@@ -118,11 +118,11 @@ def _contradicted(said: str, ball: Data) -> Iterator[str]:
 
 
 class Reader:
-    """Reads one match: its lines as they are told, and its captains' reasons.
+    """Reads the lines of one match and its captains' reasons.
 
     Attributes:
-        notes: Every false note, with how often it came.
-        counted: Lines, reasons, balls hit, yorkers that nobody planned, and sixes off them.
+        notes: False notes, counted.
+        counted: Lines, reasons, balls hit, unplanned yorkers, and sixes off them.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""How often the intervals of an evaluation cover the true mean: python -m tools.intervals
+"""Measure how often the intervals of an evaluation cover the true mean: python -m tools.intervals
 
-Draws samples of a few seeds from distributions whose mean is known, and counts how often the interval of
-`mean_interval` (bootstrap-t or Student, the wider), Student's alone, and the percentile bootstrap hold it.
+Draws samples of a few seeds from distributions of known mean, and counts how often the interval of
+`mean_interval` (bootstrap-t or Student, the wider), Student's alone, and the percentile bootstrap cover it.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ KINDS: Final[Mapping[str, tuple[Draw, float]]] = {
     "lognormal": (lambda rng, n: rng.lognormal(size=n), math.exp(0.5)),
     "beta(8, 1)": (lambda rng, n: rng.beta(8.0, 1.0, size=n), 8.0 / 9.0),
 }
-"""Distributions of a figure over seeds, with their means."""
+"""Distributions of a value over seeds, with their means."""
 
 
 def percentile(values: Floats, rng: np.random.Generator) -> tuple[float, float]:
-    """The plain percentile bootstrap, which is too narrow for a handful."""
+    """Return the plain percentile bootstrap interval, too narrow for few values."""
     weights = rng.multinomial(values.size, np.full(values.size, 1.0 / values.size), size=DRAWS)
     low, high = np.percentile(weights @ values / values.size, (2.5, 97.5))
     return float(low), float(high)
 
 
 def coverage(draw: Draw, mean: float, size: int, rng: np.random.Generator) -> list[float]:
-    """Shares of intervals that hold ``mean``: ours, Student's, and the percentile bootstrap's."""
-    held = np.zeros(3)
+    """Return the shares of intervals that cover ``mean``: ours, Student's, percentile."""
+    covered = np.zeros(3)
     for _ in range(REPETITIONS):
         values = draw(rng, size)
         ours, student = mean_interval(list(values), rng, draws=DRAWS), student_interval(list(values))
         ends = [(ours.low, ours.high), (student.low, student.high), percentile(values, rng)]
-        held += [low <= mean <= high for low, high in ends]
-    return [float(share) for share in held / REPETITIONS]
+        covered += [low <= mean <= high for low, high in ends]
+    return [float(share) for share in covered / REPETITIONS]
 
 
 def main() -> None:

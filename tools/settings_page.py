@@ -12,12 +12,12 @@ from spectator.policies.spending import CapSettings
 
 
 def settings_page() -> str:
-    """The page docs/settings.md."""
+    """Return the page docs/settings.md."""
     lines = [
         "# Settings",
         "",
-        "Environment variables, read once at the start. An unknown `SPECTATOR_*` and a bad value are",
-        "refused by name.",
+        "Environment variables, read once at the start. Unknown `SPECTATOR_*` variables and invalid values",
+        "are rejected by name.",
         "This page is written by `python -m tools.settings_page > docs/settings.md`.",
         "",
         "| variable | default | what it sets |",
@@ -28,26 +28,26 @@ def settings_page() -> str:
     lines += [
         "",
         "## A public server",
-        "With `SPECTATOR_PROFILE=public`, the default on a Hugging Face Space, these hold instead.",
-        "Without an operator's token nobody shows episodes of their own there",
-        "(`SPECTATOR_OPENENV_MAX_PUBLISHED=0`), and whoever has the token may start whatever they like.",
+        "With `SPECTATOR_PROFILE=public`, the default on a Hugging Face Space, these defaults apply.",
+        "Only operators can publish OpenEnv sessions there (`SPECTATOR_OPENENV_MAX_PUBLISHED=0`), and",
+        "operators can start anything.",
         "",
         "| variable | default |",
         "|---|---|",
         *(f"| `{PREFIX}{name.upper()}` | {_shown(value)} |" for name, value in PUBLIC.items()),
         "",
         "The other commands read only `SPECTATOR_CAPTAINS_FILE`, `SPECTATOR_LLM_LIVE`, `SPECTATOR_MODEL_*`.",
-        "`FORWARDED_ALLOW_IPS` is uvicorn's own name for `SPECTATOR_TRUSTED_PROXIES`; `*` is refused.",
+        "`FORWARDED_ALLOW_IPS` is uvicorn's own name for `SPECTATOR_TRUSTED_PROXIES`; `*` is rejected.",
         "`SPACE_HOST` is set by Hugging Face; its origin is allowed too.",
         "`OPENID_PROVIDER_URL`, `OAUTH_CLIENT_ID` and `OAUTH_CLIENT_SECRET`, which Hugging Face sets too,",
-        "offer a sign-in: see [sign-in.md](sign-in.md).",
+        "enable sign-in: see [sign-in.md](sign-in.md).",
         "",
     ]
     return "\n".join(lines)
 
 
 def _in_order() -> list[tuple[str, FieldInfo]]:
-    """Every setting: those of the server itself, its limits, its pages, what models may take."""
+    """Return every setting: the server, its limits, its pages, spending caps."""
     parts = (LimitSettings, PageSettings, SignInSettings, CapSettings)
     inherited = [name for part in parts for name in part.model_fields]
     own = [name for name in Settings.model_fields if name not in inherited]

@@ -188,6 +188,6 @@ def test_required_rates_find_their_place() -> None:
     assert places == [0, 0, 2, 4, 8, 12, 16, 16, 16]
 
 
-def test_the_command_refuses_an_unknown_option() -> None:
+def test_the_command_rejects_an_unknown_option() -> None:
     with pytest.raises(SystemExit):
         fit.main(["--bogus"])

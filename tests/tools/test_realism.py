@@ -53,6 +53,6 @@ def test_simulated_matches_look_like_real_ones(matches: list[MatchLog]) -> None:
         ("batter 1 runs", 3.5),
     ],
 )
-def test_figures_that_everybody_knows(matches: list[MatchLog], name: str, slack: float) -> None:
+def test_well_known_figures(matches: list[MatchLog], name: str, slack: float) -> None:
     """Within about four standard errors of the real figure."""
     assert statistics(matches)[name] == pytest.approx(real_statistics()[name], abs=slack)

@@ -1,1 +1,1 @@
-"""The validation of the collider analysis, which writes docs/collider-physics.md."""
+"""Validate the collider analysis on toys and real data, and write docs/collider-physics.md."""

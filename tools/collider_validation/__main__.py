@@ -1,4 +1,4 @@
-"""The run of all checks: ``python -m tools.collider_validation`` writes docs/collider-physics.md."""
+"""Run all checks: ``python -m tools.collider_validation`` writes docs/collider-physics.md."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def write(tables: dict[str, list[ValidationRow]], charts: dict[str, Chart], peaks: Sequence[str]) -> None:
-    """The page, with its tables filled in, and the plots beside it."""
+    """Write the page with its tables, and the plots."""
     text = TEXT.read_text(encoding="utf-8")
     for name, rows in tables.items():
         text = text.replace(f"{{{name}}}", HEAD + "\n".join(row.markdown() for row in rows))

@@ -1,4 +1,4 @@
-"""Checks on real collisions: the shipped CMS Open Data."""
+"""Check the analysis on real collisions: the shipped CMS Open Data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFERENCE = {
 
 
 def peak_table() -> list[str]:
-    """Every peak fitted with only its window given, as rows of a Markdown table."""
+    """Fit every peak with only its window given; returns Markdown rows."""
     rows = []
     for name, window in PEAKS:
         fit = fit_resonance(EDGES, COUNTS, window)
@@ -64,7 +64,7 @@ def peak_table() -> list[str]:
 
 
 def fits() -> Iterator[ValidationRow]:
-    """Fitted masses against fits made elsewhere, calibration, and smooth stretches."""
+    """Compare fitted masses with independent fits, calibrate, and search smooth stretches."""
     for name, window in PEAKS:
         if name in REFERENCE:
             fit = fit_resonance(EDGES, COUNTS, window)
@@ -80,27 +80,27 @@ def fits() -> Iterator[ValidationRow]:
         for fit in (fit_resonance(EDGES, COUNTS, one) for one in SMOOTH)
         if fit.background_like or fit.z_local < 3
     ]
-    told = f"{len(flat)} of {len(SMOOTH)} without a resonance; {len(like)} fits told as background"
+    text = f"{len(flat)} of {len(SMOOTH)} without a resonance; {len(like)} fits recognised as background"
     yield ValidationRow(
         "trigger shoulder and smooth stretches",
         "no resonance in any",
-        told,
+        text,
         len(flat) == len(like) == len(SMOOTH),
     )
 
 
 def whole_spectrum() -> tuple[list[ValidationRow], Chart, tuple[ResonanceFit, ...]]:
-    """The search over the whole spectrum."""
+    """Search the whole spectrum."""
     found = find_resonances(EDGES, COUNTS)
     names = [name for name, _ in PEAKS]
     right = len(found) == len(names) and all(
         abs(fit.mass_gev / PDG[name].mass_gev - 1) < 0.005 for fit, name in zip(found, names, strict=True)
     )
-    told = ", ".join(f"{fit.mass_gev:.4g}" for fit in found)
+    text = ", ".join(f"{fit.mass_gev:.4g}" for fit in found)
     row = ValidationRow(
         "resonances of the whole spectrum, GeV",
         "these eight, and none else: " + ", ".join(names),
-        told,
+        text,
         right,
     )
     density = COUNTS / np.diff(EDGES)
@@ -117,7 +117,7 @@ def whole_spectrum() -> tuple[list[ValidationRow], Chart, tuple[ResonanceFit, ..
 
 
 def upsilons() -> Chart:
-    """Three peaks in one window."""
+    """Fit three peaks in one window."""
     found = fit_resonances(EDGES, COUNTS, (8.6, 11.2))
     first, last = found[0].bins
     edges, counts = EDGES[first : last + 1], COUNTS[first:last]
@@ -139,7 +139,7 @@ def upsilons() -> Chart:
 
 
 def four_leptons() -> tuple[list[ValidationRow], Chart]:
-    """The Higgs boson in four leptons."""
+    """Fit the Higgs boson in four leptons."""
     expected = four_lepton_templates()
     masses = four_lepton_events()["m"]
     seen = bin_masses(masses, expected.edges_gev)
@@ -184,14 +184,14 @@ def four_leptons() -> tuple[list[ValidationRow], Chart]:
 
 
 def scaling() -> Iterator[ValidationRow]:
-    """Ratios of cross sections between beam energies, of the world's physics."""
+    """Compare ratios of cross sections between beam energies with published ones."""
     asked: tuple[tuple[str, Literal["gg", "qq"], float, float], ...] = (
         ("Higgs boson, gluons, 125 GeV", "gg", 125.0, 2.27),
         ("Z, quarks, 91 GeV", "qq", 91.19, 1.75),
         ("750 GeV, gluons", "gg", 750.0, 4.65),
     )
-    for told, initial, mass, target in asked:
+    for name, initial, mass, target in asked:
         ratio = energy_gain(initial, mass, 13.0) / energy_gain(initial, mass, 8.0)
         yield near(
-            f"sigma(13 TeV) / sigma(8 TeV): {told}", "YR4, arXiv:1512.04933", target, ratio, 0.02 * target, 2
+            f"sigma(13 TeV) / sigma(8 TeV): {name}", "YR4, arXiv:1512.04933", target, ratio, 0.02 * target, 2
         )

@@ -1,4 +1,4 @@
-"""Plots as SVG text: steps, lines, points with errors and labelled marks, on linear or logarithmic axes."""
+"""Draw plots as SVG: steps, lines, points with errors and labelled marks, linear or logarithmic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One thing that is drawn.
+    """One layer of a chart.
 
     Args:
         label: Its name in the legend; empty for none.
@@ -38,16 +38,16 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Axes and what is between them.
+    """Axes and layers.
 
     Args:
         title: Heading, also for screen readers.
         x_label: Name and unit of x.
         y_label: Name and unit of y.
-        layers: From back to front.
+        layers: Layers from back to front.
         x_log: Whether x is logarithmic.
         y_log: Whether y is logarithmic.
-        y_range: Lowest and highest y; from the layers without it.
+        y_range: Lowest and highest y; by default from the layers.
         marks: Labelled vertical lines.
     """
 
@@ -62,7 +62,7 @@ class Chart:
 
 
 def draw(chart: Chart) -> str:
-    """The chart as an SVG document."""
+    """Return the chart as an SVG document."""
     xs = [x for layer in chart.layers for x, _ in layer.points]
     ys = [y for layer in chart.layers for _, y in layer.points if y > 0 or not chart.y_log]
     low, high = chart.y_range or (min(ys) if chart.y_log else min(0.0, *ys), max(ys))

@@ -1,4 +1,4 @@
-"""A row of the validation table: one check, its target and what was measured."""
+"""Rows of the validation table: a check, its target and the measured value."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class ValidationRow:
     ok: bool
 
     def markdown(self) -> str:
-        """The row of a Markdown table."""
+        """Return the row of a Markdown table."""
         return f"| {self.check} | {self.target} | {self.measured} | {'yes' if self.ok else '**no**'} |"
 
 
 def near(
     check: str, source: str, target: float, measured: float, within: float, digits: int = 3
 ) -> ValidationRow:
-    """A row whose figure lies within a distance of its target."""
-    told = f"{target:.{digits}f} +- {within:g}" + (f" ({source})" if source else "")
-    return ValidationRow(check, told, f"{measured:.{digits}f}", abs(measured - target) <= within)
+    """Return a row whose value must be within a distance of its target."""
+    text = f"{target:.{digits}f} +- {within:g}" + (f" ({source})" if source else "")
+    return ValidationRow(check, text, f"{measured:.{digits}f}", abs(measured - target) <= within)

@@ -1,4 +1,4 @@
-"""Checks of the statistics on toy spectra: significances, look-elsewhere effect, pulls, limits and spin."""
+"""Check the statistics on toys: significances, look-elsewhere effect, pulls, limits and spin."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Setting:
         return float(self.z / np.sqrt(np.sum(share * share / self.background)))
 
     def draw(self, seed: int) -> Floats:
-        """One spectrum."""
+        """Draw one spectrum."""
         expected = self.background + self.signal * gauss_bins(self.edges, self.mass, self.sigma)
         return np.random.default_rng(seed).poisson(expected).astype(np.float64)
 
@@ -84,7 +84,7 @@ SETTINGS = (
 
 
 def counting() -> Iterator[ValidationRow]:
-    """Counting formulas."""
+    """Check the counting formulas."""
     for error, target in ((0, 4.652), (5, 4.099), (10, 3.173), (20, 1.968)):
         z = float(discovery_significance(50, 100, error))
         yield near(f"Z_A of 50 over 100 +- {error}", "Cowan", target, z, 0.001)
@@ -99,7 +99,7 @@ def counting() -> Iterator[ValidationRow]:
 
 
 def photons() -> ValidationRow:
-    """Expected significance of the two-photon channel of 2012 from published yields."""
+    """Check the expected significance of the two-photon channel of 2012."""
     edges = np.linspace(100, 160, 121)
     centres = 0.5 * (edges[1:] + edges[:-1])
     smooth = np.exp(-centres / 33.0) / np.exp(-centres / 33.0).sum()
@@ -111,7 +111,7 @@ def photons() -> ValidationRow:
 
 
 def q0_tail(toys: int) -> tuple[list[ValidationRow], Chart]:
-    """Distribution of q0 without a signal."""
+    """Check the distribution of q0 without a signal."""
     setting = Setting("null", 0.0, bins=40)
     z = np.array(
         [
@@ -125,11 +125,11 @@ def q0_tail(toys: int) -> tuple[list[ValidationRow], Chart]:
     for level in (1.0, 1.5, 2.0, 2.5, 3.0):
         chance, seen = p_of_z(level), float((z > level).mean())
         error = 3.0 * math.sqrt(chance / toys)
-        told = f"{chance:.5f} +- {error:.5f} (1 - Phi)"
+        text = f"{chance:.5f} +- {error:.5f} (1 - Phi)"
         rows.append(
             ValidationRow(
                 f"P(q0 > {level:g}^2) without signal, {toys} toys",
-                told,
+                text,
                 f"{seen:.5f}",
                 abs(seen - chance) <= error,
             )
@@ -156,7 +156,7 @@ def q0_tail(toys: int) -> tuple[list[ValidationRow], Chart]:
 
 
 def look_elsewhere(toys: int) -> tuple[list[ValidationRow], Chart]:
-    """Global significance over 110-150 GeV with a resolution of 1.6 GeV."""
+    """Check the global significance over 110-150 GeV with a resolution of 1.6 GeV."""
     edges = np.linspace(100.0, 160.0, 121)
     smooth = 1500.0 * np.exp(-(edges[:-1] - 99.75) / 33.0)
 
@@ -193,7 +193,7 @@ def look_elsewhere(toys: int) -> tuple[list[ValidationRow], Chart]:
 
 
 def pulls(setting: Setting, seeds: int) -> tuple[Floats, int]:
-    """Pulls of the mass, and how many fits did not converge."""
+    """Return pulls of the mass, and the number of fits that did not converge."""
     known = setting.resolution_gev
     error = None if known is None else 0.1 * known
     values, failed = [], 0
@@ -207,7 +207,7 @@ def pulls(setting: Setting, seeds: int) -> tuple[Floats, int]:
 
 
 def all_pulls(seeds: int) -> tuple[list[ValidationRow], Chart]:
-    """Pulls of the fitted mass in all settings; the first one is drawn."""
+    """Check pulls of the fitted mass in all settings; the first one is plotted."""
     rows, drawn = [], np.zeros(0)
     for number, setting in enumerate(SETTINGS):
         count = 1000 if number < 2 else seeds
@@ -215,14 +215,14 @@ def all_pulls(seeds: int) -> tuple[list[ValidationRow], Chart]:
         drawn = values if number == 0 else drawn
         mean, width = float(values.mean()), float(values.std())
         inside = float((np.abs(values) < 1).mean())
-        told = f"mean {mean:+.3f}, width {width:.3f}, {inside:.1%} within one error, {failed} not converged"
+        text = f"mean {mean:+.3f}, width {width:.3f}, {inside:.1%} within one error, {failed} not converged"
         strict = 0.1 if number < 2 else 0.3
         ok = abs(mean) <= strict and abs(width - 1) <= strict and failed == 0
         rows.append(
             ValidationRow(
                 f"pull of the mass, {count} seeds: {setting.name}",
                 f"mean 0, width 1, each +- {strict:g}",
-                told,
+                text,
                 ok,
             )
         )
@@ -247,7 +247,7 @@ def all_pulls(seeds: int) -> tuple[list[ValidationRow], Chart]:
 
 
 def limits(toys: int) -> list[ValidationRow]:
-    """Coverage of CLs limits."""
+    """Check the coverage of CLs limits."""
     rows = []
     for z in (0.5, 2.0, 4.0):
         setting = Setting("limit", z, bins=30)
@@ -269,7 +269,7 @@ def limits(toys: int) -> list[ValidationRow]:
 
 
 def spins() -> Iterator[ValidationRow]:
-    """Events that tell two hypotheses apart by two sigma in the median."""
+    """Check the number of events that separate two hypotheses by two sigma."""
     fine = np.linspace(-1, 1, 4001)
     for first, second, events in SPIN_EVENTS:
         running = np.cumsum(angular_density(first, fine))

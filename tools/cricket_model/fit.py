@@ -1,7 +1,7 @@
-"""The command that estimates the ball model from the count tables.
+"""Estimate the ball model from the count tables.
 
-Run ``python -m tools.cricket_model.fit``; it rewrites ``data/ball_model.json`` in about a minute.
-The same seed and the same numpy give the same file.
+``python -m tools.cricket_model.fit`` rewrites ``data/ball_model.json`` in about a minute. The same seed and
+the same numpy give the same file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROFILES = {"women": "women_wpl_2023_2026", "associates": "men_associate_t20i_20
 
 
 def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[str, Any]:
-    """Estimate everything; the result is the model file's content.
+    """Estimate everything; returns the content of the model file.
 
     Args:
         rounds: Rounds of raking, done twice: before and after the spread is solved.
@@ -85,7 +85,7 @@ def _profile(
 
 
 def _short_total() -> float:
-    """Runs of 5 overs with all wickets in hand, by the resource model."""
+    """Return the runs of 5 overs with all wickets in hand, by the resource model."""
     model = read_json("resources_model.json")
     return float(model["Z0"] * (1.0 - np.exp(-model["b"] * calibration.SHORT_OVERS)))
 

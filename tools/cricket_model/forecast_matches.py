@@ -1,4 +1,4 @@
-"""Plays matches of the engine and asks the page's forecast on the way: what it said, and what came of it."""
+"""Play matches and compare the displayed forecast with the outcome."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from spectator.environments.world import derive_seed
 
 SEED: Final = 20_27
 OVERS: Final = 20
-"""Length of the matches that chances are followed through, where no other is asked for."""
+"""Length of the matches that chances are followed through, by default."""
 
 
 class Miss(NamedTuple):
     """Forecast less outcome of one match.
 
     Args:
-        total: Of the first innings, in runs.
-        start: Of the first side's chance.
-        chase: Of the second side's, when its innings begins.
+        total: Total of the first innings, runs.
+        start: Chance of the first side.
+        chase: Chance of the second side when its innings begins.
     """
 
     total: float
@@ -32,11 +32,11 @@ class Miss(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What one ball did to the chance of the side batting first.
+    """Change of the chance of the side batting first by one ball.
 
     Args:
-        innings: Of the ball.
-        by: How far the chance moved.
+        innings: Innings of the ball.
+        by: Change of the chance.
     """
 
     innings: int
@@ -49,9 +49,9 @@ class ChaseState(NamedTuple):
     Args:
         balls_left: Valid balls left.
         lost: Wickets lost.
-        needed: Runs wanted.
-        chance: By the forecast.
-        won: What came of it: 1, 0, or half of a tie.
+        needed: Runs needed.
+        chance: Chance by the forecast.
+        won: Outcome: 1, 0, or 0.5 for a tie.
     """
 
     balls_left: int
@@ -67,7 +67,7 @@ class _WatchedMatch:
     Args:
         overs: Overs of an innings.
         seed: Its seed.
-        futures: How many futures a forecast plays.
+        futures: Futures per forecast.
         model: The ball model.
         options: Options of ground, form, fatigue and squads.
     """
@@ -86,7 +86,7 @@ class _WatchedMatch:
         self._rng = random.Random(derive_seed(seed, "forecast"))
 
     def balls(self) -> Iterator[int]:
-        """Play on; the number of the innings in progress after every ball."""
+        """Play on; yields the number of the current innings after every ball."""
         for played in play_out(self.match):
             self._reading.saw(played.innings, played.delivered)
             yield self.match.number
@@ -100,12 +100,12 @@ class _WatchedMatch:
         self.openers()
 
     def openers(self) -> None:
-        """Send in the first two."""
+        """Send in the openers."""
         send_in_next(self.match)
         send_in_next(self.match)
 
-    def told(self) -> tuple[float, float]:
-        """Chance of the side batting first, and mean total of the innings in progress, or about to begin."""
+    def forecast(self) -> tuple[float, float]:
+        """Return the chance of the side batting first, and the mean total of the innings."""
         if self.match.awaited == "innings":
             self.match.close_innings()
         data = forecast_data(self.match, self._futures, self._rng.getrandbits(32), self._reading)
@@ -113,7 +113,7 @@ class _WatchedMatch:
         return data[self.match.batting[0]], data["total"]
 
     def rest(self) -> float:
-        """Play to the end; 1 when the side batting first has won, 0, or half of a tie."""
+        """Play to the end; returns 1 if the side batting first won, 0 if not, 0.5 for a tie."""
         for _ in self.balls():
             pass
         result = self.match.result
@@ -129,15 +129,15 @@ def misses(
     futures: int,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[Miss]:
-    """Forecast less outcome of many matches, each of its own seed."""
+    """Yield forecast less outcome of many matches, each with its own seed."""
     model = load_model(profile, level)
     for number in range(matches):
         seed = derive_seed(SEED, "before", overs, str(level), profile, number)
         watched = _WatchedMatch(overs, seed, futures, model, options)
         watched.openers()
-        start, total = watched.told()
+        start, total = watched.forecast()
         watched.first_innings()
-        chase, _ = watched.told()
+        chase, _ = watched.forecast()
         won = watched.rest()
         yield Miss(total - watched.match.innings[0].runs, start - won, won - chase)
 
@@ -145,7 +145,10 @@ def misses(
 def changes(
     matches: int, futures: int, options: Mapping[str, Any] | None = None, overs: int = OVERS
 ) -> Iterator[list[Change]]:
-    """What one ball of each innings, drawn before it, did to the chance; a match may be over before."""
+    """Yield how one ball of each innings, drawn in advance, changed the chance.
+
+    A match may end before the drawn ball.
+    """
     for number in range(matches):
         seed = derive_seed(SEED, "ball", number)
         watched, draw = _WatchedMatch(overs, seed, futures, None, options), random.Random(seed)
@@ -155,17 +158,17 @@ def changes(
         watched.openers()
         for innings in watched.balls():
             if before is not None:
-                found.append(Change(before[0], watched.told()[0] - before[1]))
+                found.append(Change(before[0], watched.forecast()[0] - before[1]))
                 before = None
             current = watched.match.current
             if innings in drawn and current.balls >= drawn[innings] and not current.closed:
-                before = innings, watched.told()[0]
+                before = innings, watched.forecast()[0]
                 del drawn[innings]
         yield found
 
 
 def chases(matches: int, futures: int) -> Iterator[ChaseState]:
-    """One ball, drawn at random, of the chase of each match that lasts so long."""
+    """Yield one random ball of the chase of each match that lasts that long."""
     for number in range(matches):
         seed = derive_seed(SEED, "chase", number)
         watched, at = _WatchedMatch(OVERS, seed, futures), random.Random(seed).randrange(110)
@@ -173,7 +176,7 @@ def chases(matches: int, futures: int) -> Iterator[ChaseState]:
         for _ in watched.balls():
             innings = watched.match.current
             if innings.balls >= at and innings.needed is not None and not innings.closed:
-                first, _ = watched.told()
+                first, _ = watched.forecast()
                 state = innings.balls_left, innings.wickets, innings.needed
                 yield ChaseState(*state, round(1.0 - first, 4), 1.0 - watched.rest())
                 break

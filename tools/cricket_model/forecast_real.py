@@ -1,8 +1,8 @@
-"""Real chases of 2008 to 2017, to which neither the ball model nor the logistic was fitted, at their start.
+"""Forecast real chases of 2008 to 2017 at their start; neither model was fitted to them.
 
 The tables hold how many chases of each range of targets were won: from 2008 on, and from 2018 on. The
-difference is of matches of their own. Nothing is told of the sides or of the first innings but its total, so
-the forecast is the mean over drawn sides, and reads the day from the total alone.
+difference is separate matches. Only the first innings' total is known, not the sides, so the forecast is the
+mean over drawn sides and infers the day's conditions from the total alone.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from tools.cricket_model.realism_report import chances as cell_chances
 BALLS: Final = 120
 LOWEST: Final = 85
 HIGHEST: Final = 250
-"""Targets beyond these are too few to matter; the open ranges of the table end here."""
+"""Range of targets; the table's open ranges end here."""
 FIXTURES: Final = 40
 READ_INNINGS: Final = 3000
 SEED: Final = 4000
 
 
 class RealChases(NamedTuple):
-    """Real chases of a range of targets.
+    """Real chases in a range of targets.
 
     Args:
         low: Smallest target.
         high: Largest.
-        matches: How many.
-        won: How many of them were won; a tie is half.
+        matches: Number of chases.
+        won: Chases won; a tie counts 0.5.
         forecast: Chance by the forecast.
         logistic: Chance by the logistic of `win_prob_model.json`.
     """
@@ -53,12 +53,12 @@ class RealChases(NamedTuple):
 
 
 def real_chases(futures: int, drawn: int = FIXTURES, innings: int = READ_INNINGS) -> list[RealChases]:
-    """Every range of targets, with both forecasters' chances at its middle.
+    """Return every range of targets with both forecasts at its middle.
 
     Args:
-        futures: How many futures of each chase.
-        drawn: How many pairs of sides stand for the unknown ones.
-        innings: How many first innings say what a total tells of the day.
+        futures: Futures per chase.
+        drawn: Pairs of sides drawn for the unknown ones.
+        innings: First innings simulated to relate totals to the day's conditions.
     """
     says, rng = _TotalReading(innings), np.random.default_rng(SEED)
     fixtures = [draw_fixture(SEED + number) for number in range(drawn)]
@@ -73,12 +73,12 @@ def real_chases(futures: int, drawn: int = FIXTURES, innings: int = READ_INNINGS
 
 
 def compare_real(rows: list[RealChases], *, level: bool = False) -> tuple[ScoreGap, ScoreGap]:
-    """Brier score and log loss of forecast and logistic over the single matches.
+    """Compare Brier score and log loss of forecast and logistic over single matches.
 
     Args:
         rows: The chases.
-        level: Whether both are first moved, in log odds, to the share that was won, so that only how well
-            they tell chases apart is left.
+        level: Whether both are first shifted, in log odds, to the share won, so that only their
+            discrimination is compared.
     """
     won = np.concatenate([_outcomes(row) for row in rows])
     ours, theirs = (
@@ -94,9 +94,10 @@ def compare_real(rows: list[RealChases], *, level: bool = False) -> tuple[ScoreG
 
 
 def under_way(futures: int) -> tuple[float, float]:
-    """Brier scores of forecast and logistic over the cells of `win_prob_cells.csv`, chases under way.
+    """Return Brier scores of forecast and logistic on chases under way.
 
-    Their states cannot be split by match, and the logistic was fitted to some of the matches they are of.
+    The states are the cells of `win_prob_cells.csv`. They cannot be split by match, and the logistic was
+    fitted to some of those matches.
     """
     rows = [row for row in read_rows("win_prob_cells.csv") if int(row["n_states"]) >= SEEN_CELL]
     sums, states = [0.0, 0.0], 0
@@ -112,7 +113,7 @@ def under_way(futures: int) -> tuple[float, float]:
 
 
 def _outcomes(row: RealChases) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The matches of a range one by one; no more ties than the sum needs."""
+    """Return the matches of a range one by one, with no more ties than needed."""
     whole, tied = divmod(row.won, 1.0)
     outcomes = np.zeros(row.matches)
     outcomes[: int(whole)] = 1.0
@@ -122,7 +123,7 @@ def _outcomes(row: RealChases) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def _between_samples() -> Iterator[tuple[int, int, int, float]]:
-    """Range of targets, matches, and matches won, of those that only the longer sample has."""
+    """Yield range of targets, matches and wins of the matches only in the longer sample."""
     counts: dict[tuple[int, int], list[float]] = {}
     for row in read_rows("chase_by_target.csv"):
         sign = -1 if row["sample"] == "train_2018on" else 1
@@ -135,10 +136,10 @@ def _between_samples() -> Iterator[tuple[int, int, int, float]]:
 
 
 class _TotalReading:
-    """What a first innings' total alone says of the chase's effect: least squares over matches of the engine.
+    """What a first innings' total predicts of the chase's effect, by least squares over simulated matches.
 
     Args:
-        innings: How many first innings are played.
+        innings: Number of first innings to play.
     """
 
     def __init__(self, innings: int) -> None:
@@ -158,12 +159,12 @@ class _TotalReading:
         self._sd = float(np.sqrt(spread - self._slope**2 * np.var(totals)))
 
     def expected(self, total: int) -> Expected:
-        """The effect of the chase of a total."""
+        """Return the effect expected in the chase of a total."""
         return Expected(self._slope * (total - self._mean), self._sd)
 
 
 def _start(home: Squad, away: Squad, target: int, expected: Expected) -> ForecastState:
-    """A chase before its first ball, ``home`` batting."""
+    """Return a chase before its first ball, ``home`` batting."""
     attack = BowlingAttack.of(away.players, BALLS // 6, 4)
     return ForecastState(
         innings_balls=BALLS, powerplay_balls=36, balls=0, runs=0, wickets=0, target=target, striker=0,

@@ -1,8 +1,8 @@
-"""The report of the forecast: before any ball, from ball to ball, and against a logistic.
+"""Report on the forecast: before any ball, from ball to ball, and against a logistic.
 
-``python -m tools.cricket_model.forecast_report`` writes ``docs/cricket-forecast.md``. What is judged is the
-forecast of the watch page (`forecast_data`), on matches of the engine between drawn squads, on drawn pitches
-and evenings, and on real chases.
+``python -m tools.cricket_model.forecast_report`` writes ``docs/cricket-forecast.md``. It judges the forecast
+of the watch page (`forecast_data`), on simulated matches between drawn squads, on drawn pitches and evenings,
+and on real chases.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CELLS: Final = tuple(
 )
 
 
-def told(values: Sequence[float], digits: int) -> str:
-    """A mean with its standard error."""
+def mean_text(values: Sequence[float], digits: int) -> str:
+    """Format a mean with its standard error."""
     return f"{fmean(values):+.{digits}f} ± {_error(values):.{digits}f}"
 
 
@@ -41,7 +41,7 @@ def _before(matches: int, futures: int) -> dict[str, str]:
         found = list(misses(overs, level, profile, matches, futures))
         columns = list(zip(*found, strict=True))
         z += [fmean(column) / _error(column) for column in columns]
-        figures = [told(column, digits) for column, digits in zip(columns, (1, 3, 3), strict=True)]
+        figures = [mean_text(column, digits) for column, digits in zip(columns, (1, 3, 3), strict=True)]
         rows.append(f"| {overs} | {level} | {profile} | {' | '.join(figures)} |")
         every += found
     _, start, chase = zip(*every, strict=True)
@@ -49,7 +49,7 @@ def _before(matches: int, futures: int) -> dict[str, str]:
         "rows": "\n".join(rows), "figures": str(len(z)), "beyond2": str(sum(abs(one) > 2 for one in z)),
         "beyond3": str(sum(abs(one) > 3 for one in z)),
         "rms": f"{math.sqrt(fmean(one * one for one in z)):.2f}",
-        "all_start": told(start, 4), "all_chase": told(chase, 4), "every": f"{len(every):,}",
+        "all_start": mean_text(start, 4), "all_chase": mean_text(chase, 4), "every": f"{len(every):,}",
     }  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def _ball_to_ball(found: Iterable[Sequence[Change]]) -> dict[str, str]:
     moved = [[change.by for match in matches for change in match if change.innings == at] for at in (1, 2)]
     means = [fmean(change.by for change in match) for match in matches if match]
     return {
-        "first": told(moved[0], 4), "second": told(moved[1], 4), "both": told(means, 4),
+        "first": mean_text(moved[0], 4), "second": mean_text(moved[1], 4), "both": mean_text(means, 4),
         "balls": f"{sum(map(len, moved)):,}", "watched": str(len(means)),
     }  # fmt: skip
 
@@ -105,7 +105,7 @@ def _real(rows: list[RealChases]) -> dict[str, str]:
 
 
 def _mean(rows: list[RealChases], chances: Iterable[float]) -> float:
-    """Mean over the single chases."""
+    """Return the mean over single chases."""
     total = sum(chance * row.matches for chance, row in zip(chances, rows, strict=True))
     return total / sum(row.matches for row in rows)
 
@@ -115,11 +115,11 @@ def _cells(scores: tuple[float, float]) -> dict[str, str]:
 
 
 def page(matches: int, futures: int) -> str:
-    """The report.
+    """Return the report.
 
     Args:
-        matches: Of each row before any ball; against the logistic four times as many.
-        futures: Of each forecast; before any ball a tenth, as there the outcome is most of the noise.
+        matches: Matches per row before any ball; four times as many against the logistic.
+        futures: Futures per forecast; a tenth before any ball, where the outcome is most of the noise.
     """
     figures = {
         "matches": str(matches), "futures": f"{futures:,}", "fewer": str(futures // 10),
@@ -140,7 +140,7 @@ def main(argv: list[str] | None = None) -> None:
         prog="python -m tools.cricket_model.forecast_report", description=main.__doc__
     )
     parser.add_argument(
-        "--matches", type=int, default=400, help="of each row; four times as many against the logistic"
+        "--matches", type=int, default=400, help="matches per row; four times as many against the logistic"
     )
     parser.add_argument("--futures", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=Path("docs/cricket-forecast.md"))

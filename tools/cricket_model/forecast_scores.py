@@ -1,4 +1,4 @@
-"""Scores of chances against what happened, and the six-parameter logistic that a forecast must beat."""
+"""Score chances against outcomes, and fit the six-parameter logistic that a forecast must beat."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ DRAWS: Final = 4000
 RESAMPLING_SEED: Final = 1
 FOLDS: Final = 2
 LEAST: Final = 0.001
-"""Chances nearer to 0 or 1 count as this near in the log loss: a thousand futures know no better."""
+"""Least distance of a chance from 0 and 1 in the log loss: the resolution of a thousand futures."""
 
 
 class ScoreGap(NamedTuple):
-    """Mean scores of two forecasters of the same matches, lower is better.
+    """Mean scores of two forecasters on the same matches; lower is better.
 
     Args:
-        ours: Of the forecast.
-        theirs: Of the other.
+        ours: Score of the forecast.
+        theirs: Score of the other.
         low: Lower end of the 95 % interval of the difference, by resampling matches.
         high: Its upper end.
     """
@@ -38,18 +38,18 @@ class ScoreGap(NamedTuple):
 
 
 def brier(chance: Floats, won: Floats) -> Floats:
-    """Squared error of every chance."""
+    """Return the squared error of every chance."""
     return np.asarray((chance - won) ** 2)
 
 
 def log_loss(chance: Floats, won: Floats) -> Floats:
-    """Log loss of every chance, in nats."""
+    """Return the log loss of every chance, in nats."""
     sure = np.clip(chance, LEAST, 1.0 - LEAST)
     return np.asarray(-won * np.log(sure) - (1.0 - won) * np.log(1.0 - sure))
 
 
 def compare(ours: Floats, theirs: Floats) -> ScoreGap:
-    """Means of two scores of the same matches, one a match, with a bootstrap over matches.
+    """Return the means of two scores of the same matches, with a bootstrap over matches.
 
     >>> same = np.array([0.1, 0.2])
     >>> tuple(compare(same, same)[2:])
@@ -63,7 +63,7 @@ def compare(ours: Floats, theirs: Floats) -> ScoreGap:
 
 
 def moved_to(mean: float, chance: Floats) -> Floats:
-    """Chances moved by one shift of all log odds, so that their mean is ``mean``.
+    """Shift all log odds by one constant so that the mean chance is ``mean``.
 
     >>> moved_to(0.6, np.array([0.5, 0.5])).round(3).tolist()
     [0.6, 0.6]
@@ -78,7 +78,7 @@ def moved_to(mean: float, chance: Floats) -> Floats:
 
 
 def against_logistic(states: Sequence[ChaseState]) -> tuple[ScoreGap, ScoreGap]:
-    """Brier score and log loss of the forecast and of a logistic, one state a match.
+    """Compare Brier score and log loss of forecast and logistic, one state per match.
 
     The logistic that judges a match is fitted to the other half of the matches only.
     """
@@ -95,12 +95,12 @@ def against_logistic(states: Sequence[ChaseState]) -> tuple[ScoreGap, ScoreGap]:
 
 
 def chances(states: Sequence[ChaseState], beta: Floats) -> Floats:
-    """Chance of every state by a logistic."""
+    """Return the logistic's chance of every state."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(_features(states) @ beta, -30, 30))))
 
 
 def fit_logistic(states: Sequence[ChaseState]) -> Floats:
-    """Weights of the six terms, by Newton's method with a small ridge."""
+    """Fit the weights of the six terms, by Newton's method with a small ridge."""
     x, y = _features(states), np.array([at.won for at in states])
     beta = np.zeros(x.shape[1])
     for _ in range(30):
@@ -111,7 +111,7 @@ def fit_logistic(states: Sequence[ChaseState]) -> Floats:
 
 
 def _features(states: Sequence[ChaseState]) -> Floats:
-    """The six terms of the reference logistic (see `chase_chance`)."""
+    """Return the six terms of the reference logistic (see `chase_chance`)."""
     rows = []
     for at in states:
         overs = at.balls_left / 6.0

@@ -82,7 +82,7 @@ def _legend(one: Series, at: int, count: int) -> list[str]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """About six round numbers from below ``low`` to above ``high``."""
+    """Return about six round numbers from below ``low`` to above ``high``."""
     span = max(high - low, 1e-9)
     unit = 10.0 ** math.floor(math.log10(span / 5))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if span / (unit * factor) <= 6)

@@ -1,4 +1,4 @@
-"""Statistics by which simulated matches are compared with the tables of real ones."""
+"""Statistics for comparing simulated matches with the tables of real ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InningsLog:
         target: Runs to win; ``None`` for the first innings.
         over_runs: Runs of each over.
         over_wickets: Wickets of each over.
-        overs_begun: How many overs had a ball.
+        overs_begun: Overs with at least one ball.
         cells: Deliveries, runs, valid balls, wickets, dots, singles, fours, sixes by phase and wickets band
             lost.
         kinds: Dismissals by kind and phase.
@@ -103,7 +103,7 @@ class InningsLog:
 
 @dataclass(slots=True)
 class MatchLog:
-    """The two innings of a match; super overs are left out, as in the tables."""
+    """The two innings of a match; without super overs, as in the tables."""
 
     first: InningsLog
     second: InningsLog
@@ -115,7 +115,7 @@ class MatchLog:
 
 
 def read_matches(deliveries: Iterable[Mapping[str, Any]]) -> Iterator[MatchLog]:
-    """Gather a ball log, in order, into matches."""
+    """Group a ball log into matches."""
     for _, of_match in groupby(deliveries, key=lambda ball: ball["match_id"]):
         innings = {1: InningsLog(None), 2: InningsLog(None)}
         for ball in of_match:
@@ -126,7 +126,7 @@ def read_matches(deliveries: Iterable[Mapping[str, Any]]) -> Iterator[MatchLog]:
 
 
 def statistics(matches: Sequence[MatchLog]) -> dict[str, float]:
-    """All statistics of some matches, by the names of `targets.real_statistics`."""
+    """Return all statistics of some matches, named as in `targets.real_statistics`."""
     figures: dict[str, float] = {}
     for number, innings in (
         (1, [match.first for match in matches]),
@@ -265,7 +265,7 @@ def _chases(matches: Sequence[MatchLog]) -> dict[str, float]:
 
 
 def spread_of(matches: Sequence[MatchLog], parts: int) -> dict[str, float]:
-    """Standard deviation of every statistic between ``parts`` equal parts of the matches."""
+    """Return the standard deviation of every statistic between equal parts of the matches."""
     size = len(matches) // parts
     drawn = [statistics(matches[part * size : (part + 1) * size]) for part in range(parts)]
     known = {name: [figures[name] for figures in drawn if not math.isnan(figures[name])] for name in drawn[0]}

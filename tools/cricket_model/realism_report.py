@@ -1,6 +1,6 @@
-"""The published comparison of simulated with real matches: ``docs/cricket-realism.md`` and its plots.
+"""Compare simulated with real matches: writes ``docs/cricket-realism.md`` and its plots.
 
-Run ``python -m tools.cricket_model.realism_report``; every figure in the page is measured by it.
+Run ``python -m tools.cricket_model.realism_report``; it measures every figure in the page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.cricket_model.realism import MatchLog, read_matches, spread_of, stati
 REAL_MATCHES = 658
 PARTS = 20
 SEEN_CELL = 30
-"""Cells of win_prob_cells.csv with at least so many states are compared with the forecast."""
+"""Least states of a cell of win_prob_cells.csv that is compared with the forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Compared:
     """One statistic.
 
     Args:
-        name: What it is.
-        real: Of the tables.
-        simulated: Of the simulated matches.
-        noise: Standard deviation that it has by chance between samples of 658 matches.
-        z: Difference over the standard deviation that both samples' chance gives it.
+        name: Its name.
+        real: Value in the tables.
+        simulated: Value in the simulated matches.
+        noise: Standard deviation between samples of 658 matches.
+        z: Difference over the combined standard deviation of both samples.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Compared:
 
 
 def compare(matches: Sequence[MatchLog]) -> list[Compared]:
-    """All statistics that the tables hold, furthest off first."""
+    """Compare all statistics in the tables, the largest difference first."""
     real, seen, sd = real_statistics(), statistics(matches), spread_of(matches, PARTS)
     rows = []
     for name, value in real.items():
@@ -63,7 +63,7 @@ def compare(matches: Sequence[MatchLog]) -> list[Compared]:
 
 
 def chances(futures: int, seed: int) -> list[tuple[float, float, int]]:
-    """Forecast chance, what happened, and how many states, for every well-filled cell of the tables."""
+    """Return forecast, outcome and number of states of every well-filled cell."""
     rng = np.random.default_rng(seed)
     home, away = (_average(squad) for squad in draw_fixture(seed))
     rows = []
@@ -213,7 +213,7 @@ def _calibration(cells: Sequence[tuple[float, float, int]]) -> str:
 
 
 def calibration(cells: Sequence[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
-    """Mean forecast, share won and states by tenth of the forecast."""
+    """Return mean forecast, share won and states, by tenth of the forecast."""
     rows = []
     for tenth in range(10):
         band = [cell for cell in cells if tenth / 10 <= cell[0] < (tenth + 1) / 10 + (tenth == 9)]

@@ -14,7 +14,7 @@ from spectator.environments.collider.task import Difficulty, Task
 from spectator.environments.contract import ObservationModel, OptionsModel, StateModel
 
 BACKGROUND_FUNCTIONS: Final = ("exponential", "power_law", "quadratic", "cubic", "quartic", "dijet")
-"""Functions that a background may be fitted with; names of the analysis library."""
+"""Background functions; names of the analysis library."""
 
 
 class Arguments(BaseModel):
@@ -199,7 +199,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "request_systematics": "How large a signal would other background functions see? Allowed for afterwards.",
     "set_limit": "Upper limit on a signal at a mass, 95 % CL.",
 }
-"""What an action does, where its arguments do not say it."""
+"""Descriptions of actions whose arguments have none of their own."""
 
 COSTS: Final[Mapping[str, tuple[float, float]]] = {
     "configure_beam": (0.5, 1.0),
@@ -225,25 +225,26 @@ COSTS: Final[Mapping[str, tuple[float, float]]] = {
     "submit_discovery_claim": (0.0, 0.0),
     "conclude_null": (0.0, 0.0),
 }
-"""MUSD and days that each action takes, beside the luminosity of a run: people and computing, our choice."""
+"""MUSD and days of each action, without the luminosity of a run: people and computing; values chosen by
+us."""
 
 
 def schemas(task: Task) -> dict[str, dict[str, Any]]:
-    """JSON schema of each action's arguments, with the names of this campaign filled in."""
+    """Return the JSON schema of each action's arguments for one campaign."""
     return schemas_for([*task.channels], [*task.candles], [beam.sqrt_s_tev for beam in task.beams])
 
 
 def schemas_for(
     channels: list[str], candles: list[str], energies_tev: list[float]
 ) -> dict[str, dict[str, Any]]:
-    """The same for a campaign with these channels, calibration candles and beam energies."""
+    """Return the same schemas for given channels, candles and beam energies."""
     return {
         tool: _schema(tool, arguments, channels, candles, energies_tev) for tool, arguments in TOOLS.items()
     }
 
 
 def schemas_of_all() -> dict[str, dict[str, Any]]:
-    """The same for any campaign: channels, candles and energies are not named."""
+    """Return the schemas for any campaign: channels, candles and energies are open."""
     return {tool: _described(tool, arguments) for tool, arguments in TOOLS.items()}
 
 

@@ -1,10 +1,10 @@
 """Claim files: what was frozen, opened and claimed, with every figure recomputed.
 
-A claim file is one JSON document, exported from the journal, that holds a claim and all that is needed
-to check it. It holds the claim as a pyhf workspace too, for a second program on the same data. Its
-background is free in shape without any penalty: the fitted one times each member of the Bernstein basis,
-which add up to one, is a sample of its own with a free factor. At factors of 1 that is the fitted
-background.
+A claim file is one JSON document, exported from the journal, that holds a claim and all that is needed to
+check it. It also holds the claim as a pyhf workspace, so that a second program can test the same data. There
+the shape of the background is free, without a penalty: for each member of the Bernstein basis, which add up
+to one, the fitted background times that member is a sample with a free factor. With all factors at 1 that is
+the fitted background.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from spectator.environments.collider.analysis.resonance import fit_resonance
 from spectator.environments.collider.analysis.shapes import (
     FWHM_OF_SIGMA,
     ORDERS,
-    chi2_p,
     fit_background,
     gauss_bins,
     p_of_z,
     z_of_p,
 )
-from spectator.environments.collider.analysis.significance import profile_significance, upper_limit
+from spectator.environments.collider.analysis.significance import (
+    combined_p,
+    profile_significance,
+    upper_limit,
+)
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, JournalDamaged, field_errors
 from spectator.events import Event, EventData, decode
 from spectator.journal.contract import Chain, Journal
@@ -38,10 +41,10 @@ from spectator.journal.contract import Chain, Journal
 FROZEN = "collider.selection_frozen"
 UNBLINDED = "collider.unblinded"
 CLAIMED = "collider.claim_made"
-"""Event types of the three facts."""
+"""Types of the three events."""
 
 ClaimKind = Literal["discovery", "evidence", "null"]
-"""5 sigma global, 3 sigma global, or nothing there but a limit."""
+"""5 sigma global, 3 sigma global, or no signal and a limit."""
 
 
 class FrozenChannel(EventData):
@@ -65,15 +68,15 @@ class FrozenChannel(EventData):
         from spectator.environments.collider.analysis.shapes import BACKGROUNDS
 
         if self.background not in BACKGROUNDS:
-            raise ValueError(f"background is one of {', '.join(BACKGROUNDS)}, not {self.background!r}")
+            raise ValueError(f"background must be one of {', '.join(BACKGROUNDS)}, not {self.background!r}")
         for name, (low, high) in (("window_gev", self.window_gev), ("fit_window_gev", self.fit_window_gev)):
             if not 0 <= low < high:
-                raise ValueError(f"{name} ascends from 0 or more, unlike {low:g} to {high:g}")
+                raise ValueError(f"{name} must ascend from 0 or more, not go from {low:g} to {high:g}")
         return self
 
 
 class SelectionFrozen(EventData):
-    """A selection was frozen; from here on it cannot be changed."""
+    """A selection was frozen; it can no longer be changed."""
 
     selection_id: str = Field(min_length=1, description="Its name within the episode")
     channels: list[FrozenChannel] = Field(min_length=1, description="How each channel will be analysed")
@@ -107,10 +110,10 @@ class ClaimMade(EventData):
     def _whole(self) -> ClaimMade:
         if self.kind != "null" and None in (self.mass_gev, self.mass_error_gev, self.z_local, self.z_global):
             raise ValueError(
-                f"a claim of {self.kind} states mass, its error, and local and global significance"
+                f"a claim of {self.kind} must state mass, its error, and local and global significance"
             )
         if (self.signal_limit is None) != (self.limit_mass_gev is None):
-            raise ValueError("a limit states its mass, and a mass of a limit the limit")
+            raise ValueError("signal_limit and limit_mass_gev must be given together")
         return self
 
 
@@ -127,7 +130,7 @@ FIT_REACH: Final = 12.0
 
 
 class MeasuredChannel(EventData):
-    """What one channel shows near the claimed mass."""
+    """Measurement of one channel near the claimed mass."""
 
     channel: str = Field(description="Its name")
     mass_gev: float = Field(description="Mass of largest significance there")
@@ -141,23 +144,26 @@ class MeasuredChannel(EventData):
 
 
 class Measured(EventData):
-    """What the channels of a claim show together."""
+    """Measurement of all channels of a claim."""
 
-    channels: list[MeasuredChannel] = Field(description="Each one")
-    z_local: float = Field(description="Of the best channel, or of all together where that is more")
+    channels: list[MeasuredChannel] = Field(description="Each channel")
+    z_local: float = Field(description="Of the best channel, or of all together if that is larger")
     z_global: float = Field(description="After the look-elsewhere effect over windows and channels")
     signal_limit: float | None = Field(default=None, description="CLs limit in events at the limit's mass")
 
 
 def sigma_at(frozen: FrozenChannel, mass_gev: float) -> float:
-    """Gaussian width that a selection searches for: resolution and natural width, in quadrature."""
+    """Return the Gaussian width that a selection searches for, in GeV.
+
+    Resolution and natural width are added in quadrature.
+    """
     return mass_gev * math.hypot(frozen.relative_resolution, frozen.natural_width / FWHM_OF_SIGMA)
 
 
 def recompute(
     channels: Sequence[FrozenChannel], spectra: Mapping[str, Unblinded], mass_gev: float
 ) -> Measured:
-    """Significance of the excess at a mass, from the frozen selection and the opened spectra alone.
+    """Compute the significance at a mass from the frozen selection and opened spectra.
 
     Args:
         channels: The channels that the claim rests on, as frozen.
@@ -165,13 +171,13 @@ def recompute(
         mass_gev: The claimed mass.
 
     Raises:
-        InvalidAnalysis: A spectrum or a window breaks its rule.
+        InvalidAnalysis: A spectrum or a window is invalid.
     """
     found = [_measure(frozen, spectra[frozen.channel], mass_gev) for frozen in channels]
     best = max(found, key=lambda one: one.z_local)
     p_best = min(p_of_z(best.z_local) + best.upcrossings * math.exp(-0.5 * best.z_local**2), 1.0)
     p_best = -math.expm1(len(found) * math.log1p(-min(p_best, 1.0 - 1e-16)))
-    p_all = together([one.z_local for one in found])
+    p_all = combined_p([one.z_local for one in found])
     z_all = max(z_of_p(p_all), 0.0)
     crossings = max(one.upcrossings for one in found)
     p_global = min(p_best, p_all + crossings * math.exp(-0.5 * z_all**2))
@@ -179,20 +185,6 @@ def recompute(
         channels=found,
         z_local=max(best.z_local, z_all),
         z_global=max(z_of_p(p_global), 0.0),
-    )
-
-
-def together(z: Sequence[float]) -> float:
-    """Chance that channels without a signal show such excesses: the sum of their squares, deficits as 0.
-
-    Half of the channels fluctuate down, so that the sum is a mixture of chi-squares.
-
-    >>> round(together([3.0]) / p_of_z(3.0), 6)
-    1.0
-    """
-    total, number = sum(max(one, 0.0) ** 2 for one in z), len(z)
-    return math.fsum(
-        math.comb(number, degrees) / 2**number * chi2_p(total, degrees) for degrees in range(1, number + 1)
     )
 
 
@@ -230,10 +222,10 @@ def _measure(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> Measu
 
 
 def limit_at(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> float:
-    """CLs limit on the events of a peak, by the frozen selection.
+    """Return the CLs limit on the events of a peak, by the frozen selection.
 
     Raises:
-        InvalidAnalysis: The mass lies outside, or the spectrum breaks its rule.
+        InvalidAnalysis: The mass is outside the spectrum, or the spectrum is invalid.
     """
     return upper_limit(
         opened.edges_gev, opened.counts, mass_gev, sigma_at(frozen, mass_gev), background=frozen.background
@@ -249,7 +241,7 @@ class ClaimFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     format: Literal["spectator.collider.claim/1"] = "spectator.collider.claim/1"
-    episode_id: str = Field(description="Whose claim it is")
+    episode_id: str = Field(description="Episode of the claim")
     spectator_version: str = Field(description="Version of the software that wrote the file")
     selection_seq: int = Field(ge=1, description="Event that froze the selection")
     unblinded_seqs: list[int] = Field(description="Events that opened its data")
@@ -272,10 +264,12 @@ _OTHERS: Final = {"power_law": 1, "dijet": 3}
 
 
 def workspace(frozen: FrozenChannel, opened: Unblinded, mass_gev: float, sigma_gev: float) -> dict[str, Any]:
-    """The pyhf workspace of one channel; its parameter of interest ``mu`` counts signal events.
+    """Return the pyhf workspace of one channel.
+
+    Its parameter of interest ``mu`` counts signal events.
 
     Raises:
-        InvalidAnalysis: The spectrum breaks its rule.
+        InvalidAnalysis: The spectrum is invalid.
     """
     edges, counts = np.array(opened.edges_gev), np.array(opened.counts, dtype=np.float64)
     smooth = np.array(fit_background(edges, counts, background=frozen.background).expected)
@@ -313,14 +307,14 @@ def _bernstein(bins: int, order: int) -> list[Any]:
 
 
 def pyhf_significance(spec: Mapping[str, Any]) -> float:
-    """sqrt(q0) of a workspace, by pyhf."""
+    """Return sqrt(q0) of a workspace, computed by pyhf."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pyhf
 
-        held = pyhf.Workspace(dict(spec), validate=False)
-        model = held.model(validate=False)
-        data = held.data(model)
+        loaded = pyhf.Workspace(dict(spec), validate=False)
+        model = loaded.model(validate=False)
+        data = loaded.data(model)
         config = model.config
         settings = (config.suggested_init(), config.suggested_bounds(), config.suggested_fixed())
         q0 = pyhf.infer.test_statistics.q0(0.0, data, model, *settings)
@@ -332,7 +326,7 @@ Data = TypeVar("Data", bound=EventData)
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What of an episode bears on its claim.
+    """The events of an episode that its claim rests on.
 
     Args:
         selection_seq: Event that froze the selection.
@@ -349,7 +343,7 @@ class Evidence:
     claim: ClaimMade
 
     def channels(self) -> list[FrozenChannel]:
-        """The frozen channels that the claim names and whose opened data hold events."""
+        """Return the frozen channels that the claim names and that hold opened events."""
         open_names = {name for name, spectrum in self.spectra().items() if any(spectrum.counts)}
         return [
             frozen
@@ -358,19 +352,19 @@ class Evidence:
         ]
 
     def spectra(self) -> dict[str, Unblinded]:
-        """The last spectrum of each channel that was opened before the claim."""
+        """Return the last spectrum of each channel opened before the claim."""
         return {spectrum.channel: spectrum for _, spectrum in self.opened}
 
 
 def read_evidence(events: Sequence[Event]) -> Evidence:
-    """Find the last claim and what it rests on.
+    """Find the last claim and the events it rests on.
 
     Raises:
-        InvalidRequest: There is no claim, its selection was not frozen, or nothing of it was opened.
+        InvalidRequest: The episode has no claim, or its selection was not frozen.
     """
     claims = [event for event in events if event.type == CLAIMED]
     if not claims:
-        raise _refuse("episode_id", "is of an episode in which a claim was made")
+        raise _invalid("episode_id", "must be an episode with a claim")
     claimed = claims[-1]
     claim = read(ClaimMade, claimed.data)
     frozen = [
@@ -379,7 +373,7 @@ def read_evidence(events: Sequence[Event]) -> Evidence:
         if event.type == FROZEN and event.data.get("selection_id") == claim.selection_id
     ]
     if not frozen:
-        raise _refuse("selection_id", f"names a selection that was frozen, unlike {claim.selection_id!r}")
+        raise _invalid("selection_id", f"must name a frozen selection, not {claim.selection_id!r}")
     opened = tuple(
         (event.seq, read(Unblinded, event.data))
         for event in events
@@ -391,23 +385,23 @@ def read_evidence(events: Sequence[Event]) -> Evidence:
 
 
 def read_selection(data: Mapping[str, Any]) -> SelectionFrozen:
-    """A frozen selection out of event data that may hold more.
+    """Read a frozen selection from event data; other fields are ignored.
 
     Raises:
-        InvalidRequest: It is none.
+        InvalidRequest: The data are not a frozen selection.
     """
     channels = data.get("channels")
     if not isinstance(channels, list) or not all(isinstance(one, Mapping) for one in channels):
-        raise _refuse("channels", "is a list of channels")
+        raise _invalid("channels", "must be a list of channels")
     picked = [{name: one[name] for name in FrozenChannel.model_fields if name in one} for one in channels]
     return read(SelectionFrozen, {**data, "channels": picked})
 
 
 def read(model: type[Data], data: Mapping[str, Any]) -> Data:
-    """The fields of ``model`` out of event data that may hold more.
+    """Read the fields of ``model`` from event data; other fields are ignored.
 
     Raises:
-        InvalidRequest: One of them is missing or wrong.
+        InvalidRequest: A field is missing or invalid.
     """
     try:
         return model.model_validate({name: data[name] for name in model.model_fields if name in data})
@@ -418,21 +412,22 @@ def read(model: type[Data], data: Mapping[str, Any]) -> Data:
 def claim_file(
     episode_id: str, evidence: Evidence, events: Sequence[str], digest: str, version: str
 ) -> ClaimFile:
-    """The file of a claim: everything in it but the events and their digest follows from the events.
+    """Build the claim file from the evidence, the events and their digest.
 
     Raises:
-        InvalidRequest: The claim rests on no opened spectrum, or one that cannot be analysed.
+        InvalidRequest: The claim rests on no opened spectrum, or on one that cannot be analysed.
     """
     channels, spectra, claim = evidence.channels(), evidence.spectra(), evidence.claim
     if not channels and claim.kind != "null":
-        raise _refuse("channels", "names a frozen channel whose data were opened before the claim")
+        raise _invalid("channels", "must name a frozen channel whose data were opened before the claim")
     measured = None
     workspaces: dict[str, dict[str, Any]] = {}
     if claim.mass_gev is not None:
         measured = recompute(channels, spectra, claim.mass_gev)
         for frozen, found in zip(channels, measured.channels, strict=True):
-            held = workspace(frozen, spectra[frozen.channel], found.mass_gev, found.sigma_gev)
-            workspaces[frozen.channel] = held
+            workspaces[frozen.channel] = workspace(
+                frozen, spectra[frozen.channel], found.mass_gev, found.sigma_gev
+            )
     limit = None
     if claim.limit_mass_gev is not None and channels:
         limit = min(limit_at(frozen, spectra[frozen.channel], claim.limit_mass_gev) for frozen in channels)
@@ -453,17 +448,17 @@ def claim_file(
     )
 
 
-def _refuse(field: str, rule: str) -> InvalidRequest:
+def _invalid(field: str, rule: str) -> InvalidRequest:
     return InvalidRequest([FieldError(field, rule)])
 
 
 async def export_claim(journal: Journal, episode_id: str) -> ClaimFile:
-    """The last claim of an episode, with everything that is needed to check it.
+    """Export the last claim of an episode, with all that is needed to check it.
 
     Raises:
-        EpisodeNotFound: There is no such episode.
-        JournalDamaged: Its chain of digests does not hold.
-        InvalidRequest: It holds no claim, or the claim rests on nothing.
+        EpisodeNotFound: The episode is unknown.
+        JournalDamaged: Its chain of digests is broken.
+        InvalidRequest: It has no claim, or the claim rests on no opened spectrum.
     """
     summary = await journal.episode(episode_id)
     if summary is None:

@@ -1,4 +1,4 @@
-"""Check claims of discovery: chain, order, selection, spectra and every figure.
+"""Check claims of discovery: chain, order, selection, spectra and every number.
 
 ``await export_claim(journal, episode_id)`` writes a claim file, ``check_claim(read_claim(text))`` checks
 it, and so does ``spectator claim check FILE``.
@@ -30,31 +30,31 @@ __all__ = ["ClaimCheck", "ClaimFile", "ClaimReport", "check_claim", "export_clai
 
 
 CLAIMED_ABOVE: Final = 0.3
-"""How far a claimed significance may lie above the one found again."""
+"""How far a claimed significance may exceed the recomputed one."""
 
 PYHF_TOLERANCE: Final = 0.3
 PYHF_SHARE: Final = 0.06
-"""How far pyhf may differ: so many standard deviations, or so large a share of the significance. Its
-background is a polynomial and not an exponential of one; where few events lie above a peak that matters."""
+"""Tolerance of the pyhf check, in standard deviations or as a share of the significance, whichever is larger.
+Its background is a polynomial, not the exponential of one; that matters if few events are above a peak."""
 
 MASS_ERRORS: Final = 3.0
 MASS_SHARE: Final = 0.01
-"""How far a claimed mass may lie from the fitted one: so many of either's errors, and so large a share for
-the energy scale, which the fit does not know."""
+"""Tolerance of a claimed mass: this many errors (the larger of both), plus this share of the mass for the
+energy scale, which the fit does not know."""
 
 LIMIT_SHARE: Final = 0.6
-"""A claimed limit is at least so large a share of the one found again."""
+"""Least claimed limit, as a share of the recomputed one."""
 
 _ROUNDING: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimCheck:
-    """One thing that was checked.
+    """Result of one check.
 
     Args:
-        name: What.
-        ok: Whether it holds.
+        name: Name of the check.
+        ok: Whether it passed.
         message: What was found, in a sentence.
     """
 
@@ -65,21 +65,21 @@ class ClaimCheck:
 
 @dataclass(frozen=True, slots=True)
 class ClaimReport:
-    """All that was checked."""
+    """Results of all checks."""
 
     checks: tuple[ClaimCheck, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether everything holds."""
+        """Whether every check passed."""
         return all(check.ok for check in self.checks)
 
 
 def read_claim(text: str) -> ClaimFile:
-    """A claim file from its JSON text.
+    """Read a claim file from its JSON text.
 
     Raises:
-        InvalidRequest: It is no claim file; every wrong field is named.
+        InvalidRequest: The text is not a claim file; each invalid field is named.
     """
     try:
         return ClaimFile.model_validate_json(text)
@@ -88,15 +88,15 @@ def read_claim(text: str) -> ClaimFile:
 
 
 def check_claim(claim: ClaimFile, *, digest: str | None = None) -> ClaimReport:
-    """Check a claim file against itself, and against a digest that was stated elsewhere.
+    """Check a claim file against its own events, and against a digest stated elsewhere.
 
-    The events are the only witness: their chain is followed from the first one, the claim is read from them
-    again, and every figure is computed again. A file whose events were forged whole has a chain that holds;
-    only a ``digest`` that was published before, or a journal that somebody else keeps, can tell.
+    Only the events count: their chain is followed from the first one, the claim is read from them again, and
+    every number is recomputed. If all events were forged, the chain still holds; only a ``digest`` published
+    before, or a journal kept by another party, can reveal that.
 
     Args:
-        claim: As read.
-        digest: What the last digest has to be, 64 hexadecimal digits.
+        claim: A claim file, from :func:`read_claim`.
+        digest: The expected last digest, 64 hexadecimal digits.
     """
     chain = _chain(claim, digest)
     if not chain.ok:
@@ -115,29 +115,29 @@ def _chain(claim: ClaimFile, digest: str | None) -> ClaimCheck:
     try:
         links = [Link(claim.episode_id, decode(text).event.seq, text, None) for text in claim.events]
     except ValueError as error:
-        return ClaimCheck("chain", False, f"one of the events is no event: {error}")
+        return ClaimCheck("chain", False, f"an entry of events is not an event: {error}")
     chain = Chain(digest=bytes.fromhex(claim.digest))
     broken = [*chain.check(links), *chain.finish()]
     if broken:
         return ClaimCheck("chain", False, f"event {broken[0].seq} {broken[0].message}")
     if digest is not None and digest.lower() != claim.digest:
-        return ClaimCheck("chain", False, f"ends in {claim.digest}, not in the stated {digest}")
+        return ClaimCheck("chain", False, f"ends in {claim.digest}, not in the given {digest}")
     return ClaimCheck("chain", True, f"{chain.seq} events, digest {claim.digest}")
 
 
 def _order(evidence: Evidence) -> ClaimCheck:
     opened = [seq for seq, _ in evidence.opened]
     last = f"opened by {opened or 'none'}, claimed by {evidence.claim_seq}"
-    told = f"frozen by event {evidence.selection_seq}, {last}"
+    message = f"frozen by event {evidence.selection_seq}, {last}"
     if evidence.claim.kind != "null" and not opened:
-        return ClaimCheck("order", False, f"nothing was opened before the claim: {told}")
+        return ClaimCheck("order", False, f"no data were opened before the claim: {message}")
     ok = all(evidence.selection_seq < seq < evidence.claim_seq for seq in opened)
     ok = ok and evidence.selection_seq < evidence.claim_seq
-    return ClaimCheck("order", ok, told)
+    return ClaimCheck("order", ok, message)
 
 
 def _fresh(evidence: Evidence, events: Sequence[Event]) -> ClaimCheck:
-    """No run that the claim rests on was opened under an earlier selection."""
+    """Check that no run of the claim was opened under an earlier selection."""
     used = {(spectrum.channel, run) for _, spectrum in evidence.opened for run in spectrum.datasets}
     for event in events:
         if event.type != UNBLINDED or event.data.get("selection_id") == evidence.selection.selection_id:
@@ -146,33 +146,33 @@ def _fresh(evidence: Evidence, events: Sequence[Event]) -> ClaimCheck:
             continue
         seen = {(event.data.get("channel"), run) for run in event.data.get("datasets", ())}
         if again := sorted(str(run) for _, run in used & seen):
-            return ClaimCheck("fresh data", False, f"event {event.seq} had opened {', '.join(again)} before")
+            return ClaimCheck("fresh data", False, f"event {event.seq} already opened {', '.join(again)}")
     return ClaimCheck("fresh data", True, f"{len(used)} run(s) were opened under this selection only")
 
 
 def _copies(claim: ClaimFile, again: ClaimFile) -> ClaimCheck:
-    """What the file says beside its events is what the events say."""
+    """Check that every field of the file follows from its events."""
     for name in ClaimFile.model_fields:
-        told = json.loads(claim.model_dump_json(include={name}))[name]
+        stated = json.loads(claim.model_dump_json(include={name}))[name]
         found = json.loads(again.model_dump_json(include={name}))[name]
-        if not _alike(told, found):
-            return ClaimCheck("contents", False, f"{name} is not what the events give")
+        if not _alike(stated, found):
+            return ClaimCheck("contents", False, f"{name} does not follow from the events")
     return ClaimCheck(
         "contents", True, "selection, spectra, claim, workspaces and figures follow from the events"
     )
 
 
-def _alike(told: object, found: object) -> bool:
-    """Equality but for the last digits of numbers, which another machine may round otherwise."""
-    if isinstance(told, dict) and isinstance(found, dict):
-        return told.keys() == found.keys() and all(_alike(told[key], found[key]) for key in told)
-    if isinstance(told, list) and isinstance(found, list):
-        return len(told) == len(found) and all(map(_alike, told, found))
-    if isinstance(told, float) or isinstance(found, float):
-        if not isinstance(told, int | float) or not isinstance(found, int | float):
+def _alike(stated: object, found: object) -> bool:
+    """Compare two JSON values; floats may differ by rounding on another machine."""
+    if isinstance(stated, dict) and isinstance(found, dict):
+        return stated.keys() == found.keys() and all(_alike(stated[key], found[key]) for key in stated)
+    if isinstance(stated, list) and isinstance(found, list):
+        return len(stated) == len(found) and all(map(_alike, stated, found))
+    if isinstance(stated, float) or isinstance(found, float):
+        if not isinstance(stated, int | float) or not isinstance(found, int | float):
             return False
-        return abs(told - found) <= _ROUNDING * max(abs(told), abs(found), 1.0)
-    return told == found
+        return abs(stated - found) <= _ROUNDING * max(abs(stated), abs(found), 1.0)
+    return stated == found
 
 
 def _figures(again: ClaimFile) -> list[ClaimCheck]:
@@ -187,12 +187,14 @@ def _figures(again: ClaimFile) -> list[ClaimCheck]:
 def _significance(again: ClaimFile) -> ClaimCheck:
     claim, found = again.claim, again.measured
     assert found is not None
-    told = (
+    message = (
         f"claimed {claim.z_local or 0:.2f} local and {claim.z_global or 0:.2f} global, "
         f"found {found.z_local:.2f} and {found.z_global:.2f}"
     )
     ok = (claim.z_local or 0.0) <= found.z_local + CLAIMED_ABOVE
-    return ClaimCheck("significance", ok and (claim.z_global or 0.0) <= found.z_global + CLAIMED_ABOVE, told)
+    return ClaimCheck(
+        "significance", ok and (claim.z_global or 0.0) <= found.z_global + CLAIMED_ABOVE, message
+    )
 
 
 def _mass(again: ClaimFile) -> ClaimCheck:
@@ -201,29 +203,29 @@ def _mass(again: ClaimFile) -> ClaimCheck:
     best = max(found.channels, key=lambda one: one.z_local)
     mass, error = claim.mass_gev or 0.0, max(claim.mass_error_gev or 0.0, best.fitted_mass_error_gev)
     ok = abs(mass - best.fitted_mass_gev) <= MASS_ERRORS * error + MASS_SHARE * mass
-    told = f"claimed {mass:.6g} +- {claim.mass_error_gev or 0:.2g} GeV, found {best.fitted_mass_gev:.6g} "
-    return ClaimCheck("mass", ok, told + f"+- {best.fitted_mass_error_gev:.2g} in {best.channel}")
+    message = f"claimed {mass:.6g} +- {claim.mass_error_gev or 0:.2g} GeV, found {best.fitted_mass_gev:.6g} "
+    return ClaimCheck("mass", ok, message + f"+- {best.fitted_mass_error_gev:.2g} in {best.channel}")
 
 
 def _pyhf(again: ClaimFile) -> ClaimCheck:
     found = again.measured
     assert found is not None
-    told, ok = [], True
+    messages, ok = [], True
     for one in found.channels:
         z = pyhf_significance(again.workspaces[one.channel])
         ok = ok and abs(z - one.z_local) <= max(PYHF_TOLERANCE, PYHF_SHARE * one.z_local)
-        told.append(f"{one.channel} {z:.2f} (here {one.z_local:.2f})")
-    return ClaimCheck("pyhf", ok, "local significance by pyhf: " + ", ".join(told))
+        messages.append(f"{one.channel} {z:.2f} (here {one.z_local:.2f})")
+    return ClaimCheck("pyhf", ok, "local significance by pyhf: " + ", ".join(messages))
 
 
 def _limit(again: ClaimFile) -> ClaimCheck:
     claimed, found = again.claim.signal_limit or 0.0, again.limit or 0.0
-    told = f"claimed {claimed:.4g} events at {again.claim.limit_mass_gev or 0:.6g} GeV, found {found:.4g}"
-    return ClaimCheck("limit", claimed >= LIMIT_SHARE * found, told)
+    message = f"claimed {claimed:.4g} events at {again.claim.limit_mass_gev or 0:.6g} GeV, found {found:.4g}"
+    return ClaimCheck("limit", claimed >= LIMIT_SHARE * found, message)
 
 
 def stated_digest(digest: str | None) -> str | None:
-    """A digest as stated by a user.
+    """Check a digest given by a user and return it in lower case.
 
     Raises:
         InvalidRequest: It is not 64 hexadecimal digits.
@@ -235,5 +237,5 @@ def stated_digest(digest: str | None) -> str | None:
     except ValueError:
         whole = False
     if not whole:
-        raise InvalidRequest([FieldError("digest", "is 64 hexadecimal digits")])
+        raise InvalidRequest([FieldError("digest", "must be 64 hexadecimal digits")])
     return digest.lower()

@@ -1,4 +1,4 @@
-"""The commentary of a campaign: what a control room would say of each event."""
+"""Commentary on a campaign, in the voice of a control room."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CHANNELS: Final = {
     "bb": "b-quark pairs",
     "dijet": "jet pairs",
 }
-"""What people call the final states."""
+"""Everyday names of the final states."""
 
 
 def comment(event: Event, state: Data) -> Sequence[Line]:
-    """Lines about ``event``; the same event in the same state always has the same lines."""
+    """Return the lines about an event; the same event and state give the same lines."""
     if not event.type.startswith(PREFIX):
         return ()
     speak = _LINES.get(event.type.removeprefix(PREFIX))
@@ -35,12 +35,12 @@ def comment(event: Event, state: Data) -> Sequence[Line]:
 
 
 def channel_name(channel: str) -> str:
-    """What people call a final state."""
+    """Return the everyday name of a final state."""
     return CHANNELS.get(channel, channel.replace("_", " "))
 
 
 def spoken(line: str) -> str:
-    """A line as it is read aloud: units and symbols in words.
+    """Return a line as it is read aloud: units and symbols in words.
 
     Example:
         >>> spoken("100 fb⁻¹ at 13 TeV: 5.1 sigma at 125.1 ± 0.3 GeV")
@@ -67,7 +67,7 @@ def _line(text: str, **marks: Any) -> list[Line]:
 
 
 def _one_of(data: Data, *texts: str) -> str:
-    """One of ``texts``, the same for the same event in every process."""
+    """Choose one of ``texts``, the same in every process."""
     facts = (str(data.get("selection_id", "")), str(data.get("channel", "")), f"{data['days_left']:g}")
     return texts[derive_seed(len(texts), "collider", "phrase", *facts) % len(texts)]
 

@@ -25,7 +25,9 @@ _COSTS = {tool: list(cost) for tool, cost in COSTS.items()}
 
 
 def content(lab: Laboratory, step: int, broken: list[str]) -> dict[str, Any]:
-    """The observation's own fields; nothing of it comes from nature but through recorded events.
+    """Build the observation.
+
+    Nothing in it comes from nature, except through recorded events.
 
     Args:
         lab: The campaign.
@@ -35,7 +37,7 @@ def content(lab: Laboratory, step: int, broken: list[str]) -> dict[str, Any]:
     best = cumulative_significance(lab)
     return {
         "step_index": step,
-        "task": lab.task.told,
+        "task": lab.task.public,
         "costs": _COSTS,
         "resource_usage": resources(lab),
         "selected_beam_energy": None if lab.beam is None else lab.beam.sqrt_s_tev,
@@ -74,7 +76,7 @@ def content(lab: Laboratory, step: int, broken: list[str]) -> dict[str, Any]:
 
 
 def resources(lab: Laboratory) -> dict[str, float]:
-    """What is left."""
+    """Return the remaining money, luminosity and days."""
     return {
         "budget_remaining_musd": six(lab.left.budget_musd),
         "luminosity_remaining_fb": six(lab.left.luminosity_fb),
@@ -83,7 +85,7 @@ def resources(lab: Laboratory) -> dict[str, float]:
 
 
 def selection(lab: Laboratory) -> dict[str, Any]:
-    """The present selection."""
+    """Return the current selection as JSON."""
     return {
         "selection_id": lab.selection.name,
         "frozen": lab.selection.frozen,
@@ -101,7 +103,7 @@ def selection(lab: Laboratory) -> dict[str, Any]:
 
 
 def findings(lab: Laboratory) -> dict[str, Any]:
-    """Newest result of each kind, by channel, and the combination."""
+    """Return the newest result of each kind, by channel, and the combination."""
     found: dict[str, Any] = {}
     for name, analysis in lab.selection.channels.items():
         kept = analysis.findings
@@ -128,7 +130,7 @@ def _last(values: list[dict[str, Any]] | None) -> dict[str, Any] | None:
 
 
 def candidate_masses(lab: Laboratory) -> list[float]:
-    """Masses of the excesses of at least 3 sigma local that scans showed, highest first."""
+    """Return masses of scanned excesses of at least 3 sigma local, highest first."""
     candidates = [
         (candidate["z_local"], candidate["mass_gev"])
         for analysis in lab.selection.channels.values()
@@ -139,7 +141,7 @@ def candidate_masses(lab: Laboratory) -> list[float]:
 
 
 def cumulative_significance(lab: Laboratory) -> float:
-    """The largest global significance that was estimated on the data as they are open now."""
+    """Return the largest global significance estimated on the opened data."""
     values = [
         found["z_global"]
         for analysis in lab.selection.channels.values()
@@ -151,7 +153,7 @@ def cumulative_significance(lab: Laboratory) -> float:
 
 
 MAX_STEPS: Final = 90
-"""Actions after which a campaign is cut short by its own rules: it ends without a claim and scores 0."""
+"""Most actions of a campaign; after them it ends without a claim and scores 0."""
 
 Operation = Callable[[Laboratory, Any], dict[str, Any]]
 
@@ -182,7 +184,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
 
 
 def snapshot_for(snapshot: bytes, episode_id: str) -> bytes:
-    """A snapshot as one of another episode."""
+    """Return a snapshot as one of another episode."""
     seed, _, *rest = json.loads(snapshot)
     return json.dumps([seed, episode_id, *rest]).encode()
 
@@ -190,10 +192,10 @@ def snapshot_for(snapshot: bytes, episode_id: str) -> bytes:
 class ColliderEnvironment:
     """A search for a resonance at a collider, from the beam to the claim.
 
-    Description: plan runs with money and time; analyse what was recorded, blind; claim or decline.
+    Description: plan runs with money and time, analyse the data blind, then claim or report none.
     Action Space: ``{"tool": name, "arguments": {...}}``, 22 actions; see :mod:`actions`.
-    Observation Space: see :class:`models.ColliderObservation`.
-    Starting State: nothing is configured, all resources are there.
+    Observation Space: see :class:`actions.ColliderObservation`.
+    Starting State: nothing is configured, all resources are available.
     Rewards: 0.0 on every step, the score of :mod:`reward` on the last.
     Episode End: a claim, the conclusion that there is none, or ``MAX_STEPS`` actions.
     Arguments: ``scenario``, ``difficulty``.
@@ -220,10 +222,9 @@ class ColliderEnvironment:
         self._schemas = {
             tool: LegalAction(tool=tool, arguments=schema) for tool, schema in schemas(task).items()
         }
-        told = task.told
         self._lab.add_fact(
             "campaign_opened",
-            **{name: told[name] for name in (
+            **{name: task.public[name] for name in (
                 "campaign", "difficulty", "search_window_gev", "channels", "beams", "candles", "real_data",
             )},
         )  # fmt: skip
@@ -286,7 +287,7 @@ class ColliderEnvironment:
         return lab.soft[known:]
 
     def _close(self, lab: Laboratory) -> None:
-        """Grade a claim; end a campaign that goes on for too long."""
+        """Grade a claim; end a campaign that takes too many actions."""
         if lab.claim is not None:
             graded = grade(lab)
             self._score = graded.score
@@ -347,12 +348,12 @@ class ColliderEnvironment:
         }
 
     def snapshot(self) -> bytes:
-        """The seed and what was done: a campaign depends on nothing else."""
+        """Return the seed and the actions so far, which determine the campaign."""
         kept = [self._seed, self._episode_id, self._options, self._open.hard, self._history]
         return json.dumps(kept).encode()
 
     def restore(self, snapshot: bytes) -> Observation:
-        """Go on from ``snapshot``: what was done is done again."""
+        """Restore a snapshot by repeating its actions."""
         seed, episode_id, options, hard, history = json.loads(snapshot)
         observation = self.reset(seed=seed, episode_id=episode_id, options=options)
         for action in history:
@@ -362,31 +363,31 @@ class ColliderEnvironment:
         return observation
 
     def facts(self) -> Sequence[Fact]:
-        """What happened since the last call."""
+        """Return the facts since the last call."""
         if self._lab is None:
             return ()
         facts, self._lab.facts = self._lab.facts, []
         return facts
 
     def truth(self) -> Mapping[str, Any]:
-        """What was hidden; empty before the end."""
+        """Return the hidden truth; empty before the end."""
         if not self._done:
             return {}
         return {"seed": self._seed, **self._open.nature.to_json()}
 
     @property
     def laboratory(self) -> Laboratory:
-        """The campaign with all that is hidden in it, for graders and oracles.
+        """The campaign with its hidden parts, for graders and oracles.
 
         Raises:
-            RuntimeError: Nothing was begun.
+            RuntimeError: ``reset`` was not called.
         """
         return self._open
 
     @property
     def _open(self) -> Laboratory:
         if self._lab is None:
-            raise RuntimeError("reset comes before step")
+            raise RuntimeError("the campaign has not begun; call reset first")
         return self._lab
 
     @property
@@ -424,14 +425,14 @@ def _price(lab: Laboratory, tool: str, given: Any) -> tuple[float, float]:
 
 
 def legal_tools(lab: Laboratory) -> list[str]:
-    """Actions whose prerequisites hold; whether an argument is right shows when it is tried."""
+    """Return the actions whose prerequisites hold; arguments are checked on use."""
     selection, runs = lab.selection, bool(lab.runs)
     chosen, open_ = bool(selection.channels), not selection.frozen
     seen = selection.seen
     analyses = selection.channels.values()
     fitted = any(analysis.findings.get("fits") for analysis in analyses)
     estimated = any(analysis.findings.get("significances") for analysis in analyses)
-    holds: dict[str, bool] = {
+    allowed: dict[str, bool] = {
         "configure_beam": True,
         "set_trigger": True,
         "allocate_luminosity": lab.beam is not None,
@@ -448,4 +449,6 @@ def legal_tools(lab: Laboratory) -> list[str]:
         "request_theory_review": True,
         "conclude_null": True,
     }
-    return [tool for tool in TOOLS if holds.get(tool, bool(seen)) and COSTS[tool][0] <= lab.left.budget_musd]
+    return [
+        tool for tool in TOOLS if allowed.get(tool, bool(seen)) and COSTS[tool][0] <= lab.left.budget_musd
+    ]

@@ -1,7 +1,7 @@
-"""The world's event types: what the machine, the analysis and the claim tell whoever watches.
+"""The world's event types, from machine, analysis and claim.
 
 Units: GeV, fb^-1, TeV, MUSD (millions of US dollars), days, Hz. Floats are rounded to six significant
-digits, edges to nine, so that a replay does not hang on the last bit of a library.
+digits, edges to nine, so that a replay does not depend on the last bit of a library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PREFIX: Final = "collider."
 
 
 class CampaignFact(EventData):
-    """What every event of a campaign carries: the resources that are left after it."""
+    """Fields of every event of a campaign: the remaining resources."""
 
     budget_left_musd: float = Field(ge=0, description="Money left, MUSD")
     luminosity_left_fb: float = Field(
@@ -27,13 +27,13 @@ class CampaignFact(EventData):
 
 
 class CampaignOpened(CampaignFact):
-    """The task is set; all of it is public."""
+    """The campaign began; the whole task is public."""
 
-    campaign: str = Field(description="What is searched for, in a sentence that fits signal and null alike")
+    campaign: str = Field(description="What is searched for, in a sentence that fits both signal and null")
     difficulty: str = Field(description="Tier: easy, medium, hard or expert")
-    search_window_gev: list[float] = Field(description="[low, high] of the masses in question")
+    search_window_gev: list[float] = Field(description="[low, high] of the searched masses")
     channels: list[dict[str, Any]] = Field(
-        description="Final states that can be analysed, with their figures"
+        description="Final states that can be analysed, with their parameters"
     )
     beams: list[dict[str, Any]] = Field(description="Beam energies on offer, with cost, days and pile-up")
     candles: list[dict[str, Any]] = Field(
@@ -43,7 +43,7 @@ class CampaignOpened(CampaignFact):
 
 
 class BeamConfigured(CampaignFact):
-    """The machine runs at another energy from here on."""
+    """The machine switched to another energy."""
 
     sqrt_s_tev: float
     cost_musd_per_fb: float
@@ -56,11 +56,11 @@ class TriggerSet(CampaignFact):
 
     thresholds_gev: dict[str, float] = Field(description="Threshold of each item, by channel")
     rates_hz: dict[str, float] = Field(description="Rate of each item, by channel")
-    bandwidth_hz: float = Field(description="What the readout takes")
+    bandwidth_hz: float = Field(description="Bandwidth of the readout, Hz")
     live_fraction: float = Field(
         ge=0,
         le=1,
-        description="Share of the triggered events that is kept; below 1 the menu asks for too much",
+        description="Share of the triggered events that is kept; below 1 the menu exceeds the bandwidth",
     )
 
 
@@ -96,7 +96,7 @@ class DetectorCalibrated(CampaignFact):
 
 
 class ChannelSelected(CampaignFact):
-    """A channel is analysed from here on."""
+    """A channel was selected for the analysis."""
 
     selection_id: str
     channel: str
@@ -121,12 +121,12 @@ class SpectrumBuilt(CampaignFact):
 
     selection_id: str
     channel: str
-    window_gev: list[float] = Field(description="Where a signal is searched: blinded until frozen")
-    fit_window_gev: list[float] = Field(description="All that is fitted")
+    window_gev: list[float] = Field(description="Search window, blinded until the selection is frozen")
+    fit_window_gev: list[float] = Field(description="Fit window")
     edges_gev: list[float]
-    counts: list[int] = Field(description="Tuning sample, all masses; no search event inside")
-    sidebands: list[int] = Field(description="Search sample, 0 wherever it is blinded")
-    blinded_gev: list[float] = Field(description="[low, high] that is blinded; empty when none is")
+    counts: list[int] = Field(description="Tuning sample, all masses, without search events")
+    sidebands: list[int] = Field(description="Search sample, 0 in blinded bins")
+    blinded_gev: list[float] = Field(description="[low, high] of the blinded range; empty for none")
 
 
 class BackgroundEstimated(CampaignFact):
@@ -143,7 +143,7 @@ class BackgroundEstimated(CampaignFact):
 
 
 class SearchFrozen(CampaignFact):
-    """The selection is frozen: nothing of it changes after this."""
+    """The selection is frozen and cannot change any more."""
 
     selection_id: str
     channels: list[dict[str, Any]] = Field(
@@ -158,7 +158,7 @@ class DataUnblinded(CampaignFact):
     channel: str
     datasets: list[str] = Field(description="Runs whose search part was opened")
     luminosity_fb: float = Field(description="Luminosity of these runs")
-    edges_gev: list[float] = Field(description="The whole fit window, as every later step uses it")
+    edges_gev: list[float] = Field(description="Edges of the fit window, used by every later step")
     counts: list[int]
     window_gev: list[float]
 
@@ -176,7 +176,7 @@ class MassScanned(CampaignFact):
     candidates: list[dict[str, float]] = Field(
         description="Highest separate peaks: mass_gev, z_local, signal"
     )
-    shape_ok: bool = Field(description="Whether the background function describes what is beside the peak")
+    shape_ok: bool = Field(description="Whether the background function fits beside the peak")
 
 
 class SignificanceEstimated(CampaignFact):
@@ -202,10 +202,10 @@ class ResonanceFitted(CampaignFact):
 
     selection_id: str
     channel: str
-    mass_gev: float = Field(description="As measured, before any correction of the scale")
+    mass_gev: float = Field(description="As measured, without correction of the scale")
     mass_error_gev: float = Field(description="Statistical")
-    corrected_mass_gev: float = Field(description="Divided by the calibrated scale; the same without one")
-    corrected_error_gev: float = Field(description="With the error of the scale")
+    corrected_mass_gev: float = Field(description="Divided by the calibrated scale, if any")
+    corrected_error_gev: float = Field(description="Including the error of the scale")
     width_gev: float
     signal: float
     signal_error: float
@@ -220,7 +220,7 @@ class ResonanceFitted(CampaignFact):
 
 
 class AngleMeasured(CampaignFact):
-    """The decay angle was compared with hypotheses of spin."""
+    """The decay angle was compared with spin hypotheses."""
 
     selection_id: str
     channel: str
@@ -231,7 +231,7 @@ class AngleMeasured(CampaignFact):
     log_likelihood: dict[str, float] = Field(description="By hypothesis, the best at 0")
     best: str
     expected_separation: dict[str, float] = Field(description="Sigma by which each alternative would differ")
-    excluded: dict[str, str] = Field(description="Hypotheses that cannot be, and why")
+    excluded: dict[str, str] = Field(description="Impossible hypotheses, with reasons")
 
 
 class CrossChecked(CampaignFact):
@@ -242,7 +242,7 @@ class CrossChecked(CampaignFact):
     mass_gev: float
     first: str
     second: str
-    first_value: float = Field(description="Strength by the first, relative to what is compared")
+    first_value: float = Field(description="Strength in the first sample, in common units")
     first_error: float
     second_value: float
     second_error: float
@@ -261,29 +261,27 @@ class ChannelsCombined(CampaignFact):
 
 
 class SystematicsAssessed(CampaignFact):
-    """How far the choice of background function can fake a signal."""
+    """The effect of the choice of background function on the signal was measured."""
 
     selection_id: str
     channel: str
     mass_gev: float
-    spurious: float = Field(description="Largest signal that another function would see, events")
+    spurious: float = Field(description="Largest change of the signal by another function, events")
     relative_to_error: float
     by_background: dict[str, float]
 
 
 class TheoryReviewed(CampaignFact):
-    """What theory says, without looking at any data."""
+    """Theory was consulted, without any data."""
 
     mass_gev: float
-    energy_gain: dict[str, float] = Field(
-        description="Cross section relative to 13 TeV, by 'gg 8' and the like"
-    )
+    energy_gain: dict[str, float] = Field(description="Cross section relative to 13 TeV, by keys like 'gg 8'")
     spins: dict[str, list[int]] = Field(description="Spins that may decay to each channel")
     comment: str
 
 
 class LimitSet(CampaignFact):
-    """An upper limit at 95 % CL (CLs)."""
+    """An upper limit at 95 % CL (CLs) was set."""
 
     selection_id: str
     channel: str
@@ -295,7 +293,7 @@ class LimitSet(CampaignFact):
 
 
 class ClaimSubmitted(CampaignFact):
-    """The campaign's last word."""
+    """The campaign ended with a claim or with the conclusion that there is none."""
 
     selection_id: str
     kind: Literal["discovery", "evidence", "null"]
@@ -313,20 +311,20 @@ class ClaimSubmitted(CampaignFact):
 
 
 class RuleBroken(CampaignFact):
-    """A soft rule was broken; what was asked for was done, and is held against the campaign."""
+    """A soft rule was broken; the action was carried out, and the grade is lower."""
 
     code: str
     message: str
 
 
 class CampaignGraded(CampaignFact):
-    """The verdict; the truth itself stays sealed."""
+    """The campaign was graded; the truth itself stays sealed."""
 
     discovered: bool
     correct_mass: bool
     correct_channel: bool
     correct_spin: bool
-    verdict: str = Field(description="In a few words, such as 'discovery confirmed'")
+    verdict: str = Field(description="A short phrase, such as 'discovery confirmed'")
     score: float = Field(ge=0, le=1)
     rubric: dict[str, float]
     hard_violations: int
@@ -359,7 +357,7 @@ EVENTS: Final[Mapping[str, type[EventData]]] = {
     "collider.rule_broken": RuleBroken,
     "collider.campaign_graded": CampaignGraded,
 }
-"""Model of each event type's data, by name."""
+"""Data model of each event type."""
 
 BEATS: Final[Mapping[str, float]] = dict.fromkeys(
     EVENTS.keys() - {"collider.campaign_opened", "collider.rule_broken", "collider.campaign_graded"}, 3.0

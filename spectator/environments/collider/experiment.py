@@ -1,8 +1,8 @@
-"""The experiment: runs, the state of a campaign, and what exposure is worth.
+"""The experiment: runs, the state of a campaign, and the value of an exposure.
 
-A run is drawn once, when it is taken, and never changed. The worth of an exposure (expected
-significance, exclusion and error of the mass) comes from nature itself: it sets the strength of a signal
-in sigma and grades; the physicist learns nothing of it before the end.
+A run is drawn once, when it is taken, and never changes. The value of an exposure (expected significance,
+exclusion and error of the mass) is computed from nature: it sets the strength of a signal in sigma and is
+used for the grade. The physicist does not see it before the end.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Dataset:
     """One channel of one run, as recorded.
 
     Args:
-        tuning: Events by mass bin and score bin that are open for tuning.
-        search: The same, kept for the search.
-        signal_share: Chance of an event of each bin to be a signal: what its angle was drawn by.
+        tuning: Events open for tuning, by mass bin and score bin.
+        search: Events reserved for the search, by mass bin and score bin.
+        signal_share: Chance that an event of each bin is signal; its angle is drawn with it.
         signal_angles: Shares of the bins of the decay angle among signals.
     """
 
@@ -56,21 +56,21 @@ class Dataset:
 
     @property
     def events(self) -> int:
-        """All of them."""
+        """Number of all events."""
         return int(self.tuning.sum() + self.search.sum())
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it was taken.
+    """A recorded run.
 
     Args:
         number: 1, 2, ...
         beam: Its beam.
-        luminosity_fb: What was delivered.
-        tuning_fraction: Share of its events that is open from the start.
+        luminosity_fb: Delivered luminosity.
+        tuning_fraction: Share of its events that is open before unblinding.
         thresholds_gev: Trigger threshold, by channel; a channel without one has no data.
-        live_fraction: Share that the readout took.
+        live_fraction: Share of triggered events that was read out.
         data: Datasets, by channel.
         candles: Histograms of the known resonances, by name.
     """
@@ -92,7 +92,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be taken: see :class:`Run`."""
+    """A planned run; see :class:`Run`."""
 
     number: int
     beam: Beam
@@ -103,12 +103,12 @@ class Plan:
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """The generator of one named part of an episode."""
+    """Return the random generator of one named part of an episode."""
     return np.random.Generator(np.random.PCG64(derive_seed(seed, *names)))
 
 
 def exposure_of(plan: Plan | Run, channel: str) -> Exposure:
-    """How ``channel`` is exposed in a run."""
+    """Return how ``channel`` is exposed in a run."""
     return Exposure(
         plan.beam,
         plan.luminosity_fb,
@@ -119,12 +119,12 @@ def exposure_of(plan: Plan | Run, channel: str) -> Exposure:
 
 
 def collect(task: Task, nature: Nature, plan: Plan, seed: int, before: Sequence[Run] = ()) -> Run:
-    """Take a run: Poisson counts in every bin of every channel of the menu, and the known resonances.
+    """Take a run: draw Poisson counts of every channel in the menu and of the candles.
 
     Args:
         task: The campaign.
-        nature: What is true; with real data the run is a random part of what no run before has.
-        plan: What is to be taken.
+        nature: The truth; with real data the run is a random part of the events not yet recorded.
+        plan: The planned run.
         seed: The episode's seed.
         before: Runs before this one.
     """
@@ -149,11 +149,11 @@ def _reveal(recorded: Recorded, plan: Plan, seed: int, before: Sequence[Run]) ->
     data = {}
     for name in plan.thresholds_gev:
         taken = [run for run in before if name in run.data]
-        left = recorded.counts - sum(
+        remaining = recorded.counts - sum(
             (run.data[name].tuning + run.data[name].search).sum(axis=1) for run in taken
         )  # fmt: skip
-        still_fb = recorded.luminosity_fb - sum(run.luminosity_fb for run in taken)
-        counts = random.binomial(left, min(1.0, plan.luminosity_fb / still_fb))
+        remaining_fb = recorded.luminosity_fb - sum(run.luminosity_fb for run in taken)
+        counts = random.binomial(remaining, min(1.0, plan.luminosity_fb / remaining_fb))
         tuning = np.zeros((len(counts), physics.SCORE_BINS), dtype=np.int64)
         search = tuning.copy()
         tuning[:, -1] = random.binomial(counts, plan.tuning_fraction)
@@ -184,13 +184,13 @@ def _record(nature: Nature, offer: ChannelTask, plan: Plan, random: np.random.Ge
 
 
 def candle_edges(task: Task, candle: Candle) -> NDArray[np.float64]:
-    """Edges of a candle's histogram."""
+    """Return the edges of a candle's histogram."""
     half = CANDLE_SIGMA * candle_resolution(task, candle)
     return np.asarray(candle.mass_gev * np.linspace(1.0 - half, 1.0 + half, CANDLE_BINS + 1))
 
 
 def candle_resolution(task: Task, candle: Candle) -> float:
-    """Nominal sigma / mass of what measures it, at its mass."""
+    """Return the nominal sigma / mass of a candle's detector at its mass."""
     return next(
         offer.channel.relative_resolution(candle.mass_gev)
         for offer in task.channels.values()
@@ -211,10 +211,10 @@ def _candle(task: Task, nature: Nature, candle: Candle, plan: Plan, random: np.r
 
 
 def angles(run: Run, channel: str, cut: int, seed: int) -> Counts:
-    """Selected search events of a run by mass bin and bin of the decay angle.
+    """Return selected search events of a run by mass bin and decay-angle bin.
 
-    The angle of each event belongs to the record; it is drawn by what was recorded from a stream of the run,
-    the channel and the cut, so asking again shows the same.
+    The angles are drawn from a stream seeded by run, channel and cut, so that the same request gives the same
+    angles.
     """
     dataset = run.data[channel]
     selected = dataset.search[:, cut:]
@@ -228,15 +228,15 @@ def angles(run: Run, channel: str, cut: int, seed: int) -> Counts:
 
 
 UNCALIBRATED_SCALE: Final = 0.008
-"""Error of a scale that nobody has measured."""
+"""Error of an uncalibrated scale."""
 
 UNCALIBRATED_RESOLUTION: Final = 0.12
-"""Relative error of a resolution that nobody has measured."""
+"""Relative error of an uncalibrated resolution."""
 
 
 @dataclass(slots=True)
 class Resources:
-    """What is left, and what there was."""
+    """Remaining money, luminosity and days."""
 
     budget_musd: float
     luminosity_fb: float
@@ -245,7 +245,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class DetectorScale:
-    """What is known of a detector's scale and resolution."""
+    """Measured scale and resolution of a detector."""
 
     scale: float = 1.0
     scale_error: float = UNCALIBRATED_SCALE
@@ -260,12 +260,12 @@ class ChannelAnalysis:
 
     Args:
         channel: Its name.
-        window_gev: Where a signal is searched.
+        window_gev: Search window.
         cut: Bin of the score from which events are kept.
-        background: Function; ``auto`` lets the library choose among those that fit.
-        natural_width: Width over mass that is searched for.
+        background: Background function; ``auto`` lets the library choose one that fits.
+        natural_width: Natural width over mass that is searched for.
         relative_resolution: sigma / mass; set when the selection is frozen.
-        closed_runs: Runs that were seen before this analysis was chosen.
+        closed_runs: Runs that were opened before this analysis was selected.
         opened: Runs whose search sample is open.
         findings: Results on the opened data, by kind.
     """
@@ -283,7 +283,7 @@ class ChannelAnalysis:
 
 @dataclass(slots=True)
 class Selection:
-    """A set of channel analyses that is frozen as one."""
+    """A set of channel analyses that are frozen together."""
 
     number: int
     channels: dict[str, ChannelAnalysis] = field(default_factory=dict)
@@ -306,8 +306,8 @@ class Laboratory:
     """One campaign.
 
     Args:
-        task: What is public.
-        nature: What is not; only taking a run and grading look at it.
+        task: The public task.
+        nature: The hidden truth; only taking a run and grading read it.
         seed: The episode's seed.
     """
 
@@ -336,7 +336,7 @@ class Laboratory:
         self.left = Resources(task.budget_musd, task.luminosity_fb, task.days)
 
     def add_fact(self, event: str, /, **data: Any) -> None:
-        """Note a fact, with what is left."""
+        """Add a fact, with the remaining resources."""
         left = {
             "budget_left_musd": six(self.left.budget_musd),
             "luminosity_left_fb": six(self.left.luminosity_fb),
@@ -345,19 +345,19 @@ class Laboratory:
         self.facts.append(Fact(f"collider.{event}", {**left, **data}))
 
     def note(self, code: str, message: str) -> None:
-        """Note that a soft rule was broken."""
+        """Record that a soft rule was broken."""
         self.soft.append(code)
         self.add_fact("rule_broken", code=code, message=message)
 
     def scale_of(self, channel: str) -> DetectorScale:
-        """What is known of the detector that measures ``channel``."""
+        """Return the measured scale of the detector of ``channel``."""
         return self.scales.get(self.task.channels[channel].channel.detector, DetectorScale())
 
     def analysis(self, channel: str) -> ChannelAnalysis:
-        """The analysis of a channel in the present selection.
+        """Return the analysis of a channel in the current selection.
 
         Raises:
-            HardRule: There is none.
+            HardRule: The channel is unknown or not selected.
         """
         if channel not in self.task.channels:
             offered = ", ".join(self.task.channels)
@@ -368,10 +368,10 @@ class Laboratory:
         return found
 
     def opened(self, channel: str) -> ChannelAnalysis:
-        """The analysis of a channel whose search sample is open.
+        """Return the analysis of a channel whose search sample is open.
 
         Raises:
-            HardRule: It is not.
+            HardRule: The channel is not selected or not unblinded.
         """
         analysis = self.analysis(channel)
         if not analysis.opened:
@@ -379,7 +379,7 @@ class Laboratory:
         return analysis
 
     def spectrum(self, analysis: ChannelAnalysis, runs: tuple[int, ...] | None = None) -> Counts:
-        """Selected search events by mass bin, in the opened runs or in those of them named."""
+        """Return selected search events by mass bin, in all opened runs or those given."""
         numbers = analysis.opened if runs is None else runs
         total = np.zeros(len(self.task.channels[analysis.channel].edges_gev) - 1, dtype=np.int64)
         for number in numbers:
@@ -387,7 +387,7 @@ class Laboratory:
         return total
 
     def tuning(self, analysis: ChannelAnalysis) -> Counts:
-        """Selected tuning events by mass bin, in all runs."""
+        """Return selected tuning events by mass bin, in all runs."""
         total = np.zeros(len(self.task.channels[analysis.channel].edges_gev) - 1, dtype=np.int64)
         for run in self.runs:
             if analysis.channel in run.data:
@@ -395,7 +395,7 @@ class Laboratory:
         return total
 
     def expected_resolution(self, channel: str) -> float:
-        """sigma / mass as far as it is known: nominal, calibrated, and broadened by the runs' pile-up."""
+        """Return the known sigma / mass: nominal, calibrated, broadened by pile-up."""
         runs = [run for run in self.runs if channel in run.data]
         total = sum(run.luminosity_fb for run in runs)
         pileup = sum(run.luminosity_fb * run.beam.pileup for run in runs) / total if total else 35.0
@@ -406,18 +406,18 @@ class Laboratory:
 Array = NDArray[np.float64]
 
 ANALYSIS_SHARE = 0.15
-"""Share of a budget that a thorough analysis costs."""
+"""Share of the budget that a thorough analysis costs."""
 
 
 def passing(nature: Nature, channel: str) -> list[tuple[float, float]]:
-    """Shares of signal and background that each cut on the score keeps."""
+    """Return the shares of signal and background that each cut on the score keeps."""
     shapes = nature.shapes[channel]
     signal, background = physics.score_shares(*shapes.signal), physics.score_shares(*shapes.background)
     return [(float(signal[cut:].sum()), float(background[cut:].sum())) for cut in range(physics.SCORE_BINS)]
 
 
 def affordable_fb(task: Task, beam: Beam, share: float) -> float:
-    """Luminosity that ``share`` of the budget buys, within what machine and time allow."""
+    """Return the luminosity that ``share`` of the budget buys, within all limits."""
     return min(
         share * task.budget_musd / beam.cost_musd_per_fb,
         task.luminosity_fb * min(1.0, share / (1.0 - ANALYSIS_SHARE)),
@@ -426,20 +426,20 @@ def affordable_fb(task: Task, beam: Beam, share: float) -> float:
 
 
 def ideal_exposure(task: Task, offer: ChannelTask, beam: Beam, share: float) -> Exposure:
-    """``share`` of the budget in one channel alone, with a trigger that costs nothing."""
+    """Return ``share`` of the budget spent on one channel, with a perfect trigger."""
     threshold = physics.suitable_threshold(offer.fit_window_gev[0])
     return Exposure(beam, affordable_fb(task, beam, share), threshold, 1.0)
 
 
 def best_yields(task: Task, nature: Nature, offer: ChannelTask, share: float) -> tuple[Array, Array]:
-    """Expected signal and background by mass bin, for the beam and the cut that promise most."""
-    honest = replace(nature, feature=None, fluctuation=None)
+    """Return signal and background by mass bin, for the best beam and cut."""
+    fair = replace(nature, feature=None, fluctuation=None)
     cuts = passing(nature, offer.name)
     found: list[tuple[float, Array, Array]] = []
     for beam in task.beams:
         exposure = ideal_exposure(task, offer, beam, share)
-        signal = expected_signal(honest, offer, exposure)
-        background = expected_background(honest, offer, exposure)
+        signal = expected_signal(fair, offer, exposure)
+        background = expected_background(fair, offer, exposure)
         information = float((signal * signal / np.maximum(background, 1e-9)).sum())
         kept, left = max(cuts, key=lambda cut: cut[0] ** 2 / max(cut[1], 0.02))
         found.append((information, signal * kept, background * left))
@@ -448,14 +448,14 @@ def best_yields(task: Task, nature: Nature, offer: ChannelTask, share: float) ->
 
 
 def ideal_significance(task: Task, nature: Nature, offer: ChannelTask, share: float) -> float:
-    """Expected significance of ``share`` of the budget in one channel, everything done right."""
+    """Return the expected significance of ``share`` of the budget in one channel."""
     return physics.asimov_significance(*best_yields(task, nature, offer, share))
 
 
 def probes(
     nature: Nature, offer: ChannelTask, exposure: Exposure, masses_gev: Iterable[float]
 ) -> list[tuple[float, float]]:
-    """What an exposure says of a narrow signal of 1 fb at each mass, before any cut.
+    """Evaluate an exposure for a narrow signal of 1 fb at each mass, before any cut.
 
     Returns:
         For each mass the information, the sum of signal squared over background, and the signal events.
@@ -471,9 +471,9 @@ def probes(
 
 
 def limit_fb(information: float, events: float) -> float:
-    """Rate at 13 TeV that would be excluded at 95 % CL, roughly; infinite where no signal would be seen.
+    """Return the approximate rate at 13 TeV excluded at 95 % CL; infinite if none.
 
-    1.64 sigma of the background, and three events where there is none.
+    1.64 sigma of the background, plus three events, which is the limit without background.
     """
     if events <= 0.0 or information <= 0.0:
         return math.inf
@@ -481,17 +481,17 @@ def limit_fb(information: float, events: float) -> float:
 
 
 def mass_error_gev(task: Task, nature: Nature, offer: ChannelTask) -> float:
-    """Error of the mass of the first particle that the whole budget would bring, scale included."""
+    """Return the best possible error of the first particle's mass, scale included."""
     particle = nature.particles[0]
-    honest = replace(nature, particles=(particle,), feature=None, fluctuation=None)
+    fair = replace(nature, particles=(particle,), feature=None, fluctuation=None)
     step = 0.1 * particle.mass_gev * offer.relative_resolution
     best = math.inf
     for beam in task.beams:
         exposure = ideal_exposure(task, offer, beam, 1.0 - ANALYSIS_SHARE)
-        signal = expected_signal(honest, offer, exposure)
-        moved = replace(honest, particles=(replace(particle, mass_gev=particle.mass_gev + step),))
+        signal = expected_signal(fair, offer, exposure)
+        moved = replace(fair, particles=(replace(particle, mass_gev=particle.mass_gev + step),))
         slope = (expected_signal(moved, offer, exposure) - signal) / step
-        background = expected_background(honest, offer, exposure)
+        background = expected_background(fair, offer, exposure)
         for kept, left in passing(nature, offer.name):
             total = np.maximum(signal * kept + background * left, 1e-9)
             information = float(((slope * kept) ** 2 / total).sum())

@@ -1,4 +1,4 @@
-"""Nature: what is true behind a campaign, and what it lets the detector expect. Sealed until the end."""
+"""Nature: the hidden truth of a campaign and the detector's expected events. Sealed until the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spectator.environments.collider.task import Beam, ChannelTask, six
 Array = NDArray[np.float64]
 
 SCALE_PIVOT_GEV: Final = 91.0
-"""Where the scale of a detector is its own; away from it, it drifts with the logarithm of the mass."""
+"""Mass at which ``scale`` holds; away from it the scale drifts with the logarithm of the mass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Particle:
         mass_gev: Its mass.
         width_gev: Its natural width.
         spin: 0, 1 or 2.
-        production: Which partons make it.
+        production: Partons that produce it.
         rates_fb: Cross section times branching at 13 TeV, fb, by channel.
     """
 
@@ -50,7 +50,7 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A trigger that keeps more than it should around ``ratio`` x threshold, and so makes a false bump."""
+    """A false bump of a trigger: it keeps too many events around ``ratio`` x threshold."""
 
     channel: str
     ratio: float
@@ -59,7 +59,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Fluctuation:
-    """A rare upward fluctuation of the first run: so many events at a mass, and never again."""
+    """A rare upward fluctuation of the first run only: extra events at a mass."""
 
     channel: str
     mass_gev: float
@@ -79,10 +79,10 @@ class Recorded:
     """Real data behind a campaign.
 
     Args:
-        counts: All events that were recorded, by mass bin.
-        luminosity_fb: What they are worth.
-        expected_z: Significance of the first resonance in all of them.
-        mass_error_gev: Error of its mass in them, scale included.
+        counts: All recorded events, by mass bin.
+        luminosity_fb: Luminosity of the data.
+        expected_z: Significance of the first resonance in all of the data.
+        mass_error_gev: Error of its mass in all of the data, scale included.
     """
 
     counts: NDArray[np.int64]
@@ -93,21 +93,21 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Nature:
-    """What is true.
+    """The truth of a campaign.
 
     Args:
-        scenario: Which scenario it is.
+        scenario: Name of the scenario.
         particles: The resonances; empty for a null.
-        primary: Channel in which the first of them is seen best; empty for a null.
+        primary: Channel in which the first resonance shows best; empty for a null.
         scale: Measured over true mass, by detector, at ``SCALE_PIVOT_GEV``.
         drift: Change of the scale for each unit of ln m, by detector.
         resolution: True over nominal resolution, by detector.
         efficiency: True acceptance times efficiency, by channel.
         backgrounds: By channel.
         shapes: By channel.
-        feature: A false bump of the trigger.
-        fluctuation: A fluctuation of the first run.
-        recorded: Real data, in place of simulated ones.
+        feature: A false bump of a trigger, if any.
+        fluctuation: A fluctuation of the first run, if any.
+        recorded: Real data, instead of simulated ones.
     """
 
     scenario: str
@@ -124,12 +124,12 @@ class Nature:
     recorded: Recorded | None = None
 
     def scale_at(self, detector: Detector, mass_gev: float) -> float:
-        """Measured over true mass."""
+        """Return measured over true mass."""
         drift = self.drift[detector] * math.log(mass_gev / SCALE_PIVOT_GEV)
         return self.scale[detector] + drift
 
     def to_json(self) -> dict[str, Any]:
-        """The sealed record."""
+        """Return the sealed record as JSON."""
         return {
             "scenario": self.scenario,
             "particles": [
@@ -160,7 +160,7 @@ class Nature:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How a channel was exposed in one run: beam, luminosity, threshold, and live share of the readout."""
+    """Exposure of a channel in one run: beam, luminosity, threshold, live share of the readout."""
 
     beam: Beam
     luminosity_fb: float
@@ -170,17 +170,17 @@ class Exposure:
 
 
 def pileup_broadening(pileup: float) -> float:
-    """Factor on every resolution."""
+    """Return the factor by which pile-up broadens every resolution."""
     return math.sqrt(1.0 + pileup / 100.0)
 
 
 def isolation_efficiency(pileup: float) -> float:
-    """Share of the objects that stay isolated."""
+    """Return the share of objects that stay isolated."""
     return 1.0 - 0.002 * pileup
 
 
 def measured_peak(nature: Nature, offer: ChannelTask, particle: Particle, pileup: float) -> Array:
-    """Share of a particle in each mass bin, as the detector sees it."""
+    """Return the share of a particle in each mass bin, as the detector measures it."""
     detector = offer.channel.detector
     sigma = particle.mass_gev * offer.relative_resolution * nature.resolution[detector]
     return physics.peak(
@@ -192,7 +192,7 @@ def measured_peak(nature: Nature, offer: ChannelTask, particle: Particle, pileup
 
 
 def expected_signal(nature: Nature, offer: ChannelTask, exposure: Exposure) -> Array:
-    """Signal events by mass bin, all scores."""
+    """Return signal events by mass bin, all scores."""
     total = np.zeros(len(offer.edges_gev) - 1)
     beam = exposure.beam
     common = (
@@ -212,7 +212,7 @@ def expected_signal(nature: Nature, offer: ChannelTask, exposure: Exposure) -> A
 
 
 def expected_background(nature: Nature, offer: ChannelTask, exposure: Exposure) -> Array:
-    """Background events by mass bin, all scores; a false bump of the trigger is part of it."""
+    """Return background events by mass bin, all scores, with a trigger's false bump."""
     background, beam = nature.backgrounds[offer.name], exposure.beam
     gain = energy_gain(offer.channel.background, background.pivot_gev, beam.sqrt_s_tev)
     common = exposure.luminosity_fb * exposure.live_fraction * isolation_efficiency(beam.pileup) * gain

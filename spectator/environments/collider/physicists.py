@@ -1,7 +1,7 @@
-"""Physicists that need no model: textbook, blind, random, and the oracle.
+"""Scripted physicists: textbook, blind, random, and the oracle.
 
-The blind ones ignore what they see: the best of them shows what a search is worth without its data. The
-oracle still has to measure, and marks what a perfect plan is worth.
+The blind ones ignore the data: the best of them shows the score of a search without its data. The oracle
+knows the truth but still has to measure: it shows the score of a perfect plan.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from spectator.observations import Observation
 from spectator.policies.policy import Decision, ScriptedPolicy, generator_snapshot, restore_generator
 
 TURN_ON: Final = 2.2 * 1.24
-"""Mass from which 97.7 % pass a trigger, in thresholds; as the task says."""
-
-BANDWIDTH_HZ: Final = 1000.0
+"""Mass, in thresholds, from which 97.7 % pass a trigger; from the task."""
 
 MARGIN_SIGMA: Final = 3.0
-"""Of the lower sideband so many resolutions are given up to the turn-on of the trigger."""
+"""Resolutions of the lower sideband that are left to the turn-on of the trigger."""
 
 PRIOR_FOR_TRUE: Final = 3.5
 """Twice the logarithm of how much more often an excess is a resonance than a bump of the trigger."""
 
 MAX_CUT: Final = 0.625
-"""Above it simulation and tuning sample say too little."""
+"""Largest cut; above it simulation and tuning sample are too uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,12 @@ class Candidate:
 
 
 def value_of(beam: Mapping[str, float], gains: Mapping[str, float], luminosity_fb: float) -> float:
-    """Expected significance of a beam, up to a factor: signal over the root of the background.
+    """Return the expected significance of a beam, up to a common factor.
 
     Args:
         beam: A beam of the task.
-        gains: Cross section relative to 13 TeV, by ``gg 8`` and the like; empty when theory was not asked.
-        luminosity_fb: What can be afforded of it.
+        gains: Cross section relative to 13 TeV, by keys like ``gg 8``; empty without a theory review.
+        luminosity_fb: Affordable luminosity.
     """
     energy = f"{beam['sqrt_s_tev']:g}"
     quarks = gains.get(f"qq {energy}", (beam["sqrt_s_tev"] / 13.0) ** 1.5)
@@ -65,11 +63,11 @@ def value_of(beam: Mapping[str, float], gains: Mapping[str, float], luminosity_f
 
 
 def suitable_thresholds(channels: Sequence[Mapping[str, Any]], higher_sigma: float = 0.0) -> dict[str, float]:
-    """Thresholds at which the trigger is efficient over the search window and most of what is beside it.
+    """Return thresholds that keep the search window and most of the sidebands.
 
     Args:
         channels: Channels of the task.
-        higher_sigma: By how many resolutions they are to be higher still.
+        higher_sigma: Resolutions to add to the thresholds.
     """
     found = {}
     for each in channels:
@@ -79,12 +77,12 @@ def suitable_thresholds(channels: Sequence[Mapping[str, Any]], higher_sigma: flo
 
 
 def rate_hz(channel: Mapping[str, Any], threshold_gev: float) -> float:
-    """Rate of a channel's item."""
+    """Return the rate of a channel's trigger item."""
     return float(channel["trigger_rate_hz"] * (channel["trigger_threshold_gev"] / threshold_gev) ** 4)
 
 
 def best_cut(table: Sequence[Sequence[float]], tuning_events: float) -> float:
-    """The cut of the largest gain that leaves enough of the tuning sample to fit.
+    """Return the cut of the largest gain that leaves enough tuning events to fit.
 
     Args:
         table: Rows of cut, signal efficiency, background efficiency, gain.
@@ -95,7 +93,7 @@ def best_cut(table: Sequence[Sequence[float]], tuning_events: float) -> float:
 
 
 def is_inconsistent(check: Mapping[str, float]) -> bool:
-    """Whether two samples speak for a bump that only one of them has, rather than for one that both have."""
+    """Return whether two samples suggest a bump that only one of them has."""
     one, two = check["first_value"], check["second_value"]
     first, second = check["first_error"], check["second_error"]
     both = (one - two) ** 2 / (first**2 + second**2)
@@ -104,7 +102,7 @@ def is_inconsistent(check: Mapping[str, float]) -> bool:
 
 
 def candidates_of(findings: Mapping[str, Any]) -> list[Candidate]:
-    """Excesses of all scans, the largest first."""
+    """Return the excesses of all scans, the largest first."""
     found = [
         Candidate(channel, each["mass_gev"], each["z_local"])
         for channel, kinds in findings.items()
@@ -115,13 +113,13 @@ def candidates_of(findings: Mapping[str, Any]) -> list[Candidate]:
 
 
 def spin_chances(likelihood: Mapping[str, float]) -> dict[str, float]:
-    """Chances of the spins from their log-likelihoods, each as likely before."""
+    """Return the chances of the spins, with equal prior odds."""
     weights = {spin: math.exp(max(-60.0, value)) for spin, value in likelihood.items()}
     return _normalised({spin: weights.get(spin, 0.0) for spin in ("0", "1", "2")})
 
 
 def channel_chances(strengths: Mapping[str, float]) -> dict[str, float]:
-    """Chances of the channels to be the one where the resonance is seen best.
+    """Return each channel's chance to be the one where the resonance shows best.
 
     Args:
         strengths: Significance of the excess in each, for equal exposure.
@@ -140,9 +138,10 @@ Plan = Iterator[Step]
 
 
 class PlannedPhysicist(ScriptedPolicy):
-    """A physicist whose plan is a generator: it yields an action and reads what came of it.
+    """A physicist whose plan is a generator that yields actions and reads their results.
 
-    ``self.view`` is the newest observation's content, ``self.refused`` whether the last action was refused.
+    ``self.view`` is the newest observation's content; ``self.refused`` is whether the last action was
+    rejected.
     """
 
     source = "heuristic"
@@ -153,7 +152,7 @@ class PlannedPhysicist(ScriptedPolicy):
         self._plan: Plan | None = None
 
     def choose(self, observation: Observation) -> Decision:
-        """Take the next step of the plan; without one, conclude."""
+        """Take the next step of the plan; at its end, conclude."""
         self.view, self.refused = observation.content, observation.refused is not None
         if self._plan is None or self.view["step_index"] == 0:
             self._plan = self.plan()
@@ -161,7 +160,7 @@ class PlannedPhysicist(ScriptedPolicy):
         return Decision({"tool": tool, "arguments": arguments}, self.source, reason)  # type: ignore[arg-type]
 
     def plan(self) -> Plan:
-        """The plan."""
+        """Yield the steps of the plan."""
         raise NotImplementedError
 
     @property
@@ -177,31 +176,31 @@ class PlannedPhysicist(ScriptedPolicy):
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """What the last action showed."""
+        """Result of the last action."""
         result: Mapping[str, Any] = {} if self.refused else self.view["last_result"] or {}
         return result
 
     def finding(self, channel: str, kind: str) -> Mapping[str, Any]:
-        """The newest result of a kind; empty when there is none."""
+        """Return the newest result of a kind; empty if there is none."""
         found: Mapping[str, Any] = self.view["findings"].get(channel, {}).get(kind, {})
         return found
 
     def affordable(self, beam: Mapping[str, Any], money: float, days: float) -> float:
-        """Luminosity that ``money`` and ``days`` buy, rounded down to three digits."""
+        """Return the luminosity that ``money`` and ``days`` buy, to three digits."""
         left = self.view["resource_usage"]["luminosity_remaining_fb"]
         most = min(money / beam["cost_musd_per_fb"], days / beam["days_per_fb"], left)
         return max(0.0, float(f"{0.995 * most:.3g}"))
 
 
 CHANNELS: Final = 2
-"""How many channels the textbook physicist has people for."""
+"""Channels that the textbook physicist analyses."""
 
 
 class HeuristicPhysicist(PlannedPhysicist):
-    """Cheapest beam, the first two channels, one run, one function, one look, and what it says."""
+    """The textbook plan: cheapest beam, first two channels, one run, one function, one look."""
 
     def plan(self) -> Plan:
-        """One run, two channels, one look."""
+        """Plan one run, two channels and one look."""
         beam = min(self.task["beams"], key=lambda beam: beam["cost_musd_per_fb"])
         offers = self.task["channels"][:CHANNELS]
         names = [each["name"] for each in offers]
@@ -233,7 +232,7 @@ class HeuristicPhysicist(PlannedPhysicist):
         yield self.conclude(found[0].channel)
 
     def conclude(self, channel: str) -> Step:
-        """Claim what the numbers allow."""
+        """Claim what the significance allows."""
         found, fit = self.finding(channel, "significance"), self.finding(channel, "fit")
         if not fit:
             return "conclude_null", {}, "The fit found nothing."
@@ -250,19 +249,19 @@ class HeuristicPhysicist(PlannedPhysicist):
 
 @dataclass(frozen=True, slots=True)
 class BlindScript:
-    """A plan that is the same whatever the data say; it reads the task, which is the same for all of them.
+    """A plan that reads the task but ignores the data.
 
     Args:
         sqrt_s_tev: Beam energy.
-        channels: How many channels it analyses, the first ones.
+        channels: Number of channels, counted from the first.
         threshold: Factor on the thresholds that suit the windows.
         share: Share of the budget that goes into runs.
-        runs: How many runs.
+        runs: Number of runs.
         cut: Bin of the score.
         function: Background function.
-        ending: What it says in the end: ``null``, with limits or at once, or a claim at ``place``.
-        place: Where in the search window it claims, 0 at the low end and 1 at the high one.
-        error: Relative error of the mass that it quotes.
+        ending: ``null``, ``limits`` (null after setting limits), or a claim at ``place``.
+        place: Claimed mass: 0 at the low end of the search window, 1 at the high end.
+        error: Quoted relative error of the mass.
     """
 
     sqrt_s_tev: float = 13.0
@@ -289,26 +288,26 @@ CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "place": (0.1, 0.3, 0.5, 0.7, 0.9),
     "error": (0.001, 0.01, 0.03, 0.2),
 }
-"""What the search varies."""
+"""Values that the search for the best script tries."""
 
 
 def drawn(source: random.Random) -> BlindScript:
-    """Any script."""
+    """Draw a random script."""
     return BlindScript(**{name: source.choice(values) for name, values in CHOICES.items()})
 
 
 def varied(script: BlindScript, source: random.Random) -> BlindScript:
-    """``script`` with one or two things changed."""
+    """Return ``script`` with one or two choices changed."""
     names = source.sample(sorted(CHOICES), source.choice((1, 2)))
     changes: dict[str, Any] = {name: source.choice(CHOICES[name]) for name in names}
     return replace(script, **changes)
 
 
 class BlindPhysicist(PlannedPhysicist):
-    """Plays a :class:`BlindScript`.
+    """A physicist that plays a :class:`BlindScript`.
 
     Args:
-        script: What to play.
+        script: The script.
     """
 
     def __init__(self, script: BlindScript) -> None:
@@ -316,7 +315,7 @@ class BlindPhysicist(PlannedPhysicist):
         self._script = script
 
     def plan(self) -> Plan:
-        """The script."""
+        """Play the script."""
         script = self._script
         offers = self.task["channels"][: script.channels]
         names = [each["name"] for each in offers]
@@ -366,7 +365,7 @@ ENDINGS = ("submit_discovery_claim", "conclude_null")
 
 
 class RandomPhysicist(ScriptedPolicy):
-    """Draws an action evenly among the legal ones; endings come late, or it would only ever conclude.
+    """A physicist that draws legal actions evenly; endings come late, or every campaign would end at once.
 
     Args:
         seed: Seed of its own generator.
@@ -376,7 +375,7 @@ class RandomPhysicist(ScriptedPolicy):
         self._random = random.Random(seed)
 
     def choose(self, observation: Observation) -> Decision:
-        """Draw."""
+        """Draw an action."""
         view, legal = (
             observation.content,
             {each["tool"]: each["arguments"] for each in observation.legal_actions},
@@ -389,11 +388,11 @@ class RandomPhysicist(ScriptedPolicy):
         )
 
     def snapshot(self) -> Any:
-        """Where its generator stands."""
+        """Return the state of the generator."""
         return generator_snapshot(self._random)
 
     def restore(self, snapshot: Any) -> None:
-        """Draw on from there."""
+        """Restore the state of the generator."""
         restore_generator(self._random, snapshot)
 
     def _arguments(self, tool: str, schema: Mapping[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
@@ -424,11 +423,11 @@ class RandomPhysicist(ScriptedPolicy):
 
 
 WINDOW_SIGMA: Final = 7.0
-"""Half of the window that it searches, in resolutions: it knows where to look."""
+"""Half-width of the oracle's search window, in resolutions."""
 
 
 class OraclePhysicist(PlannedPhysicist):
-    """Knows where the resonance is, in which channel, and whether there is one; no fair physicist."""
+    """A physicist that reads the truth: whether, where and in which channel there is a resonance."""
 
     source = "oracle"
 
@@ -437,14 +436,14 @@ class OraclePhysicist(PlannedPhysicist):
         self._nature: Nature | None = None
 
     def see(self, snapshot: bytes) -> None:
-        """Take the world as it is; it stays the same all campaign long."""
+        """Read the truth from the first snapshot; it does not change later."""
         if self._nature is None:
             world = ColliderEnvironment()
             world.restore(snapshot)
             self._nature = world.laboratory.nature
 
     def plan(self) -> Plan:
-        """One run where it matters."""
+        """Plan one run in the right channel."""
         nature = self._nature
         if nature is None:
             return

@@ -9,19 +9,19 @@ them beyond x = 0.35.
 Channels: diphoton and four leptons from arXiv:1207.7214 (35 251 diphotons in 100-160 GeV with 5.9 fb^-1
 at 8 TeV; 5.1 four-lepton background events in 120-130 GeV with 10.6 fb^-1); resolutions of muons as
 measured on the real data of the data folder. Drell-Yan, bb and dijet densities are inputs of the model,
-right in order of magnitude; every campaign draws its own around them.
+right in order of magnitude; every campaign draws its own values around them.
 
 Mass bins are equal in ln m, half a nominal resolution wide: a resolution that is a fixed share of the
-mass spans as many bins everywhere.
+mass spans the same number of bins everywhere.
 
 Decay angles have densities on [-1, 1] in the Collins-Soper frame (standard results): spin 0 is flat;
 spin 1 to fermions goes as 1 + c^2; gg -> G -> two photons as 1 + 6c^2 + c^4; gg -> G -> fermions as 1 -
 c^4. Four leptons are flat or go as 1 + 6c^2 + c^4. Acceptance falls towards the beam as 1 - 0.75 c^4 and
 multiplies every density.
 
-A trigger menu has one item for each channel. An item's rate goes as (threshold)^-4, and all items share
-the bandwidth of the readout; a menu that asks for more is prescaled as a whole. A pair of mass m passes
-with the chance of an error function around ``TURN_ON`` x threshold.
+A trigger menu has one item per channel. An item's rate goes as (threshold)^-4, and all items share the
+bandwidth of the readout; a menu that exceeds it is prescaled as a whole. The chance that a pair of mass m
+passes is an error function around ``TURN_ON`` x threshold.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Initial = Literal["gg", "qq"]
-"""Which partons fuse."""
+"""Partons that fuse."""
 
 _PARAMETERS: Final[dict[Initial, tuple[float, float, float]]] = {
     "gg": (5.890, 0.2623, 8.02),
@@ -49,7 +49,7 @@ MAX_X: Final = 0.35
 
 
 def energy_gain(initial: Initial, mass_gev: float, sqrt_s_tev: float) -> float:
-    """Cross section at ``sqrt_s_tev`` over that at 13 TeV, for a system of ``mass_gev``.
+    """Return the cross section at ``sqrt_s_tev`` over that at 13 TeV.
 
     >>> round(1 / energy_gain("gg", 125.0, 8.0), 2)
     2.26
@@ -65,7 +65,7 @@ def _sigma(initial: Initial, mass_gev: float, sqrt_s_tev: float) -> float:
 
 
 Detector = Literal["egamma", "muon", "jet"]
-"""Which part of the detector measures the mass; scale and resolution are common to it."""
+"""Part of the detector that measures the mass; it has one scale and one resolution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +74,18 @@ class Channel:
 
     Args:
         name: Name in actions and events.
-        label: Name shown to people.
-        detector: What measures it.
+        detector: Detector that measures it.
         stochastic: Term of the relative resolution that falls as 1/sqrt(m / GeV).
-        constant: Term that stays.
+        constant: Constant term.
         growth: Term that grows as m / TeV.
         efficiency: Acceptance times efficiency of a signal, before trigger and cut.
         density: Background events per GeV and fb^-1 at 125 GeV and 8 TeV.
-        index: Power with which it falls with the mass.
-        background: Partons that make it.
+        index: Power with which the density falls with the mass.
+        background: Partons that produce the background.
         spins: Spins that may decay to it; spin 1 to two photons is forbidden (Landau and Yang).
     """
 
     name: str
-    label: str
     detector: Detector
     stochastic: float
     constant: float
@@ -99,7 +97,7 @@ class Channel:
     spins: tuple[int, ...] = (0, 1, 2)
 
     def relative_resolution(self, mass_gev: float) -> float:
-        """Nominal sigma / mass."""
+        """Return the nominal sigma / mass."""
         terms = (self.stochastic / math.sqrt(mass_gev), self.constant, self.growth * mass_gev / 1000.0)
         return math.sqrt(sum(term * term for term in terms))
 
@@ -107,24 +105,15 @@ class Channel:
 CHANNELS: Final[dict[str, Channel]] = {
     channel.name: channel
     for channel in (
-        Channel("diphoton", "two photons", "egamma", 0.10, 0.009, 0.0, 0.40, 97.0, 3.8, "qq", (0, 2)),
-        Channel("four_lepton", "four leptons", "muon", 0.0, 0.014, 0.010, 0.25, 0.048, 1.5, "qq"),
-        Channel("dilepton_ee", "two electrons", "egamma", 0.16, 0.009, 0.0, 0.55, 150.0, 4.4, "qq"),
-        Channel("dilepton_mumu", "two muons", "muon", 0.0, 0.010, 0.030, 0.60, 150.0, 4.4, "qq"),
-        Channel("bb", "two b jets", "jet", 1.0, 0.045, 0.0, 0.05, 2.0e3, 4.6, "gg"),
-        Channel("dijet", "two jets", "jet", 1.2, 0.030, 0.0, 0.50, 1.0e7, 5.2, "gg"),
+        Channel("diphoton", "egamma", 0.10, 0.009, 0.0, 0.40, 97.0, 3.8, "qq", (0, 2)),
+        Channel("four_lepton", "muon", 0.0, 0.014, 0.010, 0.25, 0.048, 1.5, "qq"),
+        Channel("dilepton_ee", "egamma", 0.16, 0.009, 0.0, 0.55, 150.0, 4.4, "qq"),
+        Channel("dilepton_mumu", "muon", 0.0, 0.010, 0.030, 0.60, 150.0, 4.4, "qq"),
+        Channel("bb", "jet", 1.0, 0.045, 0.0, 0.05, 2.0e3, 4.6, "gg"),
+        Channel("dijet", "jet", 1.2, 0.030, 0.0, 0.50, 1.0e7, 5.2, "gg"),
     )
 }  # fmt: skip
 """Channels by name."""
-
-
-def spins_of(channel: str) -> tuple[int, ...]:
-    """Spins that a resonance seen in ``channel`` may have.
-
-    >>> spins_of("diphoton")
-    (0, 2)
-    """
-    return CHANNELS[channel].spins
 
 
 Array = NDArray[np.float64]
@@ -138,7 +127,10 @@ MARGIN_SIGMA: Final = 10.0
 
 
 def mass_edges(low_gev: float, high_gev: float, relative_resolution: float) -> Array:
-    """Edges of the fit window: the search window and its sidebands, rounded to nine digits."""
+    """Return the edges of the fit window, rounded to nine digits.
+
+    The fit window is the search window and its sidebands.
+    """
     step = relative_resolution / BINS_PER_SIGMA
     margin = min(MARGIN_SIGMA * relative_resolution, 0.45)
     start, stop = math.log(low_gev) - margin, math.log(high_gev) + margin
@@ -148,12 +140,12 @@ def mass_edges(low_gev: float, high_gev: float, relative_resolution: float) -> A
 
 
 def centres(edges_gev: Array) -> Array:
-    """Geometric middles of the bins."""
+    """Return the geometric middles of the bins."""
     return np.asarray(np.sqrt(edges_gev[1:] * edges_gev[:-1]))
 
 
 def peak(edges_gev: Array, mass_gev: float, sigma_gev: float, natural_width_gev: float = 0.0) -> Array:
-    """Share of a resonance in each bin.
+    """Return the share of a resonance in each bin.
 
     Gaussian by its integral; with a natural width of at least a fifth of sigma a Voigt profile, by its value
     in the middle of a bin.
@@ -169,7 +161,10 @@ def peak(edges_gev: Array, mass_gev: float, sigma_gev: float, natural_width_gev:
 
 
 def smooth(edges_gev: Array, density_at: float, pivot_gev: float, coefficients: tuple[float, ...]) -> Array:
-    """Background by bin: ``density_at`` exp(c1 u + c2 u^2 + ...) with u = ln(m / pivot), times bin width."""
+    """Return the background by bin.
+
+    The density is ``density_at`` exp(c1 u + c2 u^2 + ...) with u = ln(m / pivot).
+    """
     u = np.log(centres(edges_gev) / pivot_gev)
     exponent = np.zeros_like(u)
     for power, coefficient in enumerate(coefficients, 1):
@@ -179,7 +174,7 @@ def smooth(edges_gev: Array, density_at: float, pivot_gev: float, coefficients: 
 
 @cache
 def score_shares(first: float, second: float) -> Array:
-    """Shares of the score bins of a Beta(first, second) distribution."""
+    """Return the shares of the score bins of a Beta(first, second) distribution."""
     from scipy.special import betainc
 
     shares = np.diff(betainc(first, second, np.linspace(0.0, 1.0, SCORE_BINS + 1)))
@@ -188,7 +183,7 @@ def score_shares(first: float, second: float) -> Array:
 
 
 def asimov_significance(signal: Array, background: Array) -> float:
-    """Expected significance of ``signal`` over a known ``background``, bins added in quadrature."""
+    """Return the expected significance over a known background, all bins together."""
     ratio = signal / np.maximum(background, 1e-12)
     q = 2.0 * ((signal + background) * np.log1p(ratio) - signal)
     return float(math.sqrt(max(0.0, q.sum())))
@@ -206,12 +201,12 @@ _FERMIONS: Final = ("dilepton_ee", "dilepton_mumu", "bb", "dijet")
 
 
 def acceptance(cosine: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of decays at ``cosine`` that the detector sees, 1 at right angles to the beam."""
+    """Return the share of decays seen at ``cosine``; 1 at right angles to the beam."""
     return 1.0 - 0.75 * cosine**4
 
 
 def hypothesis(spin: int, channel: str) -> str:
-    """Name of the decay of ``spin`` in ``channel``."""
+    """Return the name of the decay of ``spin`` in ``channel``."""
     if spin == 0:
         return "spin0"
     if spin == 1:
@@ -228,12 +223,15 @@ _DENSITIES: Final[dict[str, Density]] = {
 
 
 def signal_angles(spin: int, channel: str) -> NDArray[np.float64]:
-    """Shares of the ten bins for a resonance of ``spin``, as accepted; they sum to 1."""
+    """Return the accepted shares of the ten angle bins for a spin; they sum to 1."""
     return _binned(_DENSITIES[hypothesis(spin, channel)])
 
 
 def background_angles(channel: str) -> NDArray[np.float64]:
-    """Shares of the ten bins for the background: jets and photons go forward, lepton pairs as 1 + c^2."""
+    """Return the shares of the ten angle bins for the background.
+
+    Jets and photons go forward, lepton pairs as 1 + c^2.
+    """
     if channel in ("dilepton_ee", "dilepton_mumu"):
         return _binned(lambda c: 1.0 + c**2)
     return _binned(lambda c: 1.0 / (1.15 - c**2))
@@ -245,16 +243,16 @@ def _binned(density: Density) -> NDArray[np.float64]:
 
 
 def possible_spins(channel: str) -> tuple[int, ...]:
-    """Spins that may decay to ``channel``.
+    """Return the spins that may decay to ``channel``.
 
     >>> possible_spins("diphoton")
     (0, 2)
     """
-    return spins_of(channel)
+    return CHANNELS[channel].spins
 
 
 TURN_ON: Final = 2.2
-"""Mass of half efficiency, in thresholds: each of two objects carries somewhat less than half of it."""
+"""Mass of half efficiency, in thresholds: each of two objects carries slightly less than half of it."""
 
 TURN_ON_WIDTH: Final = 0.12
 """Width of the turn-on, relative to its mass."""
@@ -263,12 +261,12 @@ RATE_POWER: Final = 4.0
 
 
 def rate_hz(reference_hz: float, reference_gev: float, threshold_gev: float) -> float:
-    """Rate of an item at ``threshold_gev``, of which ``reference_hz`` at ``reference_gev`` is known."""
+    """Return the rate of an item at a threshold, scaled from a reference."""
     return float(reference_hz * (threshold_gev / reference_gev) ** -RATE_POWER)
 
 
 def live_fraction(rates_hz: Mapping[str, float], bandwidth_hz: float) -> float:
-    """Share of the triggered events that the readout takes.
+    """Return the share of triggered events that the readout takes.
 
     >>> live_fraction({"diphoton": 1500.0, "dijet": 500.0}, 1000.0)
     0.5
@@ -278,7 +276,7 @@ def live_fraction(rates_hz: Mapping[str, float], bandwidth_hz: float) -> float:
 
 
 def trigger_efficiency(masses_gev: NDArray[np.float64], threshold_gev: float) -> NDArray[np.float64]:
-    """Chance that a pair of each mass passes an item."""
+    """Return the chance that a pair of each mass passes an item."""
     from scipy.special import ndtr
 
     half = TURN_ON * threshold_gev
@@ -286,5 +284,5 @@ def trigger_efficiency(masses_gev: NDArray[np.float64], threshold_gev: float) ->
 
 
 def suitable_threshold(lowest_gev: float) -> float:
-    """Highest threshold that keeps 97.7 % of the pairs of mass ``lowest_gev``."""
+    """Return the highest threshold that keeps 97.7 % of pairs of a mass."""
     return lowest_gev / (TURN_ON * (1.0 + 2.0 * TURN_ON_WIDTH))

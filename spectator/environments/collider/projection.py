@@ -1,4 +1,4 @@
-"""What a viewer sees of a campaign: state, headlines, and the tile's picture."""
+"""The viewers' state of a campaign, its headlines, and the tile's picture."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LINES: Final[Mapping[str, str]] = {
 
 
 def headline(name: str, data: Mapping[str, Any]) -> str:
-    """An event in one line.
+    """Return an event in one line.
 
     Args:
         name: Its type without the world's name.
@@ -51,7 +51,7 @@ def headline(name: str, data: Mapping[str, Any]) -> str:
 
 
 def with_capital(words: str) -> str:
-    """``words`` as the beginning of a sentence; names within keep their case."""
+    """Return ``words`` as the beginning of a sentence; names keep their case."""
     return words[:1].upper() + words[1:]
 
 
@@ -81,7 +81,7 @@ _PART: Final = {
     "systematics_assessed": "systematics",
     "limit_set": "limit",
 }
-"""Under which name the newest of an event is kept, by channel."""
+"""Name under which a channel keeps the newest event of each type."""
 
 _FROM_THE_SPECTRUM: Final = (
     "background",
@@ -93,7 +93,7 @@ _FROM_THE_SPECTRUM: Final = (
     "systematics",
     "limit",
 )
-"""What belongs to the data of one spectrum, and goes when others take their place."""
+"""Results on one spectrum, removed when another spectrum replaces it."""
 
 PHASES: Final = {
     "campaign_opened": "planning",
@@ -108,7 +108,7 @@ PHASES: Final = {
 
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
-    """The patch that an event makes."""
+    """Return the patch that an event makes."""
     if not event.type.startswith(PREFIX):
         return {}
     name, data = event.type.removeprefix(PREFIX), _without_null(event.data)
@@ -129,7 +129,7 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
 
 
 def _part(name: str, data: Patch, world: Mapping[str, Any]) -> Patch:
-    """What an event says, where it belongs."""
+    """Return the patch of the world's part that an event changes."""
     if name in _PART:
         return _of_channel(name, data, world)
     place = _PLACES.get(name)
@@ -160,11 +160,11 @@ _PLACES: Final[Mapping[str, Callable[[Patch, Mapping[str, Any]], Patch]]] = {
     "claim_made": lambda data, world: {"claim": data},
     "campaign_graded": lambda data, world: {"verdict": data},
 }
-"""Where the events that belong to no channel are kept."""
+"""Patches of the events that belong to no channel."""
 
 
 def _instead(old: Mapping[str, Any], new: Patch) -> Patch:
-    """A merge patch that puts ``new`` in the place of ``old`` as a whole."""
+    """Return a merge patch that replaces ``old`` by ``new`` as a whole."""
     return {**{name: None for name in old if name not in new}, **new}
 
 
@@ -186,7 +186,7 @@ def _suspense(z_global: float) -> float:
 
 
 def _without_null(data: Mapping[str, Any]) -> Patch:
-    """``data`` without members that are null, as a merge patch would remove them."""
+    """Remove null members, as a merge patch would."""
     return {
         name: _without_null(value) if isinstance(value, Mapping) else value
         for name, value in data.items()
@@ -195,7 +195,7 @@ def _without_null(data: Mapping[str, Any]) -> Patch:
 
 
 MOST: Final = 40
-"""Bins, and masses of a scan, that are drawn; more are merged."""
+"""Most bins, and masses of a scan, that are drawn; more are merged."""
 
 _LEFT: Final = ("budget_left_musd", "luminosity_left_fb", "days_left")
 
@@ -203,12 +203,12 @@ _LEFT: Final = ("budget_left_musd", "luminosity_left_fb", "days_left")
 def picture(world: Mapping[str, Any]) -> dict[str, Any]:
     """See :attr:`spectator.environments.world.World.picture`; empty until the campaign is open.
 
-    ``left`` is what is left of money, luminosity and days, percent. Once a spectrum is built there are its
-    ``channel``, its ``bins``, the square root of what each holds in percent of the fullest's, and ``hidden``,
-    where it is blinded; once it is scanned, the ``scan``: its ``span``, and ``z``, local significances in
-    tenths of a sigma; and once a mass is estimated, ``peak``: where it is, and ``sigma``, its global
-    significance. Places and spans are percent of the way from the lowest to the highest mass, by their
-    logarithms, as the edges of the bins are spaced.
+    ``left`` is the remaining money, luminosity and days, in percent. Once a spectrum is built, there are its
+    ``channel``; its ``bins``, the square root of each count in percent of the largest; and ``hidden``, the
+    blinded span. Once it is scanned, ``scan`` has its ``span``, and ``z``, local significances in tenths of a
+    sigma. Once a mass is estimated, ``peak`` has its place ``at`` and its global significance ``sigma``.
+    Places and spans are percent of the way from the lowest to the highest mass on a logarithmic scale, as the
+    edges of the bins are spaced.
 
     Args:
         world: The world's part of the viewers' state.
@@ -231,9 +231,9 @@ def _analysis(channel: Mapping[str, Any]) -> dict[str, Any]:
         share: float = log(mass_gev / low) / log(high / low)
         return round(100 * share)
 
-    held = _merged(spectrum["counts"])
-    most = max(*held, 1.0)
-    drawn["bins"] = [round(100 * sqrt(count / most)) for count in held]
+    counts = _merged(spectrum["counts"])
+    most = max(*counts, 1.0)
+    drawn["bins"] = [round(100 * sqrt(count / most)) for count in counts]
     if blinded := spectrum.get("blinded_gev"):
         drawn["hidden"] = [place(mass) for mass in blinded]
     if scan := channel.get("scan"):
@@ -245,9 +245,9 @@ def _analysis(channel: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(values: Sequence[float]) -> Iterator[Sequence[float]]:
-    """At most :data:`MOST` runs of neighbours, as long as each other but for the last."""
-    together = -(-len(values) // MOST)
-    return (values[first : first + together] for first in range(0, len(values), together))
+    """Split into at most :data:`MOST` runs of neighbours of equal length."""
+    size = -(-len(values) // MOST)
+    return (values[first : first + size] for first in range(0, len(values), size))
 
 
 def _merged(counts: Sequence[int]) -> list[float]:
@@ -255,5 +255,5 @@ def _merged(counts: Sequence[int]) -> list[float]:
 
 
 def _highest(z: Sequence[float]) -> list[float]:
-    """The highest of those that are merged: a narrow peak is not to be lost."""
+    """Return the highest of each merged group, so that narrow peaks remain."""
     return [max(part) for part in _parts(z)]

@@ -1,7 +1,7 @@
 """Physicists that follow the data: the reference, and one that a learner can tune.
 
-The reference surveys all channels, follows the best excess with fresh data, and doubts it. The decisions
-of the tunable one are numbers: runs, beam, trigger, cut, thresholds.
+The reference surveys all channels, follows the best excess with new data, and checks it. The decisions of the
+tunable one are numbers: runs, beam, trigger, cut, thresholds.
 """
 
 from __future__ import annotations
@@ -13,43 +13,44 @@ from typing import Any, Final
 
 from spectator.environments.collider import physicists
 from spectator.environments.collider.physicists import Candidate, Plan, PlannedPhysicist, Step
+from spectator.environments.collider.task import BANDWIDTH_HZ
 
 FUNCTIONS: Final = ("dijet", "cubic", "quartic")
 """Background functions in the order in which they are tried."""
 
 GOOD_FIT: Final = 0.03
-"""Least p-value of a background that is taken."""
+"""Least p-value of an accepted background."""
 
 SHARES: Final = (0.6, 0.6, 1.0)
-"""Share of the money left that goes into the first, second and third run."""
+"""Share of the remaining money for the first, second and third run."""
 
 SHIFTED_RUNS: Final = (False, True, False)
-"""Which runs are taken at higher thresholds: false bumps of the trigger move with them."""
+"""Runs with higher thresholds: false bumps of the trigger move with them."""
 
 SHIFT_SIGMA: Final = 4.0
-"""By how many resolutions they are higher."""
+"""Resolutions by which those thresholds are higher."""
 
 WITHIN: Final = 1.5
-"""Excesses of other channels are followed too, if they are within so much of the largest."""
+"""Excesses of other channels are followed if they are within this many sigma of the largest."""
 
 CROWDED: Final = 1.3
-"""How far the menu may go beyond the bandwidth for that."""
+"""Most of the bandwidth that the menu for this may ask for, as a factor."""
 
 UNMISTAKABLE: Final = 20.0
-"""An excess of so many sigma is a peak even where the background function does not fit."""
+"""Significance, in sigma, of a peak that counts even if the background does not fit."""
 
 FURTHER: Final = 5.5
-"""Local significance from which further peaks are claimed beside the first."""
+"""Local significance from which further peaks are claimed."""
 
 HINT: Final = 2.0
 """Local significance from which an excess is followed."""
 
 
 class ReferencePhysicist(PlannedPhysicist):
-    """Survey, follow-up, doubt, measurement, claim: each step decided by what was seen before.
+    """Survey, follow-up, check, measurement, claim; each step depends on the data so far.
 
     Args:
-        without: Names of abilities to go without, for the ablation: ``calibrate_detector``,
+        without: Names of abilities to switch off, for the ablation: ``calibrate_detector``,
             ``optimise_selection``, ``subtract_background``, ``cross_check``, ``measure_angular``,
             ``request_theory_review``, ``request_systematics``, ``set_limit``, ``set_trigger``,
             ``follow_up``, ``channels``.
@@ -59,11 +60,11 @@ class ReferencePhysicist(PlannedPhysicist):
         super().__init__()
         self._without = frozenset(without)
         self._beam: Mapping[str, Any] = {}
-        self._doubted: list[Candidate] = []
+        self._refuted: list[Candidate] = []
 
     def plan(self) -> Plan:
-        """The whole campaign."""
-        self._doubted = []
+        """Plan the whole campaign."""
+        self._refuted = []
         yield from self._choose_beam()
         names = [each["name"] for each in self.task["channels"]]
         if "channels" in self._without:
@@ -79,7 +80,7 @@ class ReferencePhysicist(PlannedPhysicist):
             if self.refused:
                 break
             yield from self._open(chosen)
-            yield from self._doubt()
+            yield from self._check_runs()
         yield from self._conclude(names)
 
     def _choose_beam(self) -> Plan:
@@ -174,20 +175,20 @@ class ReferencePhysicist(PlannedPhysicist):
                 yield "scan_bump", {"channel": name}, "Is there anything?"
 
     def _live(self) -> list[Candidate]:
-        """Candidates that no check has refuted, the largest first."""
+        """Return candidates that no check has refuted, the largest first."""
         return [
             candidate
             for candidate in physicists.candidates_of(self.view["findings"])
-            if not any(_same(candidate, doubted) for doubted in self._doubted)
+            if not any(_same(candidate, refuted) for refuted in self._refuted)
         ]
 
     def _settled(self) -> bool:
-        """Whether more data are not needed: six sigma, and two runs that agree on it."""
+        """Return whether an excess above 7 sigma in two runs makes more data needless."""
         live = self._live()
         return bool(live) and len(self.view["runs"]) > 1 and live[0].z_local > 7.0
 
     def _promising(self, names: Sequence[str]) -> list[str]:
-        """Channels worth the bandwidth: those of the largest excesses, or all where there is none."""
+        """Return channels worth the bandwidth: those of the largest excesses, or all."""
         live = [candidate for candidate in self._live() if candidate.z_local >= HINT]
         if not live or "follow_up" in self._without:
             return list(names)
@@ -199,20 +200,20 @@ class ReferencePhysicist(PlannedPhysicist):
                 continue
             offer = offers[candidate.channel]
             rate += physicists.rate_hz(offer, physicists.suitable_thresholds([offer])[candidate.channel])
-            if chosen and rate > CROWDED * physicists.BANDWIDTH_HZ:
+            if chosen and rate > CROWDED * BANDWIDTH_HZ:
                 break
             chosen.append(candidate.channel)
         return chosen
 
-    def _doubt(self) -> Plan:
-        """Compare runs for the largest excesses, until one stands."""
+    def _check_runs(self) -> Plan:
+        """Compare runs for the largest excesses, until one passes."""
         for _ in range(3):
             live = self._live()
             if not live or live[0].z_local < HINT:
                 return
             first = live[0]
             if first.z_local < UNMISTAKABLE and not self.finding(first.channel, "scan").get("shape_ok"):
-                self._doubted.append(first)
+                self._refuted.append(first)
                 continue
             opened = self.view["selection"]["channels"][first.channel]["opened_runs"]
             if "cross_check" in self._without or first.z_local < 3.0 or len(opened) < 2:
@@ -220,7 +221,7 @@ class ReferencePhysicist(PlannedPhysicist):
             yield "cross_check", _at(first) | {"kind": "runs"}, "A false bump moves with the threshold."
             if not self.result or not physicists.is_inconsistent(self.result):
                 return
-            self._doubted.append(first)
+            self._refuted.append(first)
 
     def _conclude(self, names: Sequence[str]) -> Plan:
         live = self._live()
@@ -305,10 +306,10 @@ def _near(found: Mapping[str, float], best: Candidate) -> bool:
 
 
 TUNABLE_FUNCTIONS: Final = ("", "exponential", "cubic", "quartic", "dijet")
-"""Background functions to choose from; the first leaves the choice to the library."""
+"""Background functions to choose from; ``""`` leaves the choice to the library."""
 
 MIN_RUN_SHARE: Final = 0.1
-"""A second run of a smaller share of what is left is not taken."""
+"""Least share of the remaining budget for a second run; a smaller one is skipped."""
 
 RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "first_share": (0.05, 0.95),
@@ -330,37 +331,37 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 SWITCHES: Final = (
     "trust_bad_fits", "calibrate", "cross_check", "systematics", "measure_spin", "set_limits",
 )  # fmt: skip
-"""Decisions of :class:`Decisions` that are yes or no."""
+"""Yes-or-no decisions of :class:`Decisions`."""
 
 SIZE: Final = len(RANGES) + len(SWITCHES) + len(TUNABLE_FUNCTIONS)
-"""How many numbers make :class:`Decisions`."""
+"""Number of numbers that encode :class:`Decisions`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What a :class:`TunablePhysicist` decides.
+    """Decisions of a :class:`TunablePhysicist`.
 
     Args:
-        first_share: Share of money and days that the first run takes.
-        second_share: Share of what is then left that a second run takes.
-        energy_exponent: Power of the beam energy that is weighed against the root of the luminosity.
+        first_share: Share of money and days for the first run.
+        second_share: Share of the rest for the second run.
+        energy_exponent: Power of the beam energy in its weight; the luminosity has power 0.5.
         threshold: Trigger threshold over the low end of the fitted masses.
-        second_threshold: Factor on it in the second run.
+        second_threshold: Factor on the threshold in the second run.
         cut: Least score that is kept.
-        channels: Share of the channels that are searched, the first ones.
+        channels: Share of the channels to search, counted from the first.
         follow_z: Local significance from which the second run takes only the channels that have it.
         look_z: Local significance from which an excess is examined.
         evidence_z: Global significance from which evidence is claimed; below it, nothing.
         discovery_z: Global significance from which a discovery is claimed.
         error_factor: Factor on the fit's error of the mass in the claim.
-        null_probability: Chance of a resonance that is stated where none is claimed.
-        trust_bad_fits: Whether an excess counts where the background describes the spectrum badly.
+        null_probability: Stated chance of a resonance if none is claimed.
+        trust_bad_fits: Whether an excess counts if the background fits badly.
         calibrate: Whether known resonances calibrate the mass.
-        cross_check: Whether the two runs are compared at an excess, and one that they do not share dropped.
+        cross_check: Whether runs are compared at an excess, which is dropped if they disagree.
         systematics: Whether other backgrounds are tried.
         measure_spin: Whether decay angles are measured.
-        set_limits: Whether limits are set where nothing is claimed.
-        function: One of :data:`FUNCTIONS`.
+        set_limits: Whether limits are set if nothing is claimed.
+        function: One of :data:`TUNABLE_FUNCTIONS`.
     """
 
     first_share: float
@@ -386,17 +387,17 @@ class Decisions:
 
 
 def decisions_of(numbers: Sequence[float]) -> Decisions:
-    """The decisions that unbounded numbers stand for.
+    """Map unbounded numbers to decisions.
 
     Args:
         numbers: ``SIZE`` of them: continuous decisions (0 is the middle of the range), switches (yes above
             0), then a weight for each function, of which the largest wins.
 
     Raises:
-        ValueError: There are more or fewer.
+        ValueError: There are not ``SIZE`` numbers.
     """
     if len(numbers) != SIZE:
-        raise ValueError(f"numbers: {SIZE} of them, not {len(numbers)}")
+        raise ValueError(f"numbers must have {SIZE} values, not {len(numbers)}")
     given = iter(numbers)
     values: dict[str, Any] = {
         name: low + (high - low) / (1.0 + math.exp(-max(-30.0, min(30.0, next(given)))))
@@ -408,10 +409,10 @@ def decisions_of(numbers: Sequence[float]) -> Decisions:
 
 
 class TunablePhysicist(PlannedPhysicist):
-    """Plays a fixed order of steps in which all that matters is decided by :class:`Decisions`.
+    """A physicist with a fixed order of steps, parametrised by :class:`Decisions`.
 
     Args:
-        decisions: What it decides.
+        decisions: The decisions.
     """
 
     def __init__(self, decisions: Decisions) -> None:
@@ -420,7 +421,7 @@ class TunablePhysicist(PlannedPhysicist):
         self._beam: Mapping[str, Any] = {}
 
     def plan(self) -> Plan:
-        """Up to two runs, one frozen selection, and what the thresholds make of it."""
+        """Plan up to two runs, one frozen selection, and the conclusion."""
         by, offers = self._by, self.task["channels"]
         offers = offers[: max(1, math.ceil(by.channels * len(offers)))]
         days = self.view["resource_usage"]["days_remaining"]

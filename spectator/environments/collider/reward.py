@@ -1,7 +1,7 @@
-"""The score of a campaign: one number in [0, 1] from proper scores, given once, at the end.
+"""The score of a campaign: one number in [0, 1] from proper scores, given at the end.
 
 ``score = conduct x decision x (0.55 + 0.40 quality + 0.05 thrift)``; a false claim makes ``decision`` 0.
-Every part of ``quality`` is a proper score, so that what is believed is what is best said.
+Every part of ``quality`` is a proper score: honest probabilities score best.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from spectator.environments.collider.task import TOLERATED, six
 
 SOFT_COST: Final = 0.05
 HARD_COST: Final = 0.01
-"""What each broken soft rule and each refused action takes off, in the exponent."""
+"""Cost of each broken soft rule and of each rejected action, in the exponent of ``conduct``."""
 
 EVIDENCE: Final = 0.65
-"""Worth of a true claim of evidence, beside a discovery's 1."""
+"""Decision score of a true claim of evidence; a discovery has 1."""
 
 FALSE_EVIDENCE: Final = 0.05
-"""Worth of claiming evidence where there is nothing."""
+"""Decision score of a false claim of evidence."""
 
 ALPHA: Final = 0.32
-"""The interval that a mass error stands for leaves out so much."""
+"""Chance that the true mass is outside the quoted 68 % interval."""
 
 MASS_SPAN: Final = 16.0
-"""Interval score, in units of the best error possible, at which nothing is left."""
+"""Interval score, in units of the best possible error, that gives 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Grade:
     rubric: dict[str, float]
 
 
-def standing(claim: Mapping[str, Any]) -> str:
-    """What a claim amounts to by what was measured: discovery, evidence, unfounded or null."""
+def supported_kind(claim: Mapping[str, Any]) -> str:
+    """Return what the measurement supports: discovery, evidence, unfounded or null."""
     if claim["kind"] == "null":
         return "null"
     z_global = claim["measured"]["z_global"]
@@ -59,32 +59,31 @@ def standing(claim: Mapping[str, Any]) -> str:
 def grade(lab: Laboratory) -> Grade:
     """Grade a campaign that has ended with a claim."""
     assert lab.claim is not None
-    claim, amounts_to = lab.claim, standing(lab.claim)
-    hit = None if amounts_to == "null" else _hit(lab, claim)
-    decision, verdict = _decision(lab, amounts_to, hit)
-    parts = _null_quality(lab, claim) if amounts_to == "null" else _quality(lab, claim, hit)
+    claim, kind = lab.claim, supported_kind(lab.claim)
+    hit = None if kind == "null" else _hit(lab, claim)
+    decision, verdict = _decision(lab, kind, hit)
+    parts = _null_quality(lab, claim) if kind == "null" else _quality(lab, claim, hit)
     quality = sum(weight * value for weight, value in parts.values())
     thrift = lab.left.budget_musd / lab.task.budget_musd
-    behaviour = conduct(lab)
-    score = behaviour * decision * (0.55 + 0.40 * quality + 0.05 * thrift)
-    rubric = {"decision": decision, "conduct": behaviour, "thrift": thrift, "quality": quality}
+    score = conduct(lab) * decision * (0.55 + 0.40 * quality + 0.05 * thrift)
+    rubric = {"decision": decision, "conduct": conduct(lab), "thrift": thrift, "quality": quality}
     rubric |= {name: value for name, (_, value) in parts.items()}
     mass, channel, spin = _verdicts(lab, claim, hit)
     return Grade(
-        amounts_to == "discovery" and hit is not None, mass, channel, spin, verdict,
+        kind == "discovery" and hit is not None, mass, channel, spin, verdict,
         six(min(1.0, max(0.0, score))),
         {name: six(min(1.0, max(0.0, value))) for name, value in (*rubric.items(), ("score", score))},
     )  # fmt: skip
 
 
 def conduct(lab: Laboratory) -> float:
-    """1 without a broken rule; it falls with each, and never to 0."""
+    """Return 1 without a broken rule; each one lowers it, never to 0."""
     soft = sum(code not in TOLERATED for code in lab.soft)
     return math.exp(-SOFT_COST * soft - HARD_COST * lab.hard)
 
 
 def _hit(lab: Laboratory, claim: Mapping[str, Any]) -> Particle | None:
-    """The particle that a claim is about, if there is one there."""
+    """Return the particle that a claim is about, if any."""
     resolution = lab.task.channels[claim["channels"][0]].relative_resolution
     near = [
         particle
@@ -95,30 +94,30 @@ def _hit(lab: Laboratory, claim: Mapping[str, Any]) -> Particle | None:
     return min(near, key=lambda particle: abs(claim["mass_gev"] - particle.mass_gev), default=None)
 
 
-def _decision(lab: Laboratory, amounts_to: str, hit: Particle | None) -> tuple[float, str]:
+def _decision(lab: Laboratory, kind: str, hit: Particle | None) -> tuple[float, str]:
     if not lab.nature.particles:
-        if amounts_to == "null":
+        if kind == "null":
             reach = searched(lab)
             return 0.25 + 0.75 * reach, "rightly concluded that there is nothing to claim"
-        if amounts_to == "evidence":
+        if kind == "evidence":
             return FALSE_EVIDENCE, "evidence for what is not there"
         return 0.0, "claimed what is not there"
-    if amounts_to == "null":
+    if kind == "null":
         expected = expected_z(lab)
         within = min(0.5, max(0.0, (5.5 - expected) / 3.0))
         reach = searched(lab)
         return (0.1 + within) * (0.25 + 0.75 * reach), "missed a resonance"
     if hit is None:
         return 0.0, "claimed what is not there"
-    if amounts_to == "discovery":
+    if kind == "discovery":
         return 1.0, "discovery confirmed"
-    if amounts_to == "evidence":
+    if kind == "evidence":
         return EVIDENCE, "evidence confirmed"
     return 0.05, "a claim without evidence"
 
 
 def expected_z(lab: Laboratory) -> float:
-    """Significance that the whole budget would have brought in the best channel."""
+    """Return the significance of the whole budget in the best channel."""
     if not lab.nature.particles:
         return 0.0
     if lab.nature.recorded is not None:
@@ -147,7 +146,7 @@ def _quality(
 
 
 def _mass(lab: Laboratory, claim: Mapping[str, Any], hit: Particle) -> float:
-    """Interval score of the quoted interval against the best error that the budget allowed."""
+    """Score the quoted mass interval against the best error the budget allowed."""
     error, miss = claim["mass_error_gev"], abs(claim["mass_gev"] - hit.mass_gev)
     interval = float(2.0 * error + 2.0 / ALPHA * max(0.0, miss - error))
     if lab.nature.recorded is not None:
@@ -158,26 +157,29 @@ def _mass(lab: Laboratory, claim: Mapping[str, Any], hit: Particle) -> float:
 
 
 def _others(lab: Laboratory, claim: Mapping[str, Any], hit: Particle) -> float:
-    """Share of the further resonances found, halved for each that is not there; 1 where there is none."""
+    """Return the share of further resonances found, halved for each false one.
+
+    1 if there are no further resonances and none was claimed.
+    """
     resolution = lab.task.channels[claim["channels"][0]].relative_resolution
     others = [particle.mass_gev for particle in lab.nature.particles if particle is not hit]
     right = {
         mass
         for mass in others
-        for told in claim["other_masses_gev"]
-        if abs(told / mass - 1.0) <= 3.0 * resolution
+        for claimed in claim["other_masses_gev"]
+        if abs(claimed / mass - 1.0) <= 3.0 * resolution
     }
     wrong = [
-        told
-        for told in claim["other_masses_gev"]
-        if all(abs(told / mass - 1.0) > 3.0 * resolution for mass in others)
+        claimed
+        for claimed in claim["other_masses_gev"]
+        if all(abs(claimed / mass - 1.0) > 3.0 * resolution for mass in others)
     ]
     share = (1.0 + len(right)) / (1.0 + len(others))
     return float(share * 0.5 ** len(wrong))
 
 
 def _brier(chances: Mapping[str, float], truth: str) -> float:
-    """1 less half of the Brier score."""
+    """Return 1 less half of the Brier score."""
     names = {*chances, truth}
     return 1.0 - 0.5 * sum((chances.get(name, 0.0) - (name == truth)) ** 2 for name in names)
 
@@ -192,10 +194,10 @@ def _null_quality(lab: Laboratory, claim: Mapping[str, Any]) -> dict[str, tuple[
 
 
 def searched(lab: Laboratory) -> float:
-    """How well the window was searched, in [0, 1].
+    """Return how well the window was searched, in [0, 1].
 
-    For each channel the rate that the whole budget, spent on it alone, would exclude, over the rate that the
-    opened data exclude; averaged over three masses and all channels.
+    For each channel: the rate that the whole budget, spent on it alone, would exclude, over the rate that the
+    opened data exclude. Averaged over three masses and all channels.
     """
     if lab.nature.recorded is not None:
         opened = {run for analysis in lab.selection.channels.values() for run in analysis.opened}
@@ -207,7 +209,7 @@ def searched(lab: Laboratory) -> float:
 
 
 def _reach(lab: Laboratory, channel: str, masses: list[float]) -> list[float]:
-    """The best limit over the one that was reached, at each mass."""
+    """Return the best possible limit over the reached one, at each mass."""
     offer, nature, task = lab.task.channels[channel], lab.nature, lab.task
     cuts = experiment.passing(nature, channel)
     seen = [[0.0, 0.0] for _ in masses]

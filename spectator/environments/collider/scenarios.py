@@ -1,11 +1,11 @@
 """Draw campaigns: families of searches, tiers of difficulty, and real data.
 
-The task (kind, window, channels) is drawn before, and apart from, what is true, so it reveals nothing of
-it. Tiers are defined in sigma: what half of the budget is expected to show.
+The task (kind, window, channels) is drawn before the truth and independently of it, so it reveals nothing.
+Tiers are defined by the significance that half of the budget is expected to bring.
 
-Campaigns on CMS Open Data simulate nothing: a run opens a random part of the recorded events, each event
-in one run at most. Scores and decay angles are not among the data, so every cut keeps all and no spin
-can be measured.
+Campaigns on CMS Open Data are not simulated: a run opens a random part of the recorded events, each event in
+at most one run. The data have no scores or decay angles, so every cut keeps all events and no spin can be
+measured.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Family:
         name: Its name.
         centre_gev: Range of the middle of the search window.
         channels: Channels on offer; the first sets the scale of the window.
-        production: How a resonance would be made.
-        spins: Spins it may have, where its channel allows them.
+        production: Partons that produce a resonance.
+        spins: Spins it may have, if its channel allows them.
         budget_musd: Range of the budget.
-        lowest_gev: No search window begins below this: known resonances lie there, which are not simulated.
+        lowest_gev: Least mass of a search window; below are known resonances, which are not simulated.
     """
 
     name: str
@@ -84,16 +84,16 @@ class Tier:
     """How hard a campaign is.
 
     Args:
-        expected_z: Significance that half of the budget would bring in the best channel, were it spent there
-            alone and the background known; a real campaign reaches about two thirds of it.
+        expected_z: Significance of half of the budget, spent on the best channel alone, with a known
+            background; a real campaign reaches about two thirds of it.
         window_sigma: Width of the search window, in resolutions of the first channel.
-        channels: How many channels are on offer, at most.
-        null_fraction: How often there is nothing to be found.
+        channels: Most channels on offer.
+        null_fraction: Share of campaigns without a resonance.
         scale_error: Spread of the energy scale.
         resolution_error: Spread of the logarithm of the resolution.
         curvature: Spread of the second and third coefficients of the background's shape.
-        feature_chance: How often a trigger makes a false bump.
-        fluctuation_chance: How often, with nothing there, the first run fluctuates up.
+        feature_chance: Chance of a false bump of a trigger.
+        fluctuation_chance: Chance of an upward fluctuation of the first run, if there is no resonance.
     """
 
     expected_z: float
@@ -119,32 +119,32 @@ TIERS: Final[Mapping[Difficulty, Tier]] = {
 OPEN_DATA: Final = ("open_data_dimuon", "open_data_4l")
 
 DIMUON_FB: Final = 5.7
-"""Luminosity that the dimuon histogram is worth (data/README.md)."""
+"""Luminosity of the dimuon histogram (data/README.md)."""
 
 FOUR_LEPTON_FB: Final = 13.9
 """2.3 fb^-1 at 7 TeV and 11.6 at 8 TeV (data/README.md)."""
 
 MAX_RECORDED_EVENTS: Final = 60_000
-"""So many events of a region are on offer: with millions of them statistical errors mean nothing."""
+"""Most events on offer in a region: with millions of them statistical errors mean nothing."""
 
 BUDGET_MUSD: Final = 60.0
 RUNNING_SHARE: Final = 0.6
-"""Share of the budget and of the days that all of the data cost."""
+"""Cost of all of the data, as a share of the budget and of the days."""
 
 DAYS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A stretch of mass that is searched.
+    """A mass region of the real data.
 
     Args:
         name: Its name.
-        window_gev: Where to look.
-        fit_gev: What enters the fits.
-        resolution: sigma / mass there, as fits of the data found it.
-        masses: Names of the resonances in it, by the Particle Data Group, the largest first.
-        candle: A known resonance elsewhere that calibrates it.
+        window_gev: Search window.
+        fit_gev: Fit window.
+        resolution: sigma / mass there, from fits of the data.
+        masses: Names of its resonances in ``PDG``, the largest first.
+        candle: A known resonance in another region that calibrates it; empty for none.
     """
 
     name: str
@@ -161,13 +161,13 @@ DIMUON_REGIONS: Final = (
     Region("z", (75.0, 110.0), (62.0, 135.0), 0.016, ("z",), "jpsi"),
     Region("shoulder", (15.0, 60.0), (13.0, 66.0), 0.012, (), "jpsi"),
 )
-"""Where the real spectrum has peaks, and where only the triggers make a shoulder."""
+"""Regions of the real spectrum: three with peaks, one where triggers make a shoulder."""
 
 PSI2S_REGION: Final = Region("psi2s", (3.5, 3.95), (3.35, 4.3), 0.0095, ("psi2s",), "jpsi")
-"""The psi(2S) by itself: the J/psi, sixteen times as large, lies eight resolutions below all of its bins."""
+"""The psi(2S) alone: the J/psi, sixteen times as large, is eight resolutions below all of its bins."""
 
 PSI2S_CHANCE: Final = 0.2
-"""How often a seed has the psi(2S), drawn apart: the others keep their region of :data:`DIMUON_REGIONS`."""
+"""Share of seeds with the psi(2S). It has its own draw, so that other seeds keep their region."""
 
 FOUR_LEPTON_REGION: Final = Region("four_lepton", (110.0, 150.0), (100.0, 170.0), 0.016, ("higgs",), "")
 
@@ -175,7 +175,10 @@ _CANDLE_WINDOWS: Final = {"jpsi": (2.80, 3.40), "z": (75.0, 110.0)}
 
 
 def draw_open_data(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, Nature]:
-    """The campaign of a seed on real data; for dimuons the seed chooses the region."""
+    """Draw the campaign of a seed on real data.
+
+    For dimuons the seed chooses the region.
+    """
     if scenario == "open_data_4l":
         edges, counts = _four_leptons()
         return _campaign(FOUR_LEPTON_REGION, "four_lepton", difficulty, (edges, counts), FOUR_LEPTON_FB)
@@ -253,7 +256,7 @@ def _recorded_nature(region: Region, channel: str, counts: NDArray[np.int64], re
 
 
 def candle_spectrum(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The real spectrum around a known resonance."""
+    """Return the real spectrum around a known resonance."""
     edges, counts = _dimuons()
     low, high = _CANDLE_WINDOWS[name]
     first, last = np.flatnonzero((edges[:-1] >= low) & (edges[1:] <= high))[[0, -1]]
@@ -267,7 +270,7 @@ Scenario = Literal[
 """Scenarios; ``mixed`` draws family and truth by the tier, ``open_data`` ones are real collisions."""
 
 MAX_EVENTS: Final = 2.0e5
-"""Most background events of a channel in a campaign: beyond it no smooth function describes anything."""
+"""Most background events of a channel in a campaign: above it no smooth function fits."""
 
 SCENARIOS: Final[Sequence[str]] = get_args(Scenario)
 
@@ -277,18 +280,18 @@ _BEAMS: Final = (
     (13.0, 1.3, 2.6, 35.0),
     (14.0, 1.5, 2.4, 60.0),
 )
-"""Energy, MUSD and days for each fb^-1, pile-up: electricity of the LHC, and its best years."""
+"""Energy, MUSD and days per fb^-1, pile-up: from the electricity of the LHC, and its best years."""
 
 _CANDLES: Final[dict[Detector, tuple[tuple[str, float, float], ...]]] = {
     "muon": (("jpsi", 3.0969, 900.0), ("z_mumu", 91.188, 300.0)),
     "egamma": (("z_ee", 91.188, 250.0),),
     "jet": (("w_jets", 80.37, 60.0),),
 }
-"""Name, mass and clean events per fb^-1 of what calibrates each detector."""
+"""Name, mass and clean events per fb^-1 of each detector's candles."""
 
 
 def draw(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, Nature]:
-    """The campaign of a seed.
+    """Draw the campaign of a seed.
 
     Args:
         scenario: One of :data:`SCENARIOS`.
@@ -352,17 +355,17 @@ def _offer(name: str, window: tuple[float, float], centre: float, draw: random.R
 
 
 def _nature(scenario: str, family: Family, tier: Tier, task: Task, draw: random.Random) -> Nature:
-    void = draw.random() < tier.null_fraction
+    is_null = draw.random() < tier.null_fraction
     if scenario != "mixed":
-        void = scenario in ("null", "null_with_fluctuation", "trigger_bump")
+        is_null = scenario in ("null", "null_with_fluctuation", "trigger_bump")
     shifted = scenario == "law_shifted"
     bare = _apparatus(scenario, tier, task, draw, shifted)
     filled = _with_particles(bare, family, tier, task, draw, shifted, scenario == "two_peaks")
-    nature = bare if void else filled  # the same work for both, so that time tells nothing
+    nature = bare if is_null else filled  # equal work for both, so that the time reveals nothing
     if scenario == "trigger_bump" or (scenario == "mixed" and draw.random() < tier.feature_chance):
         nature = replace(nature, feature=_feature(nature, task, draw))
     if scenario == "null_with_fluctuation" or (
-        scenario == "mixed" and void and draw.random() < tier.fluctuation_chance
+        scenario == "mixed" and is_null and draw.random() < tier.fluctuation_chance
     ):
         nature = replace(nature, fluctuation=_fluctuation(nature, task, draw))
     return nature
@@ -395,7 +398,7 @@ def _apparatus(scenario: str, tier: Tier, task: Task, draw: random.Random, shift
 
 
 def _prescaled(background: Background, task: Task, offer: ChannelTask) -> Background:
-    """``background`` with no more events than an experiment would keep: a channel of jets is prescaled."""
+    """Scale a background down to what an experiment would keep."""
     edges = offer.edges_gev
     most = float(
         physics.smooth(edges, background.density, background.pivot_gev, background.coefficients).sum()
@@ -433,7 +436,10 @@ def _with_particles(
 
 
 def _rate(nature: Nature, task: Task, particle: Particle, channel: str, wanted: float) -> float:
-    """Rate at which half of the budget brings ``wanted`` sigma in ``channel``, with the best beam and cut."""
+    """Return the rate at which half of the budget brings ``wanted`` sigma.
+
+    With the best beam and cut.
+    """
     probe = replace(nature, particles=(replace(particle, rates_fb={channel: 1.0}),))
     signal, background = experiment.best_yields(task, probe, task.channels[channel], 0.5)
     low, high = math.log(1e-6), math.log(1e9)
@@ -447,7 +453,7 @@ def _rate(nature: Nature, task: Task, particle: Particle, channel: str, wanted: 
 
 
 def _feature(nature: Nature, task: Task, draw: random.Random) -> Feature:
-    """A bump of about six sigma at the threshold that suits the window; it moves with the threshold."""
+    """Draw a false bump of about six sigma that moves with the threshold."""
     channel = draw.choice(sorted(task.channels))
     offer = task.channels[channel]
     low, high = task.window_gev
@@ -463,7 +469,7 @@ def _feature(nature: Nature, task: Task, draw: random.Random) -> Feature:
 
 
 def _fluctuation(nature: Nature, task: Task, draw: random.Random) -> Fluctuation:
-    """About three and a half sigma in a first run of a third of the budget."""
+    """Draw a fluctuation of about 3.5 sigma in a first run of a third of the budget."""
     channel = draw.choice(sorted(task.channels))
     offer = task.channels[channel]
     low, high = task.window_gev

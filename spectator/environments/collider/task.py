@@ -1,6 +1,6 @@
 """The task: what the physicist knows at the start, and the rules of a campaign.
 
-Hard rules reject an action; soft rules let it pass, and the grade counts it.
+A broken hard rule rejects the action. A broken soft rule lowers the grade.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from spectator.environments.collider.physics import CHANNELS, Channel, Detector,
 
 
 class HardRule(Exception):
-    """An action that is refused; nothing has changed.
+    """Raised for a rejected action, which changes nothing.
 
     Args:
-        code: One of :data:`HARD`.
-        message: What would be allowed.
+        code: Code of the rule: ``over_budget`` (more than the money left), ``over_luminosity``,
+            ``over_time``, ``missing_prerequisite`` (another action must come first),
+            ``unblind_before_freeze``, ``invalid_parameters``, ``out_of_search_window`` (a mass outside the
+            frozen window), ``channel_mismatch`` (not on offer, not in the trigger menu, or not selected),
+            ``invalid_claim`` (contradicts itself or rests on no measurement), ``redundant`` (would show the
+            same again), ``action.shape`` or ``episode.over``.
+        message: What is wrong and what is allowed.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -29,55 +34,26 @@ class HardRule(Exception):
         self.code, self.message = code, message
 
 
-HARD: Final = {
-    "over_budget": "The action costs more than is left.",
-    "over_luminosity": "The machine cannot deliver that much any more.",
-    "over_time": "The action takes longer than is left.",
-    "missing_prerequisite": "Something must be done before.",
-    "unblind_before_freeze": "The search sample stays closed until the selection is frozen.",
-    "invalid_parameters": "An argument is impossible: a mass in another unit, a window without data.",
-    "out_of_search_window": "The mass is outside the window that was frozen.",
-    "channel_mismatch": "The channel is not on offer, not in the trigger menu, or not part of the selection.",
-    "invalid_claim": "The claim contradicts itself or rests on no measurement.",
-    "redundant": "It has been done and would show the same: nothing is gained, so nothing is spent.",
-    "episode.over": "The campaign is over.",
-}
-"""What each hard rule says."""
-
-SOFT: Final = {
-    "reselect_after_unblind": "A channel was selected anew after it was seen: only new runs may be opened.",
-    "claim_below_5sigma_as_discovery": "Claimed as a discovery below 5 sigma global; graded as evidence.",
-    "claim_below_3sigma": "Claimed below 3 sigma global; graded as unfounded.",
-    "overclaimed_z": "A significance is claimed that was not measured.",
-    "local_quoted_as_global": "The local significance is quoted as the global one.",
-    "uncertainty_understated": "The error of the mass is below what was measured.",
-    "claim_without_systematics": "Nobody asked what another background function would see.",
-    "claim_on_trigger_feature": "The excess does not agree between runs of different thresholds.",
-    "prescaled_trigger": "The menu asks for more than the readout takes: every item is prescaled.",
-}
-"""What each soft rule says."""
-
 TOLERATED: Final = frozenset({"prescaled_trigger"})
-"""Soft rules that only inform: they cost nothing by themselves."""
-
+"""Soft rules that do not lower the grade."""
 
 Difficulty = Literal["easy", "medium", "hard", "expert"]
 
 BANDWIDTH_HZ: Final = 1000.0
-"""What the readout takes; the order of magnitude of the LHC's Run 2."""
+"""Bandwidth of the readout; the order of magnitude of the LHC's Run 2."""
 
 SWITCHING_DAYS: Final = 40.0
-"""Days that another beam energy takes to commission; the first one is commissioned."""
+"""Days to commission another beam energy; the first one is ready."""
 
 
 def six(value: float) -> float:
-    """``value`` to six significant digits, so that nothing hangs on the last bit of a library."""
+    """Round to six significant digits, so that results do not depend on a library's last bit."""
     return float(f"{value:.6g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """A beam energy on offer: collision energy (TeV), price (MUSD and days for each fb^-1), pile-up."""
+    """A beam on offer: collision energy (TeV), price (MUSD and days per fb^-1), pile-up."""
 
     sqrt_s_tev: float
     cost_musd_per_fb: float
@@ -85,7 +61,7 @@ class Beam:
     pileup: float
 
     def to_json(self) -> dict[str, float]:
-        """As it is told."""
+        """Return the public description."""
         return {
             "sqrt_s_tev": self.sqrt_s_tev,
             "cost_musd_per_fb": self.cost_musd_per_fb,
@@ -96,7 +72,7 @@ class Beam:
 
 @dataclass(frozen=True, slots=True)
 class Candle:
-    """A known resonance: its name, what measures it, its mass (GeV) in this world, its events per fb^-1."""
+    """A known resonance for calibration: name, detector, mass (GeV) in this world, events per fb^-1."""
 
     name: str
     detector: Detector
@@ -104,13 +80,13 @@ class Candle:
     events_per_fb: float
 
     def to_json(self) -> dict[str, Any]:
-        """As it is told."""
+        """Return the public description."""
         return {"name": self.name, "detector": self.detector, "mass_gev": self.mass_gev}
 
 
 @dataclass(frozen=True)
 class ChannelTask:
-    """A channel as this campaign offers it.
+    """A channel on offer in this campaign.
 
     Args:
         name: Name of the channel.
@@ -132,7 +108,7 @@ class ChannelTask:
 
     @property
     def channel(self) -> Channel:
-        """The final state itself."""
+        """The final state."""
         return CHANNELS[self.name]
 
     @cached_property
@@ -148,7 +124,7 @@ class ChannelTask:
         return float(self.edges_gev[0]), float(self.edges_gev[-1])
 
     def to_json(self) -> dict[str, Any]:
-        """As it is told."""
+        """Return the public description."""
         return {
             "name": self.name,
             "detector": self.channel.detector,
@@ -163,10 +139,10 @@ class ChannelTask:
 
 @dataclass(frozen=True)
 class Task:
-    """What the campaign is, and what it may use.
+    """The public task of a campaign.
 
     Args:
-        campaign: What is searched for, in words that fit signal and null alike.
+        campaign: What is searched for, in words that fit both signal and null.
         difficulty: Tier.
         window_gev: Search window.
         channels: Channels on offer, by name.
@@ -190,12 +166,12 @@ class Task:
     real_data: str = ""
 
     def beam(self, sqrt_s_tev: float) -> Beam | None:
-        """The beam of that energy, if it is on offer."""
+        """Return the beam of an energy, or ``None`` if it is not on offer."""
         return next((beam for beam in self.beams if beam.sqrt_s_tev == sqrt_s_tev), None)
 
     @cached_property
-    def told(self) -> dict[str, Any]:
-        """The task as it is told: plain JSON, the same object every time."""
+    def public(self) -> dict[str, Any]:
+        """The task as JSON for the physicist; the same object every time."""
         return {
             "campaign": self.campaign,
             "difficulty": self.difficulty,

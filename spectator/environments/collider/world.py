@@ -1,4 +1,4 @@
-"""The collider world, put together for the catalogue, with its prompt for models."""
+"""The collider world as registered in the catalogue, with its prompt for models."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNITS. Masses, energies and thresholds in GeV (beams in TeV), luminosity in fb^-
 days, rates of a process in fb and of the trigger in Hz; z in standard deviations.
 
 {legend(ColliderObservation)}"""
-"""The same in every campaign."""
+"""Part of the prompt that is the same in every campaign."""
 
 
 TOOLS: Final[Sequence[LegalAction]] = [
@@ -52,7 +52,7 @@ TOOLS: Final[Sequence[LegalAction]] = [
 
 
 def actions(observation: Observation) -> Sequence[LegalAction]:
-    """Every action of this campaign."""
+    """Return every action of this campaign."""
     task = observation.content["task"]
     given = schemas_for(
         [channel["name"] for channel in task["channels"]],
@@ -63,7 +63,7 @@ def actions(observation: Observation) -> Sequence[LegalAction]:
 
 
 RENDERING: Final = Rendering(guide=GUIDE, actions=actions)
-"""How a campaign is told to a language model."""
+"""Prompt of a campaign for language models."""
 
 
 _PANEL: Final = Path(__file__).parent / "panel"
@@ -74,7 +74,8 @@ def _release(package: str) -> str:
 
 
 VERSION: Final = f"1.1+numpy{_release('numpy')}.scipy{_release('scipy')}"
-"""Version of the rules and of what a replay depends on: random streams of numpy, functions of scipy."""
+"""Version of the rules and of the libraries a replay depends on: numpy's random streams, scipy's
+functions."""
 
 SEEDS_A_PACK: Final = 40
 
@@ -98,7 +99,7 @@ TASK: Final = (
     "channel and spin; or with conclude_null, best after set_limit in every channel that was searched. "
     "The score in [0, 1] comes once, at the end, from proper scores."
 )
-"""What a language model is told before a campaign."""
+"""Task description for language models."""
 
 
 def _seeds(name: str) -> tuple[int, ...]:

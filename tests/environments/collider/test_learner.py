@@ -44,13 +44,13 @@ def test_numbers_of_any_size_stand_for_decisions_within_their_ranges() -> None:
     assert not decisions_of(numbers(switches=-1.0)).calibrate
 
 
-def test_too_few_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match=f"numbers: {SIZE} of them, not 3"):
+def test_too_few_numbers_are_rejected() -> None:
+    with pytest.raises(ValueError, match=f"numbers must have {SIZE} values, not 3"):
         decisions_of([0.0] * 3)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_is_decided_the_campaign_comes_to_its_end(seed: int) -> None:
+def test_any_decisions_end_the_campaign(seed: int) -> None:
     drawn = np.random.default_rng(seed).normal(0.0, 3.0, SIZE)
     environment, end = play(TunablePhysicist(decisions_of(drawn.tolist())), seed, difficulty="hard")
     assert end.done and 0.0 <= end.reward <= 1.0

@@ -1,4 +1,4 @@
-"""From afar a campaign shows what is left, its spectrum, and what was found in it, once that was told."""
+"""The tile shows the remaining resources, the spectrum, and results once they are public."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def test_it_begins_with_all_that_may_be_spent(shown: Shown) -> None:
 
 def test_what_is_blinded_stays_hidden_and_nothing_is_drawn_before_it_is_told(shown: Shown) -> None:
     needed = {"bins": "spectrum_built", "scan": "mass_scanned", "peak": "significance_estimated"}
-    told: set[str] = set()
+    seen: set[str] = set()
     for name, world, drawn in shown:
-        told.add(name)
-        assert all(needed[part] in told for part in needed if part in drawn)
+        seen.add(name)
+        assert all(needed[part] in seen for part in needed if part in drawn)
         if "bins" in drawn:
             assert ("hidden" in drawn) is not world["channels"][world["focus"]]["open"]
             assert 0 < len(drawn["bins"]) <= MOST and max(drawn["bins"]) == 100

@@ -1,4 +1,4 @@
-"""A language model can play: it is told what it needs, and its tools have schemas."""
+"""A language model can play: the prompt has all it needs, and its tools have schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skill pays: the policies stand in the order of what they use, and what ignores the data comes nowhere."""
+"""Skill pays: policies rank by the abilities they use, and those that ignore the data score badly."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_random_heuristic_reference_and_oracle_stand_in_this_order() -> None:
 
 
 class ClaimAtOnce(PlannedPhysicist):
-    """A small run, and a discovery claimed at the highest bump, whatever it is."""
+    """A small run, and a discovery claimed at the highest bump."""
 
     quote = 6.0
     error = 0.005
@@ -115,7 +115,7 @@ class ClaimAtOnce(PlannedPhysicist):
 
 
 class Textbook(ClaimAtOnce):
-    """Claims a mass that everybody knows, if it is in the window."""
+    """Claims a well-known mass, if it is in the window."""
 
     def mass(self, best: float) -> float:
         """The Higgs boson's, the Z's, a famous fluctuation's, or the middle of the window."""

@@ -36,10 +36,10 @@ def test_an_interval_is_best_quoted_as_wide_as_it_is() -> None:
 
 def test_chances_are_best_told_as_they_are() -> None:
     truth = {"a": 0.7, "b": 0.3}
-    told = {
+    scores = {
         p: sum(q * _brier({"a": p, "b": 1 - p}, name) for name, q in truth.items()) for p in (0.5, 0.7, 1.0)
     }
-    assert max(told, key=lambda p: told[p]) == 0.7
+    assert max(scores, key=lambda p: scores[p]) == 0.7
 
 
 def test_a_false_discovery_scores_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What is wrong is refused with the rule's code, changes nothing, and is counted."""
+"""Invalid actions are rejected with the rule's code, change nothing, and are counted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FRESH: list[tuple[Call, str]] = [
 
 
 @pytest.mark.parametrize(("call", "code"), FRESH, ids=lambda value: str(value)[:60])
-def test_a_fresh_campaign_refuses_what_cannot_be(call: Call, code: str) -> None:
+def test_a_fresh_campaign_rejects_invalid_actions(call: Call, code: str) -> None:
     environment, observation = opened(1)
     assert CHANNEL in [each["name"] for each in observation.content["task"]["channels"]]
     before = encode_json(environment.state)
@@ -98,7 +98,7 @@ OPENED: list[tuple[Call, str]] = [
 
 
 @pytest.mark.parametrize(("call", "code"), OPENED, ids=lambda value: str(value)[:60])
-def test_an_open_box_refuses_what_cannot_be(call: Call, code: str) -> None:
+def test_an_open_box_rejects_invalid_actions(call: Call, code: str) -> None:
     environment, observation = opened(1)
     carry_out(environment, opened_box(observation, CHANNEL))
     before = encode_json(environment.state)
@@ -166,7 +166,7 @@ def test_a_channel_that_was_seen_can_only_be_selected_for_fresh_runs() -> None:
     assert answer.content["selection"]["channels"][CHANNEL]["opened_runs"] == ["run-2"]
 
 
-def test_after_the_end_everything_is_refused() -> None:
+def test_after_the_end_every_action_is_rejected() -> None:
     environment, _ = opened(1)
     end = environment.step({"tool": "conclude_null", "arguments": {}})
     assert end.done and 0.0 <= end.reward <= 1.0

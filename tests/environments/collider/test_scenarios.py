@@ -64,7 +64,7 @@ def test_what_is_recorded_has_the_expected_mean_and_poisson_spread() -> None:
     assert 0.75 < totals.var(ddof=1) / expected < 1.3
 
 
-def test_runs_are_independent_and_a_run_is_the_same_whatever_was_taken_before() -> None:
+def test_runs_are_independent_and_a_run_does_not_depend_on_earlier_ones() -> None:
     task, nature = draw("graviton", "easy", 4)
     thresholds = {name: each.fit_window_gev[0] / 2.8 for name, each in task.channels.items()}
     plans = [Plan(number, task.beams[2], 20.0, 0.1, thresholds, 1.0) for number in (1, 2)]

@@ -73,8 +73,8 @@ def test_the_timeline_keeps_every_step_in_order_and_patches_stay_small(seed: int
         patch = project(state, event)
         assert len(patch["timeline"]) == 1, "only the new step travels"
         state = apply_patch(state, {"world": patch})
-    told = [step["type"] for _, step in sorted(state["world"]["timeline"].items())]
-    assert told == [event.type.removeprefix("collider.") for event in events]
+    shown = [step["type"] for _, step in sorted(state["world"]["timeline"].items())]
+    assert shown == [event.type.removeprefix("collider.") for event in events]
 
 
 def test_no_member_of_an_older_spectrum_survives_unblinding() -> None:
@@ -84,7 +84,7 @@ def test_no_member_of_an_older_spectrum_survives_unblinding() -> None:
     assert set(spectrum) <= set(EVENTS["collider.unblinded"].model_fields)
 
 
-def test_building_a_spectrum_anew_takes_its_results_away() -> None:
+def test_a_rebuilt_spectrum_removes_its_results() -> None:
     shown = campaign(0)
     last = shown[-1][1]
     channel = last["world"]["focus"]

@@ -1,4 +1,4 @@
-"""Assembles the model file: what is estimated once, what is raked, and what is a stated assumption."""
+"""Assemble the model file: estimates, raked parameters, and stated assumptions."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ NOTE = (
     "Contains information from Cricsheet (cricsheet.org), made available under the ODC Attribution License."
 )
 
-# Assumptions, as logs of the levers (dot, single, two and three, four, six, wicket, wide). None can be read
-# off the tables, which know what sides did and not what else they might have done; each is chosen for the
-# property named beside it.
+# Assumptions, as logs of the levers (dot, single, two and three, four, six, wicket, wide). The tables show
+# what sides did, not what else they could have done; each is chosen for the property stated below it.
 INTENT_BEND = (
     (0.05, 0.0, 0.0, -0.06, -0.1, 0.2, 0.0),
     (0.07, 0.0, 0.0, -0.09, -0.14, 0.28, 0.0),
     (0.05, 0.0, 0.0, -0.06, -0.1, 0.2, 0.0),
 )
-"""No departure from the data's own intent beats it on average, in any format; the direction itself is
-measured."""
+"""No small departure from the data's intent beats it on average, in any format; the direction is measured."""
 INTENT_COST = (0.03, 0.0, 0.0, -0.03, -0.05, 0.15, 0.0)
-"""Nor does a far one."""
+"""No large departure beats it either."""
 ATTACK = (0.06, -0.12, -0.05, 0.10, 0.12, 0.17, 0.08)
-"""Attacking bowling buys wickets with boundaries: neutral in runs over a whole innings, good early, dear at
-the end."""
+"""Attacking bowling trades boundaries for wickets: neutral in runs over an innings, good early, costly at the
+end."""
 ATTACK_BEND = (0.0, 0.0, 0.0, 0.01, 0.01, -0.01, 0.0)
 ATTACK_COST = (0.0, 0.0, 0.0, 0.01, 0.02, -0.02, 0.0)
 PACES = ((1.02, 0.98, 0.98, 1.03, 1.0, 1.02, 1.0), (1.0,) * 7, (0.97, 1.04, 1.03, 0.92, 0.98, 1.03, 1.0))
 POWERPLAY = (0.06, -0.16, -0.20, 0.22, 0.06, 0.0, 0.0)
-"""Two outside the ring: a part of what happens to the data at the end of the powerplay."""
+"""Two fielders outside the ring: part of the change in the data at the end of the powerplay."""
 LONG = (0.56, -0.16, -0.1, -0.16, -1.2, -0.42, 0.0)
 """The middle of a one-day innings (about 5 an over, a wicket every 36 balls); no table holds longer
 formats."""
 SHORT_DIRECTION = (-0.10, 0.0, 0.0, 0.12, 0.12, 0.0, 0.0)
-"""Runs of an innings of 5 overs come with this pattern; how far, `calibration` solves."""
+"""Pattern of the runs of a 5-over innings; `calibration` finds its size."""
 
 RHYTHM_SD = 0.22
-"""At which runs of single overs spread as in the tables (sd 4.73)."""
+"""Gives single overs the spread of the tables (sd 4.73)."""
 DOT_SHARE = 0.5
 WICKET_SHARE = 0.4
 LEVEL_EFFECTS = (-0.6, -0.45, -0.3, -0.15, 0.0, 0.15, 0.3, 0.45, 0.6)
 
 
 def skill_gain() -> float:
-    """Shift of boundaries per unit log ratio of runs at which expected runs move by the ratio, at the mean
-    shares."""
+    """Return the shift of boundaries per unit log ratio of runs.
+
+    At the mean shares, expected runs then move by the ratio.
+    """
     counts = sum(
         (counts_of(row) for row in read_rows("ball_outcomes_by_phase.csv") if row["cohort"] == "all"),
         np.zeros(len(CATEGORIES)),
@@ -65,18 +65,17 @@ def skill_gain() -> float:
 
 
 def free_hit_shares() -> Floats:
-    """Shares of the categories on a free hit."""
+    """Return the shares of the categories on a free hit."""
     shares = read_json("extras.json")["free_hit"]["shares"]
     values = np.array([shares[category] for category in CATEGORIES])
     return np.asarray(values / values.sum(), dtype=np.float64)
 
 
 def intent_direction(chase_shares: Floats) -> Floats:
-    """The real frontier: log change of the levers from a required rate of 6-8 to 13 and more, shape ``(3
-    phases, 7)``.
+    """Return the log change of the levers from a required rate of 6-8 to 13+.
 
-    Averaged over overs and wickets lost by how many deliveries the tables hold there, for the same wickets
-    lost.
+    Shape ``(3 phases, 7)``: the real frontier. Averaged over overs and wickets lost, weighted by deliveries,
+    at the same wickets lost.
     """
     weight = np.zeros((20, 4))
     for row in read_rows("ball_outcomes_by_state.csv"):
@@ -90,12 +89,12 @@ def intent_direction(chase_shares: Floats) -> Floats:
         [(change[a:b] * weight[a:b, :, None]).sum(axis=(0, 1)) / weight[a:b].sum() for a, b in bounds]
     )
     levers = direction[:, [LEVER_OF.index(lever) for lever in range(7)]].copy()
-    levers[:, 6] = np.clip(levers[:, 6], 0.0, 0.3)  # wides at such rates rest on few balls
+    levers[:, 6] = np.clip(levers[:, 6], 0.0, 0.3)  # few balls at such rates
     return levers
 
 
 def season_levels() -> dict[str, float]:
-    """Mean first-innings totals by cohort and year, where at least 20 matches stand behind one."""
+    """Return mean first-innings totals by cohort and year, with at least 20 matches."""
     return {
         f"{row['cohort']} {row['year']}": round(float(row["runs1"]), 1)
         for row in read_rows("season_trend.csv")
@@ -104,7 +103,7 @@ def season_levels() -> dict[str, float]:
 
 
 def blank_content(chase_shares: Floats) -> dict[str, Any]:
-    """The model file with everything that needs no simulation; the rest is neutral or missing."""
+    """Return the model file before any simulation; the rest is neutral or missing."""
     neutral = np.zeros((len(PHASES), len(CATEGORIES))).tolist()
     length_share, length_effect = deliveries.length_effects()
     line_share, line_effect = deliveries.line_effects()
@@ -137,7 +136,7 @@ def blank_content(chase_shares: Floats) -> dict[str, Any]:
 
 
 def parameter_content(parameters: Parameters) -> dict[str, Any]:
-    """What was raked."""
+    """Return the raked parameters."""
     return {
         "first": rounded(parameters.first),
         "chase": rounded(parameters.chase),
@@ -148,12 +147,12 @@ def parameter_content(parameters: Parameters) -> dict[str, Any]:
 
 
 def rounded(values: Floats, digits: int = 4) -> Any:
-    """Plain lists, rounded so that the file stays small."""
+    """Return plain lists, rounded so that the file stays small."""
     return np.round(values, digits).tolist()
 
 
 def shifted(parameters: Parameters, first: Floats, chase: Floats) -> Parameters:
-    """The parameters with a profile's logs by phase, shape ``(3, 11)`` each, added to every over."""
+    """Add a profile's logs by phase, shape ``(3, 11)`` each, to every over."""
     phase = np.array([0] * 6 + [1] * 9 + [2] * 5)
     return replace(
         parameters,

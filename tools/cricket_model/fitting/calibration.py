@@ -1,4 +1,4 @@
-"""Calibration by simulation: shared effects, short innings, scoring levels and profiles."""
+"""Calibrate by simulation: shared effects, short innings, scoring levels and profiles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Simulator:
 
     Args:
         compiled: The model without its raked tables.
-        selection: Who bowls when.
+        selection: Choice of bowlers by over.
         matches: Matches a simulation.
         seed: Seed of every simulation.
     """
@@ -45,14 +45,14 @@ class Simulator:
     seed: int
 
     def with_short(self, first: list[float], chase: list[float]) -> Simulator:
-        """The same with other levers of short innings."""
+        """Return the same simulator with other levers of short innings."""
         tables = replace(self.compiled.tables, short=tuple(first), short_chase=tuple(chase))
         return replace(self, compiled=replace(self.compiled, tables=tables))
 
     def both(
         self, parameters: Parameters, spread: Spread, tallies: Tallies | None = None, *, overs: int = 20
     ) -> tuple[InningsTotals, InningsTotals]:
-        """Both innings."""
+        """Simulate both innings."""
         rng = np.random.default_rng(self.seed)
         population = draw_population(self.matches, rng, self.selection)
         model = raking.with_parameters(self.compiled, parameters, self.selection)
@@ -61,7 +61,7 @@ class Simulator:
     def first(
         self, parameters: Parameters, spread: Spread, *, overs: int = 20, effect: float = 0.0
     ) -> InningsTotals:
-        """A first innings, all at this effect besides the drawn ones."""
+        """Simulate a first innings with an extra effect."""
         rng = np.random.default_rng(self.seed)
         population = draw_population(self.matches, rng, self.selection)
         sd = float(np.hypot(spread.match, spread.innings))
@@ -74,7 +74,7 @@ class Simulator:
 def next_spread(
     spread: Spread, ends: tuple[InningsTotals, InningsTotals], wanted: tuple[float, float]
 ) -> Spread:
-    """Effects whose variance makes up what the totals of both innings lack."""
+    """Adjust the effects so that the totals of both innings have the wanted variance."""
     lacking = sum(sd**2 - float(np.var(end.runs)) for sd, end in zip(wanted, ends, strict=True)) / len(ends)
     slope = sum(float(end.runs.mean()) for end in ends) / len(ends) * _RUNS_PER_EFFECT
     innings = math.sqrt(max(1e-4, spread.innings**2 + lacking / slope**2 / (1.0 + MATCH_OF_INNINGS**2)))
@@ -86,8 +86,7 @@ _RUNS_PER_EFFECT = 0.62
 
 
 def short_levers(simulator: Simulator, parameters: Parameters, spread: Spread, total: float) -> list[float]:
-    """Logs of the levers of a 5-over innings that bring its mean total and wickets to what the resources
-    say."""
+    """Return logs of the levers of a 5-over innings with the expected runs and wickets."""
     runs = wickets = 0.0
     for _ in range(8):
         levers = _short(runs, wickets)
@@ -100,7 +99,7 @@ def short_levers(simulator: Simulator, parameters: Parameters, spread: Spread, t
 def short_chase_levers(
     simulator: Simulator, parameters: Parameters, spread: Spread, first: list[float], won: float
 ) -> list[float]:
-    """Logs of the levers of a 5-over chase at which the chasing side wins as often as over 20 overs."""
+    """Return logs of the levers of a 5-over chase that is won as often as over 20 overs."""
     runs = 0.0
     for _ in range(8):
         levers = _short(runs, first[5])
@@ -117,7 +116,7 @@ def _short(runs: float, wickets: float) -> list[float]:
 
 
 def level_totals(simulator: Simulator, parameters: Parameters, spread: Spread) -> list[float]:
-    """Mean first-innings total at each of `LEVEL_EFFECTS`."""
+    """Return the mean first-innings total at each of `LEVEL_EFFECTS`."""
     return [
         round(float(simulator.first(parameters, spread, effect=effect).runs.mean()), 2)
         for effect in LEVEL_EFFECTS
@@ -127,7 +126,7 @@ def level_totals(simulator: Simulator, parameters: Parameters, spread: Spread) -
 def fit_profile(
     simulator: Simulator, parameters: Parameters, spread: Spread, name: str
 ) -> tuple[Floats, Floats, Spread]:
-    """Logs by phase, shape ``(3, 11)`` for each innings, that give a profile's shares, and its own spread."""
+    """Fit a profile's logs by phase, shape ``(3, 11)`` per innings, and its spread."""
     table = read_json("other_profiles.json")[name]
     wanted = [_phase_shares(table, innings) for innings in (1, 2)]
     logs = [np.zeros((3, SIZE)), np.zeros((3, SIZE))]

@@ -1,4 +1,4 @@
-"""Reads the count tables."""
+"""Read the count tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HANDS = ("R", "L")
 
 
 def table(name: str) -> Path:
-    """Where the table of this name lies: beside the fit, or in the shipped data."""
+    """Return the path of a table, in the tools' or in the shipped data."""
     return DATA / name if (DATA / name).exists() else SHIPPED / name
 
 
@@ -43,12 +43,12 @@ def read_json(name: str) -> Any:
 
 
 def counts_of(row: dict[str, str]) -> Floats:
-    """Counts of the eleven categories; the rare fives (an overthrow that went for four) join the threes."""
+    """Return counts of the eleven categories; the rare fives (overthrows) join the threes."""
     counts = np.array([float(row[f"n_{category}"]) for category in CATEGORIES])
     counts[3] += float(row["n_5"])
     return counts
 
 
 def phase_of(over: int) -> int:
-    """Index in `PHASES` of a 0-based over of a 20-over innings."""
+    """Return the index in `PHASES` of a 0-based over of a 20-over innings."""
     return 0 if over < 6 else 1 if over < 15 else 2

@@ -13,7 +13,10 @@ KINDS = ("pace", "spin")
 
 
 def length_effects() -> tuple[Floats, Floats]:
-    """Shares, shape ``(3 phases, 2 kinds, 6)``, and multipliers, shape ``(3, 2, 6, 7)``, of the lengths."""
+    """Return shares and multipliers of the lengths.
+
+    Shapes ``(3 phases, 2 kinds, 6)`` and ``(3, 2, 6, 7)``.
+    """
     share = np.array(
         [[_shares(directions.LENGTH_PERCENT[kind][phase]) for kind in KINDS] for phase in range(len(PHASES))]
     )
@@ -21,13 +24,19 @@ def length_effects() -> tuple[Floats, Floats]:
 
 
 def line_effects() -> tuple[Floats, Floats]:
-    """Shares, shape ``(2 kinds, 4)``, and multipliers, shape ``(2, 4, 7)``, of the lines."""
+    """Return shares and multipliers of the lines.
+
+    Shapes ``(2 kinds, 4)`` and ``(2, 4, 7)``.
+    """
     share = np.array([_shares(directions.LINE_PERCENT[kind]) for kind in KINDS])
     return share, _averaging_to_one(share, np.array(directions.LINE_EFFECT))
 
 
 def zone_shares() -> Floats:
-    """Direction of each kind of hit, shape ``(3 phases, 2 kinds, 6 hits, 8 sectors)``: dot, 1, 2, 3, 4, 6."""
+    """Return the direction of each kind of hit: dot, 1, 2, 3, 4, 6.
+
+    Shape ``(3 phases, 2 kinds, 6 hits, 8 sectors)``.
+    """
     kinds = [[_shares(hit) for hit in directions.DIRECTION_PERCENT[kind]] for kind in KINDS]
     return np.array([kinds] * len(PHASES))
 
@@ -37,6 +46,6 @@ def _shares(percent: Sequence[float]) -> Floats:
 
 
 def _averaging_to_one(share: Floats, effect: Floats) -> Floats:
-    """``effect``, shape ``(..., n, 7)``, over its mean by ``share``, shape ``(..., n)``."""
+    """Divide ``effect``, shape ``(..., n, 7)``, by its mean over ``share``, ``(..., n)``."""
     mean = (share[..., None] * effect).sum(axis=-2, keepdims=True)
     return np.asarray(effect / mean, dtype=np.float64)

@@ -13,7 +13,7 @@ _PRIOR = 40.0
 
 
 def kind_shares() -> list[list[list[float]]]:
-    """Shares of the bowler's dismissals by phase and style, shrunk towards the phase and kind of bowling.
+    """Return shares of the bowler's dismissals by phase and style, shrunk to their mean.
 
     The table counts stumpings off wides too, which `details` gives to the wides.
     """
@@ -39,7 +39,7 @@ def kind_shares() -> list[list[list[float]]]:
 
 
 def details() -> dict[str, Any]:
-    """Everything below the eleven categories, as shares."""
+    """Return everything below the eleven categories, as shares."""
     extras, run_outs = read_json("extras.json"), read_json("run_outs.json")
     byes, legbyes = sum(extras["bye_runs"].values()), sum(extras["legbye_runs"].values())
     wides = sum(extras["wide_total_extras"].values())

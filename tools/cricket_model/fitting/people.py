@@ -21,7 +21,7 @@ GROUP_OF_ORDER = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4])
 
 
 def batter_counts() -> Floats:
-    """Counts, shape ``(3 phases, 5 order groups, 9 balls-faced bins, 11)``."""
+    """Return counts, shape ``(3 phases, 5 order groups, 9 balls-faced bins, 11)``."""
     counts = np.zeros((3, 5, 9, len(CATEGORIES)))
     for row in read_rows("ball_outcomes_by_batter_state.csv"):
         at = (
@@ -34,7 +34,7 @@ def batter_counts() -> Floats:
 
 
 def bowler_counts() -> Floats:
-    """Counts, shape ``(3 phases, 6 styles, 2 hands of the batter, 11)``."""
+    """Return counts, shape ``(3 phases, 6 styles, 2 hands of the batter, 11)``."""
     counts = np.zeros((3, 6, 2, len(CATEGORIES)))
     for row in read_rows("ball_outcomes_by_bowler_kind.csv"):
         if row["bowler_style"] in STYLES:
@@ -48,7 +48,7 @@ def bowler_counts() -> Floats:
 
 
 def order_counts() -> Floats:
-    """Counts, shape ``(3 phases, 11 places in the order, 11)``."""
+    """Return counts, shape ``(3 phases, 11 places in the order, 11)``."""
     counts = np.zeros((3, 11, len(CATEGORIES)))
     for row in read_rows("ball_outcomes_by_position.csv"):
         counts[PHASES.index(row["phase"]), int(row["position"]) - 1] += counts_of(row)
@@ -56,8 +56,10 @@ def order_counts() -> Floats:
 
 
 def broken_stands() -> Floats:
-    """Share of the stands begun at each number of wickets lost that a wicket ended, shape ``(2 innings,
-    10)``."""
+    """Return the share of stands ended by a wicket, by wickets lost at their start.
+
+    Shape ``(2 innings, 10)``.
+    """
     shares = np.ones((2, 10))
     for row in read_rows("partnerships.csv"):
         shares[int(row["innings"]) - 1, int(row["for_wicket"]) - 1] = float(row["broken_share"])

@@ -12,16 +12,16 @@ from tools.cricket_model.fitting.counts import Floats, read_json, read_rows
 from tools.cricket_model.fitting.selection import BowlerSelection
 
 PACERS, SPINNERS = 4, 3
-"""Bowlers of each kind that a simulated side has; places 0 to 3 and 4 to 6 of its bowling row."""
+"""Bowlers of each kind in a simulated side; places 0 to 3 and 4 to 6 of its bowling row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Matches to be played.
+    """Matches to simulate.
 
     Args:
         people: Skills: row ``2 m`` is the side that bats first in match ``m``, row ``2 m + 1`` the other.
-        bowlers: Places of who bowls, shape ``(2 innings, 20 overs, matches)``.
+        bowlers: Indices of the bowlers, shape ``(2 innings, 20 overs, matches)``.
     """
 
     people: SkillArrays
@@ -31,12 +31,12 @@ class Population:
 def draw_population(
     matches: int, rng: np.random.Generator, selection: BowlerSelection | None = None
 ) -> Population:
-    """Draw squads with the latent spread of skill, and for every over a bowler of the kind used then.
+    """Draw squads with the latent spread of skill, and a bowler for every over.
 
     Args:
-        matches: How many.
+        matches: Number of matches.
         rng: Source of all chance.
-        selection: Who is chosen when; without it spin bowls as often as in the data.
+        selection: Choice of bowlers by over; by default spin bowls as often as in the data.
     """
     skill = read_json("player_skill.json")
     rows = 2 * matches
@@ -78,7 +78,7 @@ def _styles(rng: np.random.Generator, rows: int, shares: dict[str, float]) -> In
 
 
 def _draw_bowlers(rng: np.random.Generator, matches: int, selection: BowlerSelection | None) -> Ints:
-    """A kind for every over by its share, then the bowlers of that kind in turn."""
+    """Draw a kind for every over by its share, then the bowlers of that kind in turn."""
     spin = np.array([float(row["spin"]) for row in read_rows("bowler_kind_share_by_over.csv")])
     if selection is not None:
         spin = selection.spin

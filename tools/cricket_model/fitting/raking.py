@@ -1,8 +1,8 @@
-"""The joint fit: parameters are moved until simulated matches show the tables' margins.
+"""The joint fit: move parameters until simulated matches reproduce the tables' margins.
 
 The tables give the outcome by situation, by batter and by bowler, each averaged over all the rest. Adding
-effects read off each table alone would count the same cause twice (a side six down has its tail in; a set
-opener is at the wicket when few are lost). So whole matches are simulated with drawn squads and effects,
+effects read from each table alone would count the same cause twice (a side six down has its tail in; a set
+opener is at the wicket when few are lost). So whole matches are simulated with drawn squads and effects and
 counted in the same cells, and every parameter is moved by the difference, until all margins agree at once.
 """
 
@@ -30,7 +30,7 @@ _BAND_OF_WICKETS = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3, 3])
 _PHASE_OF_OVER = np.array([phase_of(over) for over in range(20)])
 
 _LATE_STAND = 6
-"""Wickets lost from which stands are told apart inside their band."""
+"""Wickets lost from which stands are distinguished within their band."""
 
 _PRIOR_SD = {"order": 0.35, "set": 0.35, "both": 0.12, "bowler": 0.25}
 """Prior standard deviations of log effects: place in the order, balls faced, the two together, bowler and
@@ -39,7 +39,7 @@ hand."""
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What the raking moves: logs of factors.
+    """Parameters of the raking: logs of factors.
 
     Args:
         first: By over and wickets band, shape ``(20, 4, 11)``.
@@ -48,7 +48,7 @@ class Parameters:
         settled: By phase and balls-faced bin, shape ``(3, 9, 11)``.
         both: By phase, order group and bin, shape ``(3, 5, 9, 11)``.
         bowler: By phase, style and hand, shape ``(3, 6, 2, 11)``.
-        stand: Of the wicket category, by innings and wickets lost, shape ``(2, 10)``: late stands hold longer
+        stand: Wicket category by innings and wickets lost, shape ``(2, 10)``: late stands last longer
             than the mean of their band.
     """
 
@@ -84,7 +84,7 @@ class Tallies:
 
     @classmethod
     def empty(cls) -> Tallies:
-        """Nothing counted yet."""
+        """Return empty tallies."""
         return cls(np.zeros((20, 4, SIZE)), np.zeros((20, 4, 5, SIZE)), np.zeros((3, 11, 9, 6, 2, SIZE)))
 
     def count(self, step: SimulatedBalls) -> None:
@@ -106,7 +106,7 @@ class Tallies:
 
 
 def starting_point() -> tuple[Parameters, Floats, Floats]:
-    """Parameters before any raking, with the target shares of first innings and chases by cell."""
+    """Return parameters before raking, with the target shares by cell."""
     first = situations.first_innings_bands()
     chase = situations.chase_bands()
     zero = Parameters(
@@ -140,8 +140,8 @@ def rake(
         compiled: A model whose other parts (powerplay, gains, details) are used as they are.
         spread: The shared effects.
         rng: Source of all chance.
-        selection: Who bowls when.
-        rounds: How many times to simulate and move; the last third is averaged.
+        selection: Choice of bowlers by over.
+        rounds: Rounds of simulating and moving; the last third is averaged.
         matches: Matches a round.
     """
     tables = people.order_counts(), people.batter_counts(), people.bowler_counts()
@@ -183,7 +183,10 @@ def simulate(
 
 
 def opening(population: Population, innings: int, effect: Floats, overs: int = 20) -> InningsArrays:
-    """The first ball of an innings in every match; up to 20 overs, bowled as the last ones of 20."""
+    """Return the first ball of an innings in every match.
+
+    Innings of fewer than 20 overs are bowled as the last overs of 20.
+    """
     n = population.bowlers.shape[2]
     row = (2 * np.arange(n) + innings) * 11
     nought = np.zeros(n, dtype=np.int64)
@@ -208,8 +211,10 @@ def opening(population: Population, innings: int, effect: Floats, overs: int = 2
 
 
 def with_parameters(compiled: ModelArrays, parameters: Parameters, selection: BowlerSelection) -> ModelArrays:
-    """The model with its situation, batter and bowler tables replaced, and the choice of bowlers felt in
-    every over."""
+    """Return the model with other situation, batter and bowler tables.
+
+    The choice of bowlers affects every over.
+    """
     shift = np.zeros((20, SIZE))
     gain = compiled.gain * selection.runs
     shift[:, 0] = -compiled.dot_share * gain
@@ -264,8 +269,7 @@ def _move(
 
 
 def _stand_step(ends: tuple[InningsTotals, InningsTotals], broken: Floats) -> Floats:
-    """Log of the real to the simulated share of stands that end in a wicket, for those at six down and
-    more."""
+    """Return the log ratio of real to simulated stands that end, from six down."""
     step = np.zeros((2, 10))
     for innings, end in enumerate(ends):
         for lost in range(_LATE_STAND, 10):
@@ -276,15 +280,15 @@ def _stand_step(ends: tuple[InningsTotals, InningsTotals], broken: Floats) -> Fl
 
 
 def _log_ratio(expected: Floats, counted: Floats) -> Floats:
-    """Log of wanted to simulated counts, shrunk to zero where few were simulated."""
+    """Return the log ratio of wanted to simulated counts, shrunk to 0 for few counts."""
     return np.asarray(np.log((expected + 30.0) / (counted + 30.0)), dtype=np.float64)
 
 
 def _newton(counts: Floats, simulated: Floats, value: Floats, prior_sd: float) -> Floats:
-    """One Newton step of the penalised likelihood of ``counts`` with the simulated shares as the prediction.
+    """Take one Newton step of the penalised likelihood of ``counts``.
 
-    The prediction is first scaled to the phase's totals: the level belongs to the situation, only the pattern
-    to people.
+    The simulated shares are the prediction, first scaled to the phase's totals: the level belongs to the
+    situation, only the pattern to people.
     """
     phases = tuple(range(1, simulated.ndim - 1))
     mean = simulated.sum(axis=phases, keepdims=True)

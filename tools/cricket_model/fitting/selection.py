@@ -1,7 +1,7 @@
-"""Who bowls when under the default captains: a good bowler is given the ball when it matters.
+"""Measure which bowlers the default captains choose when: the best when it matters.
 
 The tables' rates by over are those of the bowlers that real captains chose for it. Default captains choose by
-skill too, so the situation's own rates are estimated with the choice already made: else it would count twice.
+skill too, so the situation's own rates are estimated given that choice; otherwise it would count twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tools.cricket_model.fitting.counts import Floats
 
 @dataclass(frozen=True, slots=True)
 class BowlerSelection:
-    """Whom the default captains choose, by over of a 20-over innings, shape ``(20,)`` each.
+    """Choice of bowlers of the default captains by over of 20, shape ``(20,)`` each.
 
     Args:
         runs: Mean log ratio of runs conceded.
@@ -35,7 +35,7 @@ class BowlerSelection:
 
 
 def measure_selection(model: BallModel, matches: int, seed: int) -> BowlerSelection:
-    """Play matches through the engine and look who bowls; what else the model does hardly matters."""
+    """Simulate matches and record who bowls; the rest of the model hardly matters."""
     sums = np.zeros((3, 20))
     overs = np.zeros(20)
     for number in range(matches):

@@ -25,8 +25,10 @@ _ROUGHNESS_SD = 0.08
 
 
 def _features(over: int, wickets: int, rate: int | None) -> list[tuple[str, str, float]]:
-    """Name every active feature as (prior, name, value) for one cell; ``rate`` is ``None`` in a first
-    innings."""
+    """Return the active features of a cell as (prior, name, value).
+
+    ``rate`` is ``None`` in a first innings.
+    """
     phase = phase_of(over)
     slope = (over - 10) / 10
     active = [("free", "one", 1.0), ("over", f"o{over}", 1.0)]
@@ -64,8 +66,7 @@ def fit_surface(chase: bool, counts: Floats | None = None) -> Callable[[int, int
 
     Args:
         chase: Whether it is the second innings'.
-        counts: Counts of the table's cells in its own order, shape ``(cells, 11)``; the table's when left
-            out.
+        counts: Counts of the table's cells in order, shape ``(cells, 11)``; by default the table's own.
 
     Returns:
         A function from over, wickets band and rate band (``None`` in a first innings) to log shares.
@@ -97,19 +98,19 @@ def fit_surface(chase: bool, counts: Floats | None = None) -> Callable[[int, int
 
 
 def cell_of(row: dict[str, str]) -> tuple[int, int, int | None]:
-    """Over, wickets band and rate band of a row of the table."""
+    """Return over, wickets band and rate band of a row of the table."""
     rate = RATE_BANDS.index(row["required_rate"]) if row["innings"] == "2" else None
     return int(row["over"]), WICKET_BANDS.index(row["wickets_lost"]), rate
 
 
 def first_innings_bands() -> Floats:
-    """Log shares of a first innings, shape ``(20 overs, 4 wickets bands, 11)``."""
+    """Return log shares of a first innings, shape ``(20 overs, 4 wickets bands, 11)``."""
     at = fit_surface(chase=False)
     return np.stack([[at(over, band, None) for band in range(4)] for over in range(OVERS)])
 
 
 def chase_bands() -> Floats:
-    """Log shares of a chase, shape ``(20 overs, 4 wickets bands, 5 required-rate bands, 11)``."""
+    """Return log shares of a chase, ``(20 overs, 4 wickets bands, 5 rate bands, 11)``."""
     at = fit_surface(chase=True)
     return np.stack(
         [[[at(over, band, rate) for rate in range(5)] for band in range(4)] for over in range(OVERS)]

@@ -1,4 +1,4 @@
-"""Real values of the statistics that simulated matches are judged by."""
+"""Real values of the statistics that judge simulated matches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.cricket_model.realism import TARGET_BANDS
 
 
 def real_statistics() -> dict[str, float]:
-    """Every statistic of `realism.statistics` that the tables hold, by the same names."""
+    """Return every statistic of `realism.statistics` in the tables, by the same names."""
     return _rates() | _by_wickets() | _totals() | _progress() | _batting() | _events() | _chases()
 
 

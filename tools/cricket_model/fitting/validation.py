@@ -1,4 +1,4 @@
-"""Cross-validation of the situation surface: what it says of deliveries it has not seen."""
+"""Cross-validate the situation surface on held-out deliveries."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class HeldOutLoss:
-    """Mean log loss, in nats a delivery, on deliveries kept out of the fit.
+    """Mean log loss on held-out deliveries, in nats per delivery.
 
     Args:
         innings: 1 or 2.
-        surface: Of the smooth surface.
-        table: Of the table itself, one count of the phase's shares added to every cell.
-        phase: Of the shares by phase alone.
-        deliveries: How many were kept out over all folds.
+        surface: Loss of the smooth surface.
+        table: Loss of the table itself, with one count of the phase's shares added to every cell.
+        phase: Loss of the shares by phase alone.
+        deliveries: Deliveries held out over all folds.
     """
 
     innings: int
@@ -32,11 +32,10 @@ class HeldOutLoss:
 
 
 def cross_validate(seed: int = 1) -> tuple[HeldOutLoss, HeldOutLoss]:
-    """Split every cell's deliveries at random into five parts, fit on four, judge on the fifth, five times.
+    """Cross-validate the surface in five folds of each cell's deliveries.
 
-    The tables hold no matches, so deliveries are split, not matches: this tells smoothing from over-fitting,
-        and
-    not how well another season is met.
+    The tables have no matches, so deliveries are split, not matches: this separates smoothing from over-
+    fitting, but does not measure how well the model fits another season.
     """
     return _innings(1, np.random.default_rng(seed)), _innings(2, np.random.default_rng(seed))
 

@@ -1,8 +1,8 @@
 """Analysis of mass spectra: fits, scans, significances, limits, calibration and spin, as pure functions.
 
 Masses and widths are in GeV. A spectrum is ``edges_gev`` (n + 1 ascending values) and ``counts`` (n values).
-Nothing here draws random numbers but toys, from a stream that belongs to the spectrum. What is wrong with
-an argument is said by :class:`InvalidAnalysis`. scipy and iminuit are imported at the first call.
+Only toys use random numbers, from a stream seeded by the spectrum. Invalid arguments raise
+:class:`InvalidAnalysis`. scipy and iminuit are imported at the first call.
 """
 
 from spectator.environments.collider.analysis import open_data

@@ -1,4 +1,4 @@
-"""Calibration on standard candles: momentum scale and resolution from peaks whose mass is known."""
+"""Calibrate momentum scale and resolution on peaks of known mass (standard candles)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_choice,
     checked_edges,
     checked_number,
-    refuse,
+    invalid,
 )
 from spectator.environments.collider.analysis.open_data import PDG
 from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance
@@ -44,29 +44,29 @@ CANDLES: Final[Mapping[str, CalibrationPeak]] = {
     "upsilon1s": CalibrationPeak("upsilon1s", (8.60, 11.20)),
     "z": CalibrationPeak("z", (80.0, 102.0), voigt=True),
 }
-"""Peaks by name. The windows hold some five resolutions of 1 to 2 % on either side, and for Upsilon(1S) its
-two neighbours too, which the fit describes with it."""
+"""Peaks by name. The windows reach about five resolutions of 1 to 2 % to either side. That of Upsilon(1S)
+includes its two neighbours, which are fitted with it."""
 
-NOT_A_FIT: Final = 5.0
-"""A candle is fitted where its peak stands out by at least so many standard deviations."""
+MIN_PEAK_Z: Final = 5.0
+"""Least significance, in standard deviations, of a peak that calibrates."""
 
 SHAPE_FLOOR: Final = 2e-4
-"""Least relative error of a scale: what a peak's unknown shape does to its mass where the fit cannot tell."""
+"""Least relative error of a scale: the effect of a peak's unknown shape on its fitted mass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a candle says of the detector.
+    """Scale and resolution of the detector, measured on one candle.
 
     Args:
         candle: Its name.
         scale: Measured over true mass; divide a measured mass by it.
-        scale_error: Standard error, with that of the true mass, and not below the floor for the shape.
+        scale_error: Standard error, including that of the true mass; at least ``SHAPE_FLOOR``.
         relative_resolution: Gaussian sigma over mass.
         relative_resolution_error: Its standard error.
-        resolution_factor: ``relative_resolution`` over the expected one; ``None`` where none was given.
+        resolution_factor: ``relative_resolution`` over the expected one; ``None`` if none was given.
         resolution_factor_error: Its standard error.
-        fit: The fit behind it.
+        fit: The fit of the peak.
     """
 
     candle: str
@@ -79,18 +79,18 @@ class Calibration:
     fit: ResonanceFit
 
     def corrected(self, mass_gev: float) -> float:
-        """A measured mass with the scale taken out."""
+        """Return a measured mass corrected for the scale."""
         return mass_gev / self.scale
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedCalibration:
-    """Several candles together, by weighted means.
+    """Weighted mean of several candles.
 
     Args:
         scale: Measured over true mass.
-        scale_error: Standard error, scaled by sqrt(chi2 / ndf) where the candles disagree.
-        resolution_factor: Mean factor; ``None`` where a candle has none.
+        scale_error: Standard error, scaled by sqrt(chi2 / ndf) if the candles disagree.
+        resolution_factor: Mean factor; ``None`` if a candle has none.
         resolution_factor_error: Its standard error.
         chi2: Of the scales about their mean.
         ndf: Candles less one.
@@ -106,7 +106,7 @@ class CombinedCalibration:
     p_value: float
 
     def corrected(self, mass_gev: float) -> float:
-        """A measured mass with the scale taken out."""
+        """Return a measured mass corrected for the scale."""
         return mass_gev / self.scale
 
 
@@ -124,12 +124,12 @@ def calibrate(
         candle: One of ``CANDLES``.
         edges_gev: Bin edges.
         counts: Events.
-        window_gev: Where to fit; the candle's own window without it.
-        expected_relative_resolution: sigma / m that simulation expects there, to compare with.
+        window_gev: Where to fit; by default the window in ``CANDLES``.
+        expected_relative_resolution: sigma / m expected from simulation, for ``resolution_factor``.
 
     Raises:
-        InvalidAnalysis: There is no such candle, the data do not hold its window, or no peak stands out
-            there by five standard deviations.
+        InvalidAnalysis: The candle is unknown, the data do not cover its mass, or its peak has less than
+            ``MIN_PEAK_Z`` standard deviations.
     """
     name = checked_choice("candle", candle, tuple(CANDLES))
     known, truth = CANDLES[name], PDG[CANDLES[name].particle]
@@ -138,7 +138,7 @@ def calibrate(
         hint = (
             "; they look like MeV: divide by 1000" if edges[0] <= 1000 * truth.mass_gev <= edges[-1] else ""
         )
-        raise refuse("edges_gev", f"hold {truth.mass_gev:g} GeV, the mass of {name}{hint}")
+        raise invalid("edges_gev", f"must cover {truth.mass_gev:g} GeV, the mass of {name}{hint}")
     low, high = known.window_gev if window_gev is None else window_gev
     fit = fit_resonance(
         edges_gev,
@@ -147,9 +147,10 @@ def calibrate(
         natural_width_gev=truth.width_gev if known.voigt else None,
         mass_gev=truth.mass_gev,
     )
-    if not fit.converged or fit.z_local < NOT_A_FIT:
-        raise refuse(
-            "candle", f"{name} stands out by {NOT_A_FIT:g} standard deviations, not {fit.z_local:.1f}"
+    if not fit.converged or fit.z_local < MIN_PEAK_Z:
+        raise invalid(
+            "candle",
+            f"{name} must stand out by at least {MIN_PEAK_Z:g} standard deviations, not {fit.z_local:.1f}",
         )
     return _compared(name, fit, truth.mass_gev, truth.mass_error_gev, expected_relative_resolution)
 
@@ -176,13 +177,13 @@ def _compared(
 
 
 def combine_calibrations(calibrations: Sequence[Calibration]) -> CombinedCalibration:
-    """Weighted mean of several candles.
+    """Return the weighted mean of several candles.
 
     Raises:
-        InvalidAnalysis: There is none.
+        InvalidAnalysis: ``calibrations`` is empty.
     """
     if not calibrations:
-        raise refuse("calibrations", "hold at least one")
+        raise invalid("calibrations", "must hold at least one")
     scale, error, chi2 = weighted_mean([(one.scale, one.scale_error) for one in calibrations])
     ndf = len(calibrations) - 1
     factors = [
@@ -198,7 +199,7 @@ def combine_calibrations(calibrations: Sequence[Calibration]) -> CombinedCalibra
 
 
 def weighted_mean(values: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    """Mean weighted by inverse variances, its standard error, and the chi-square about it.
+    """Return the inverse-variance weighted mean, its standard error, and the chi-square.
 
     >>> weighted_mean([(1.0, 1.0), (3.0, 1.0)])
     (2.0, 0.7071067811865475, 2.0)

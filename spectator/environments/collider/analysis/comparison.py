@@ -24,13 +24,13 @@ from spectator.environments.collider.analysis.checks import (
     checked_array,
     checked_choice,
     checked_number,
-    refuse,
+    invalid,
 )
 from spectator.environments.collider.analysis.likelihood import PeakSearch, YieldProblem, peak_search, root_q0
 from spectator.environments.collider.analysis.shapes import chi2_p, cumulative, p_of_z
 
 ALTERNATIVES: Final = ("exponential", "power_law", "quadratic", "cubic")
-"""Families that a spurious signal is looked for among."""
+"""Background families tried for a spurious signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class ChannelSpectrum:
         edges_gev: Bin edges.
         counts: Events.
         resolution_gev: Gaussian width at the common mass.
-        expected_signal: Events that strength 1 means here; their ratios bind the channels together.
-        window_gev: Bins that enter; all without it.
+        expected_signal: Events at strength 1; their ratios link the channels.
+        window_gev: Bins that enter; by default all.
         background: Family of the background, or ``auto``.
         natural_width_gev: Full natural width.
     """
@@ -103,7 +103,7 @@ class Combination:
         z_local: sqrt(q0) of all channels together.
         p_local: Its one-sided chance.
         z_by_channel: The same for each alone.
-        p_compatible: Chance that strengths differ as much between channels as they do, if they are one.
+        p_compatible: Chance of strengths that differ as much, if all channels share one.
     """
 
     mass_gev: float
@@ -117,7 +117,7 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class SpuriousSignal:
-    """Signal that the choice of the background's family makes up.
+    """Spurious signal: what the choice of the background's family adds to the yield.
 
     Args:
         signal: Largest difference in yield, in events, between the nominal family and one that fits.
@@ -142,26 +142,26 @@ def compatibility(first: tuple[float, float], second: tuple[float, float]) -> Co
     values = [checked_array(name, pair) for name, pair in (("first", first), ("second", second))]
     for name, pair in zip(("first", "second"), values, strict=True):
         if len(pair) != 2 or pair[1] < 0:
-            raise refuse(name, "is a value and its error of 0 or more")
+            raise invalid(name, "must be a value and its error of 0 or more")
     error = math.hypot(values[0][1], values[1][1])
     if error == 0:
-        raise refuse("second", "or the first has an error above 0")
+        raise invalid("second", "must have an error above 0, or the first must")
     difference = float(values[0][0] - values[1][0])
     return Compatibility(difference, difference / error, 2.0 * p_of_z(abs(difference) / error))
 
 
 def combine_masses(masses: Sequence[tuple[float, float]], *, scale_error: float = 0.0) -> CombinedMass:
-    """Weighted mean of masses whose energy scale is common.
+    """Return the weighted mean of masses that share an energy scale.
 
     Args:
         masses: Mass and statistical error in GeV, of each channel.
         scale_error: Relative error of the scale that all share.
 
     Raises:
-        InvalidAnalysis: There is none, or an error is not above 0.
+        InvalidAnalysis: ``masses`` is empty, or an error is not above 0.
     """
     if not masses:
-        raise refuse("masses", "hold at least one")
+        raise invalid("masses", "must hold at least one")
     pairs = [
         (checked_number("masses", mass, above=0.0), checked_number("masses", error, above=0.0))
         for mass, error in masses
@@ -176,12 +176,12 @@ def combine(channels: Sequence[ChannelSpectrum], mass_gev: float) -> Combination
     """Test one mass in several channels together, their signals in the expected ratio.
 
     Raises:
-        InvalidAnalysis: There is no channel, two have one name, or an argument breaks its rule.
+        InvalidAnalysis: There are no channels, two have the same name, or an argument is invalid.
     """
     if not channels:
-        raise refuse("channels", "hold at least one")
+        raise invalid("channels", "must hold at least one")
     if len({one.name for one in channels}) < len(channels):
-        raise refuse("channels", "have names of their own")
+        raise invalid("channels", "must have different names")
     searches = [_search(one, mass_gev) for one in channels]
     joint = joined([search.problem for search in searches])
     fit = joint.fit(start=np.concatenate([search.null.beta for search in searches]))
@@ -215,7 +215,7 @@ def _search(channel: ChannelSpectrum, mass_gev: float) -> PeakSearch:
 
 
 def joined(problems: Sequence[YieldProblem]) -> YieldProblem:
-    """Several channels as one likelihood with a common strength."""
+    """Join several channels into one likelihood with a common strength."""
     size = sum(problem.columns.shape[1] for problem in problems)
     blocks, at = [], 0
     for problem in problems:
@@ -232,7 +232,7 @@ def joined(problems: Sequence[YieldProblem]) -> YieldProblem:
 
 
 MIN_YIELD_ERROR: Final = 1e-6
-"""Standard error of a yield, in events, below which nothing is there to be measured."""
+"""Least standard error of a yield, in events; below it there is nothing to measure."""
 
 
 def spurious_signal(
@@ -245,17 +245,17 @@ def spurious_signal(
     background: str = "exponential",
     alternatives: Sequence[str] = ALTERNATIVES,
 ) -> SpuriousSignal:
-    """How far the yield moves when another background that also fits takes the place of the nominal one.
+    """Measure how far the yield moves with another background that also fits.
 
     Args:
         edges_gev: Bin edges.
         counts: Events.
         mass_gev: Where the peak is.
         resolution_gev: Its Gaussian width.
-        window_gev: Bins that enter; all without it.
+        window_gev: Bins that enter; by default all.
         background: The nominal family.
-        alternatives: The others; one that with a signal fits worse than the nominal one by more than four in
-            twice the log-likelihood is left out.
+        alternatives: The others; one that fits worse than the nominal one, by more than four in twice the
+            log-likelihood, is ignored.
 
     Raises:
         InvalidAnalysis: An argument breaks its rule, or no event is expected under the peak.
@@ -280,7 +280,9 @@ def spurious_signal(
         if name == background:
             nominal_nll, error = fit.nll, search.problem.error(fit)
             if not error > MIN_YIELD_ERROR:
-                raise refuse("counts", "hold events under the peak: without any its yield has no error")
+                raise invalid(
+                    "counts", "must hold events under the peak: without them its yield has no error"
+                )
         elif fit.nll > nominal_nll + 2.0:
             continue
         yields[name] = float(fit.theta[0])
@@ -301,7 +303,7 @@ CHANNELS: Final[Mapping[str, tuple[str, ...]]] = {
     "diphoton": ("spin0", "spin2_gg_diphoton"),
     "dilepton": ("spin0", "spin1_ll", "spin2_gg_ll", "spin2_qq_ll"),
 }
-"""Hypotheses that a channel leaves open."""
+"""Hypotheses allowed in a channel."""
 
 _FINE: Final = np.linspace(-1.0, 1.0, 801)
 
@@ -313,9 +315,9 @@ class AngularLLR:
     Args:
         log_likelihood: By hypothesis, up to a constant that all share.
         llr: By hypothesis, its log-likelihood less that of the best other one.
-        best: The hypothesis of largest likelihood; the data need not decide for it.
-        expected_separation: By other hypothesis, standard deviations by which as many events as here would
-            tell it from ``best``, if ``best`` is true, in the median.
+        best: The hypothesis of largest likelihood, however small its lead.
+        expected_separation: By other hypothesis, the median number of standard deviations by which this
+            many events would separate it from ``best``, if ``best`` is true.
         cls: By other hypothesis, CLs with which it is disfavoured against ``best``.
         impossible: Hypotheses that the channel forbids, with the reason.
         events: Sum of the weights.
@@ -331,10 +333,10 @@ class AngularLLR:
 
 
 def angular_density(hypothesis: str, cos_theta: ArrayLike) -> Floats:
-    """Density of a hypothesis at full acceptance.
+    """Return the density of a hypothesis at full acceptance.
 
     Raises:
-        InvalidAnalysis: There is no such hypothesis.
+        InvalidAnalysis: The hypothesis is unknown.
 
     >>> float(angular_density("spin0", 0.3))
     0.5
@@ -357,14 +359,13 @@ def angular_llr(
 
     Args:
         cos_theta: cos theta* of each event, -1 .. 1.
-        hypotheses: Two or more of ``SPIN_HYPOTHESES``; all that the channel leaves open without it.
+        hypotheses: Two or more of ``SPIN_HYPOTHESES``; by default all that the channel allows.
         weights: Weight of each event that subtracts the background (sPlot, or negative for sidebands).
-        acceptance: Share of events at each cos theta* that is seen; it multiplies every hypothesis. Without
-            it, all are.
+        acceptance: Share of events seen at each cos theta*; it multiplies every hypothesis. By default 1.
         channel: One of ``CHANNELS``: spin 1 is then impossible for ``diphoton``.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
 
     >>> angles = np.linspace(-0.99, 0.99, 100)
     >>> angular_llr(angles, channel="diphoton").best
@@ -372,14 +373,14 @@ def angular_llr(
     """
     c = checked_array("cos_theta", cos_theta)
     if not len(c):
-        raise refuse("cos_theta", "holds at least one event")
+        raise invalid("cos_theta", "must hold at least one event")
     if np.abs(c).max() > 1:
-        raise refuse("cos_theta", "lies in -1 .. 1")
+        raise invalid("cos_theta", "must be in -1 .. 1")
     w = np.ones(len(c)) if weights is None else checked_array("weights", weights)
     if len(w) != len(c):
-        raise refuse("weights", f"has one value for each event: {len(c)}, not {len(w)}")
+        raise invalid("weights", f"must have one value for each event: {len(c)}, not {len(w)}")
     if w.sum() <= 0:
-        raise refuse("weights", "add up to more than 0: no signal is left")
+        raise invalid("weights", "must add up to more than 0: no signal is left")
     names, impossible = _open(hypotheses, channel)
     accepted = _acceptance(acceptance, _FINE)
     logs = {name: _log_density(name, accepted) for name in names}
@@ -389,7 +390,7 @@ def angular_llr(
 
 
 def _open(hypotheses: Sequence[str] | None, channel: str | None) -> tuple[list[str], dict[str, str]]:
-    """The hypotheses to compare, and those that are impossible."""
+    """Return the hypotheses to compare, and the impossible ones with reasons."""
     if channel is not None:
         checked_choice("channel", channel, tuple(CHANNELS))
     if hypotheses is None:
@@ -400,7 +401,7 @@ def _open(hypotheses: Sequence[str] | None, channel: str | None) -> tuple[list[s
         names.remove("spin1_ll")
         impossible["spin1_ll"] = "a particle of spin 1 does not decay to two photons (Landau, Yang)"
     if len(names) < 2:
-        raise refuse("hypotheses", "hold at least two that the channel leaves open")
+        raise invalid("hypotheses", "must hold at least two that the channel allows")
     return names, impossible
 
 
@@ -409,19 +410,22 @@ def _acceptance(acceptance: Callable[[Floats], Floats] | None, c: Floats) -> Flo
         return np.ones(len(c))
     seen = checked_array("acceptance", acceptance(c))
     if len(seen) != len(c) or seen.min() < 0 or not seen.any():
-        raise refuse("acceptance", "gives a share of 0 or more for each cos theta*, not 0 everywhere")
+        raise invalid("acceptance", "must give a share of 0 or more for each cos theta*, not 0 everywhere")
     return seen
 
 
 def _log_density(name: str, accepted: Floats) -> tuple[Floats, Floats]:
-    """Logarithm of a density, normalised with the acceptance but without it as a factor; the density seen."""
+    """Return the log density normalised with acceptance, and the density as seen.
+
+    The acceptance normalises the logarithm but is not a factor in it: it is the same for every hypothesis.
+    """
     bare = angular_density(name, _FINE)
     area = _integral(bare * accepted)
     return np.log(np.maximum(bare / area, 1e-12)), bare * accepted / area
 
 
 def _integral(values: Floats) -> float:
-    """Trapezoid rule over -1 .. 1."""
+    """Integrate over -1 .. 1 by the trapezoid rule."""
     return float(values.sum() - 0.5 * (values[0] + values[-1])) * 2.0 / (len(_FINE) - 1)
 
 
@@ -454,7 +458,10 @@ def _against(
     events: float,
     squares: float,
 ) -> tuple[float, float]:
-    """Expected separation and CLs from the first two moments of the ratio under either hypothesis."""
+    """Return expected separation and CLs.
+
+    Both follow from the first two moments of the log-likelihood ratio under either hypothesis.
+    """
     ratio = best[0] - other[0]
     moments = []
     for density in (best[1], other[1]):

@@ -1,4 +1,4 @@
-"""Maximum likelihood for Poisson counts, of a signal's yield and of templates.
+"""Maximum-likelihood fits to Poisson counts, of a signal's yield and of templates.
 
 Fisher scoring with Levenberg-Marquardt damping, within limits. A problem gives the expected counts and
 their derivatives; Gaussian constraints are part of the likelihood.
@@ -23,7 +23,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_number,
     checked_spectrum,
     checked_window,
-    refuse,
+    invalid,
 )
 from spectator.environments.collider.analysis.shapes import (
     BACKGROUNDS,
@@ -47,23 +47,23 @@ class LikelihoodProblem(Protocol):
     lower: Floats
     upper: Floats
     centre: Floats
-    """Where Gaussian constraints are centred; of no meaning where ``weight`` is 0."""
+    """Centres of the Gaussian constraints; ignored if ``weight`` is 0."""
 
     weight: Floats
     """Inverse variance of the Gaussian constraint on each parameter; 0 for none."""
 
     def expected(self, theta: Floats) -> Floats:
-        """Expected counts of each bin."""
+        """Return the expected counts of each bin."""
         ...
 
     def derivatives(self, theta: Floats) -> Floats:
-        """Derivative of each bin (rows) by each parameter (columns)."""
+        """Return the derivative of each bin (rows) by each parameter (columns)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """Where a search ended.
+    """Result of a minimisation.
 
     Args:
         theta: The parameters.
@@ -81,7 +81,10 @@ class Minimum:
 
 
 def objective(problem: LikelihoodProblem, theta: Floats, expected: Floats) -> float:
-    """Negative log-likelihood with constraints; infinite where a bin expects nothing or less."""
+    """Return the negative log-likelihood with constraints.
+
+    Infinite if a bin expects no events.
+    """
     if not (expected > 0).all() or not np.isfinite(expected).all():
         return float("inf")
     pulls = 0.5 * float(np.sum(problem.weight * (theta - problem.centre) ** 2))
@@ -89,7 +92,7 @@ def objective(problem: LikelihoodProblem, theta: Floats, expected: Floats) -> fl
 
 
 def gradient_of(problem: LikelihoodProblem, theta: Floats, expected: Floats) -> Floats:
-    """First derivatives of the objective."""
+    """Return the first derivatives of the objective."""
     slope = (1.0 - problem.counts / expected) @ problem.derivatives(theta)
     return np.asarray(slope + problem.weight * (theta - problem.centre))
 
@@ -97,7 +100,7 @@ def gradient_of(problem: LikelihoodProblem, theta: Floats, expected: Floats) -> 
 def gradient_and_information(
     problem: LikelihoodProblem, theta: Floats, expected: Floats
 ) -> tuple[Floats, Floats]:
-    """First derivatives of the objective, and its expected second derivatives."""
+    """Return the first derivatives and the expected second derivatives."""
     rows = problem.derivatives(theta)
     gradient = rows.T @ (1.0 - problem.counts / expected) + problem.weight * (theta - problem.centre)
     information = rows.T @ (rows / expected[:, None]) + np.diag(problem.weight)
@@ -105,9 +108,9 @@ def gradient_and_information(
 
 
 def minimise(problem: LikelihoodProblem, start: Floats, free: NDArray[np.bool_]) -> Minimum:
-    """Go from ``start`` downhill to a minimum; parameters that are not ``free`` stay.
+    """Minimise from ``start``; parameters that are not ``free`` keep their values.
 
-    A parameter that presses against a limit stays there as long as it does.
+    A parameter is fixed at its limit while its gradient points outwards.
     """
     theta = np.clip(start, problem.lower, problem.upper)
     expected = problem.expected(theta)
@@ -132,15 +135,15 @@ def minimise(problem: LikelihoodProblem, start: Floats, free: NDArray[np.bool_])
             converged = _distance(gradient, information, moving) < 1e-2
             break
         moved = tried - theta
-        foreseen = -float(gradient @ moved) - 0.5 * float(moved @ information @ moved)
-        damping = _next_damping(damping, (value - reached) / max(foreseen, 1e-300))
+        predicted = -float(gradient @ moved) - 0.5 * float(moved @ information @ moved)
+        damping = _next_damping(damping, (value - reached) / max(predicted, 1e-300))
         theta, expected, value = tried, new, reached
     found = Minimum(theta, expected, value, converged, _at_limit(problem, theta))
     return found if converged else _migrad(problem, found, free)
 
 
 def _migrad(problem: LikelihoodProblem, found: Minimum, free: NDArray[np.bool_]) -> Minimum:
-    """Go on by MIGRAD of iminuit where the scoring did not come to rest; keep the better of the two."""
+    """Continue with MIGRAD of iminuit; return the better of the two results."""
     from iminuit import Minuit
 
     def cost(theta: Floats) -> float:
@@ -154,7 +157,7 @@ def _migrad(problem: LikelihoodProblem, found: Minimum, free: NDArray[np.bool_])
     minuit.errordef = Minuit.LIKELIHOOD
     minuit.fixed = (~free).tolist()
     minuit.limits = list(zip(problem.lower, problem.upper, strict=True))
-    with np.errstate(all="ignore"):  # on its way MIGRAD asks for values beyond any number
+    with np.errstate(all="ignore"):  # MIGRAD evaluates points that overflow
         minuit.migrad()
     if not np.isfinite(np.array(minuit.values)).all():
         return found
@@ -167,9 +170,10 @@ def _migrad(problem: LikelihoodProblem, found: Minimum, free: NDArray[np.bool_])
 
 
 def _next_damping(damping: float, gain: float) -> float:
-    """The damping after a step that gained so much of what was foreseen.
+    """Return the damping for the next step.
 
-    The expected second derivatives may be half of the real ones; undamped steps would then leap to and fro.
+    ``gain`` is the actual over the predicted decrease. The expected second derivatives may be half of the
+    real ones; undamped steps would then oscillate.
     """
     if gain < 0.5:
         return max(4.0 * damping, 0.2)
@@ -204,7 +208,7 @@ def _step(
 
 
 def _solve(matrix: Floats, vector: Floats) -> Floats:
-    """Solve after scaling to a unit diagonal, with a grain of regularisation for singular matrices."""
+    """Solve after scaling to a unit diagonal, slightly regularised for singular matrices."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-30))
     unit = matrix * scale[:, None] * scale[None, :]
     unit[np.diag_indices_from(unit)] += 1e-12
@@ -215,9 +219,10 @@ def _solve(matrix: Floats, vector: Floats) -> Floats:
 
 
 def covariance(problem: LikelihoodProblem, minimum: Minimum, free: NDArray[np.bool_]) -> Floats:
-    """Covariance of all parameters from the observed second derivatives; fixed ones have none.
+    """Return the covariance of all parameters; fixed ones have none.
 
-    The expected second derivatives stand in where the observed ones are not those of a minimum.
+    It comes from the observed second derivatives, or from the expected ones if the observed ones are not
+    positive definite.
     """
     moving = free & ~minimum.at_limit
     full = np.zeros((len(minimum.theta), len(minimum.theta)))
@@ -235,7 +240,7 @@ def covariance(problem: LikelihoodProblem, minimum: Minimum, free: NDArray[np.bo
 def _observed(
     problem: LikelihoodProblem, theta: Floats, information: Floats, moving: NDArray[np.bool_]
 ) -> Floats:
-    """Second derivatives by central differences of the first ones."""
+    """Return the second derivatives, by central differences of the first ones."""
     chosen = np.flatnonzero(moving)
     rows = []
     for index in chosen:
@@ -251,7 +256,7 @@ def _observed(
 
 
 def _inverse(matrix: Floats) -> Floats | None:
-    """The inverse of a positive definite matrix; ``None`` for any other."""
+    """Return the inverse of a positive definite matrix; ``None`` for any other."""
     diagonal = np.diag(matrix)
     if not np.isfinite(matrix).all() or (diagonal <= 0).any():
         return None
@@ -264,14 +269,14 @@ def _inverse(matrix: Floats) -> Floats | None:
 
 @dataclass(slots=True)
 class YieldProblem:
-    """``strength x template + nominal x exp(columns @ beta)``, as a problem of :mod:`.likelihood`.
+    """``strength x template + nominal x exp(columns @ beta)``, as a :class:`LikelihoodProblem`.
 
     Args:
         counts: Events.
         template: Events of the signal at strength 1.
         columns: Design matrix of the background.
         nominal: What the exponential multiplies: bin widths, or a predicted background.
-        constraint: Inverse variance of the Gaussian constraint on each coefficient; without it, none.
+        constraint: Inverse variance of the Gaussian constraint on each coefficient; by default none.
     """
 
     counts: Floats
@@ -293,22 +298,22 @@ class YieldProblem:
             self.weight[1:] = self.constraint
 
     def background(self, theta: Floats) -> Floats:
-        """Expected events of the background."""
+        """Return the expected background events of each bin."""
         return np.asarray(self.nominal * np.exp(np.clip(self.columns @ theta[1:], -600, 600)))
 
     def expected(self, theta: Floats) -> Floats:
-        """Expected events of each bin."""
+        """Return the expected events of each bin."""
         return np.asarray(theta[0] * self.template + self.background(theta))
 
     def derivatives(self, theta: Floats) -> Floats:
-        """Derivative of each bin by strength and coefficients."""
+        """Return the derivative of each bin by strength and coefficients."""
         rows = np.empty((len(self.counts), len(theta)))
         rows[:, 0] = self.template
         rows[:, 1:] = self.background(theta)[:, None] * self.columns
         return rows
 
     def fit(self, strength: float | None = None, start: Floats | None = None) -> Minimum:
-        """The best fit, or the best one with a given strength."""
+        """Return the best fit, or the best one with a given strength."""
         theta = np.zeros(1 + self.columns.shape[1])
         if start is not None:
             theta[-len(start) :] = start
@@ -318,18 +323,18 @@ class YieldProblem:
         return minimise(self, theta, free)
 
     def with_counts(self, counts: Floats) -> YieldProblem:
-        """The same for other counts, such as an Asimov data set."""
+        """Return the same problem for other counts, such as an Asimov data set."""
         return YieldProblem(counts, self.template, self.columns, self.nominal, self.constraint)
 
     def error(self, fit: Minimum) -> float:
-        """Standard error of the strength."""
+        """Return the standard error of the strength."""
         free: NDArray[np.bool_] = np.ones(len(fit.theta), dtype=bool)
         return float(np.sqrt(covariance(self, fit, free)[0, 0]))
 
 
 @dataclass(frozen=True, slots=True)
 class PeakSearch:
-    """A peak of given mass and width in a window, ready to be tested.
+    """A peak of given mass and width in a window, ready to test.
 
     Args:
         problem: Its likelihood; the strength counts events, those outside the window too.
@@ -354,24 +359,26 @@ def peak_search(
     background: str,
     natural_width_gev: float,
 ) -> PeakSearch:
-    """Check what a caller asked for and fit the background alone.
+    """Check the arguments of a peak search and fit the background alone.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     checked_choice("background", background, ("auto", *BACKGROUNDS))
     chosen = checked_window(edges, window_gev, bins=4)
     edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
     if not seen.any():
-        raise refuse("counts", "hold at least one event in the window")
+        raise invalid("counts", "must hold at least one event in the window")
     mass = checked_mass("mass_gev", mass_gev, edges)
     sigma = checked_number("resolution_gev", resolution_gev, above=0.0, most=float(edges[-1] - edges[0]))
     gamma = checked_number("natural_width_gev", natural_width_gev, least=0.0)
     name = choose_background(edges, seen) if background == "auto" else background
     columns, bins = design(name, edges), np.diff(edges)
     if columns.shape[1] + 1 > len(seen):
-        raise refuse("window_gev", f"holds at least {columns.shape[1] + 1} bins for the {name} background")
+        raise invalid(
+            "window_gev", f"must hold at least {columns.shape[1] + 1} bins for the {name} background"
+        )
     null = poisson_regression(columns, seen, bins)
     problem = YieldProblem(seen, voigt_bins(edges, mass, sigma, gamma), columns, bins)
     return PeakSearch(problem, null, name, edges)
@@ -385,7 +392,7 @@ class TemplateFit:
         mu: Fitted strength; 1 is the prediction.
         mu_error: Its standard error.
         z_observed: sqrt(q0) of the data, 0 without an excess.
-        z_expected: The same where the data are exactly what strength 1 predicts (Asimov).
+        z_expected: The same for the Asimov data of strength 1.
         background_pull: How far the background's scale was moved, in units of its error.
     """
 
@@ -399,16 +406,16 @@ class TemplateFit:
 def template_fit(
     counts: ArrayLike, signal: ArrayLike, background: ArrayLike, background_error: float = 0.0
 ) -> TemplateFit:
-    """Fit the strength of a predicted signal; the background may float as a whole.
+    """Fit the strength of a predicted signal; the background's scale may float.
 
     Args:
         counts: Events in each bin.
         signal: Events of the signal at strength 1.
-        background: Events of the background; bins without any expectation must be empty, and are left out.
+        background: Events of the background; bins without any expectation must be empty and are ignored.
         background_error: Relative standard error of the background's scale, log-normal.
 
     Raises:
-        InvalidAnalysis: The arrays differ in length, are negative, or expect nothing where events were seen.
+        InvalidAnalysis: The arrays differ in length, are negative, or expect no events in a bin with counts.
 
     >>> fit = template_fit([5, 12, 6], [0.5, 6.0, 0.5], [5.0, 5.0, 5.0])
     >>> round(fit.mu, 2), round(fit.z_observed, 2), round(fit.z_expected, 2)
@@ -417,12 +424,12 @@ def template_fit(
     seen, s, b = (_checked(name, values) for name, values in _named(counts, signal, background))
     for name, values in (("signal", s), ("background", b)):
         if len(values) != len(seen):
-            raise refuse(name, f"has one value for each count: {len(seen)}, not {len(values)}")
+            raise invalid(name, f"must have one value for each count: {len(seen)}, not {len(values)}")
     error = checked_number("background_error", background_error, least=0.0, most=1.0)
     if not s.any():
-        raise refuse("signal", "expects events somewhere")
+        raise invalid("signal", "must expect events in some bin")
     if seen[(b == 0) & (s == 0)].any():
-        raise refuse("background", "expects something wherever events were seen")
+        raise invalid("background", "must expect events in every bin that has counts")
     used = b + s > 0
     problem = _problem(seen[used], s[used], np.maximum(b[used], 1e-6), error)
     asimov = problem.with_counts(problem.nominal + problem.template)
@@ -438,9 +445,9 @@ def _named(*values: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
 def _checked(name: str, values: ArrayLike) -> Floats:
     array = checked_array(name, values)
     if not len(array):
-        raise refuse(name, "has at least one bin")
+        raise invalid(name, "must have at least one bin")
     if array.min() < 0:
-        raise refuse(name, f"are zero or more, not {array.min():g}")
+        raise invalid(name, f"must be zero or more, not {array.min():g}")
     return array
 
 
@@ -450,13 +457,13 @@ def _problem(counts: Floats, signal: Floats, background: Floats, error: float) -
 
 
 def root_q0(problem: YieldProblem) -> float:
-    """Square root of the discovery test statistic; 0 without an excess."""
+    """Return sqrt(q0), the discovery test statistic; 0 without an excess."""
     fit, null = problem.fit(), problem.fit(0.0)
     return math.sqrt(max(2.0 * (null.nll - fit.nll), 0.0)) if fit.theta[0] > 0 else 0.0
 
 
 def expected_significance(signal: ArrayLike, background: ArrayLike, background_error: float = 0.0) -> float:
-    """Median significance of a predicted signal, by all bins together.
+    """Return the median significance of a predicted signal, all bins together.
 
     Raises:
         InvalidAnalysis: As for :func:`template_fit`.
@@ -467,5 +474,7 @@ def expected_significance(signal: ArrayLike, background: ArrayLike, background_e
     total = _checked("signal", signal)
     smooth = _checked("background", background)
     if len(total) != len(smooth):
-        raise refuse("background", f"has one value for each bin of signal: {len(total)}, not {len(smooth)}")
+        raise invalid(
+            "background", f"must have one value for each bin of signal: {len(total)}, not {len(smooth)}"
+        )
     return template_fit(total + smooth, total, smooth, background_error).z_expected

@@ -1,4 +1,4 @@
-"""The scan of a window for peaks, and its look-elsewhere effect.
+"""Scan a window for peaks, and correct for the look-elsewhere effect.
 
 The local significance at every mass comes from one background fit. The global one comes from the
 upcrossings of background-only scans: E. Gross and O. Vitells, "Trial factors for the look elsewhere
@@ -26,7 +26,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_number,
     checked_spectrum,
     checked_window,
-    refuse,
+    invalid,
 )
 from spectator.environments.collider.analysis.shapes import (
     BACKGROUNDS,
@@ -48,7 +48,7 @@ STEP: Final = 0.25
 MAX_MASSES: Final = 20_000
 
 Resolution: TypeAlias = float | ArrayLike | Callable[[Floats], Floats]
-"""Gaussian width in GeV: one number, one for each mass, or a function of the masses."""
+"""Gaussian width in GeV: a number, one per mass, or a function of the masses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,15 @@ class Scan:
 
     Args:
         masses_gev: Where a peak was tried.
-        z: Signed significance by the score test; take :func:`profile_significance` where it is large.
+        z: Signed significance by the score test; use :func:`profile_significance` if it is large.
         signal: Fitted events.
         signal_error: Their standard errors.
         p_local: One-sided chances.
         best_mass_gev: Mass of the largest ``z``.
         best_z: That ``z``.
         background: Family of the background.
-        background_p_value: Chance of a chi-square as large as that of the background alone, with the four
-            resolutions around the best mass left out: a small one says that the background does not fit, and
-            that no ``z`` of this scan means much.
+        background_p_value: p-value of the background fit, without the four resolutions around the best
+            mass. If it is small, the background does not fit and ``z`` means little.
     """
 
     masses_gev: tuple[float, ...]
@@ -95,14 +94,14 @@ def scan(
     Args:
         edges_gev: Bin edges.
         counts: Events.
-        resolution_gev: Gaussian width: a number, an array beside ``masses_gev``, or a function of mass.
-        window_gev: Where peaks are tried; the fit window without it.
-        fit_window_gev: Bins that enter the background; all without it.
-        masses_gev: The masses; a quarter of a resolution apart without them.
+        resolution_gev: Gaussian width: a number, an array (with ``masses_gev``), or a function of mass.
+        window_gev: Where peaks are tried; by default the fit window.
+        fit_window_gev: Bins that enter the background; by default all.
+        masses_gev: The masses; by default a quarter of a resolution apart.
         background: One of ``BACKGROUNDS``, or ``auto``.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
 
     >>> edges = np.linspace(100.0, 160.0, 61)
     >>> counts = np.full(60, 100.0)
@@ -116,7 +115,7 @@ def scan(
     chosen = checked_window(edges, fit_window_gev, field="fit_window_gev", bins=4)
     edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
     if not seen.any():
-        raise refuse("counts", "hold at least one event in the window")
+        raise invalid("counts", "must hold at least one event in the window")
     masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
     name = choose_background(edges, seen) if background == "auto" else background
     columns = design(name, edges)
@@ -148,33 +147,33 @@ def _shape_p_value(edges: Floats, counts: Floats, columns: Floats, mass: float, 
 def scan_grid(
     edges: Floats, resolution_gev: Resolution, window_gev: Window | None, masses_gev: ArrayLike | None
 ) -> tuple[Floats, Floats]:
-    """The masses to try and the width at each.
+    """Return the masses to try, and the width at each.
 
     Raises:
-        InvalidAnalysis: The window, the masses or the widths break their rules.
+        InvalidAnalysis: The window, the masses or the widths are invalid.
     """
     if masses_gev is not None:
         masses = checked_array("masses_gev", masses_gev)
         if not len(masses) or masses.min() < edges[0] or masses.max() > edges[-1]:
-            raise refuse("masses_gev", f"lie within the data, {edges[0]:g} to {edges[-1]:g} GeV")
+            raise invalid("masses_gev", f"must be within the data, {edges[0]:g} to {edges[-1]:g} GeV")
         return masses, _sigmas(resolution_gev, masses)
     inside = checked_window(edges, window_gev, bins=1)
     low, high = float(edges[inside.start]), float(edges[inside.stop])
     if window_gev is not None:
         low, high = max(low, float(np.asarray(window_gev)[0])), min(high, float(np.asarray(window_gev)[1]))
     if not callable(resolution_gev) and np.ndim(resolution_gev) > 0:
-        raise refuse("resolution_gev", "is an array only beside masses_gev")
+        raise invalid("resolution_gev", "may be an array only if masses_gev is given")
     return _even_grid(low, high, resolution_gev)
 
 
 def _even_grid(low: float, high: float, resolution: Resolution) -> tuple[Floats, Floats]:
-    """Masses a quarter of the local resolution apart, both ends included."""
+    """Return masses a quarter of the local resolution apart, both ends included."""
     coarse = np.linspace(low, high, 257)
     rate = 1.0 / (STEP * _sigmas(resolution, coarse))
     passed = np.concatenate([[0.0], np.cumsum(0.5 * (rate[1:] + rate[:-1]) * np.diff(coarse))])
     count = int(np.ceil(passed[-1])) + 1
     if count > MAX_MASSES:
-        raise refuse("resolution_gev", f"asks for at most {MAX_MASSES} masses, not {count}")
+        raise invalid("resolution_gev", f"must give at most {MAX_MASSES} masses, not {count}")
     masses = np.interp(np.linspace(0.0, passed[-1], max(count, 2)), passed, coarse)
     return masses, _sigmas(resolution, masses)
 
@@ -185,25 +184,27 @@ def _sigmas(resolution: Resolution, masses: Floats) -> Floats:
         return np.full(len(masses), checked_number("resolution_gev", values, above=0.0))
     sigmas = checked_array("resolution_gev", values)
     if len(sigmas) != len(masses):
-        raise refuse("resolution_gev", f"has one value for each mass: {len(masses)}, not {len(sigmas)}")
+        raise invalid(
+            "resolution_gev", f"must have one value for each mass: {len(masses)}, not {len(sigmas)}"
+        )
     if (sigmas <= 0).any():
-        raise refuse("resolution_gev", "is above 0")
+        raise invalid("resolution_gev", "must be above 0")
     return sigmas
 
 
 LEVEL: Final = 0.0
-"""Significance u at which upcrossings are counted: low, so that toys hold many of them."""
+"""Significance u at which upcrossings are counted: low, so that toys have many of them."""
 
 MAX_TOYS: Final = 1_000_000
 _BATCH: Final = 2_000
 
 MAX_EXPECTED: Final = 1e18
-"""Expected events of a bin from which toys cannot be drawn: counts of 64 bits hold nine times as many."""
+"""Limit on the expected events of a bin for toys; a count of 64 bits holds nine times as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalSignificance:
-    """What a local significance is worth after a search over a window.
+    """A local significance corrected for a search over a window.
 
     Args:
         z_local: The local one.
@@ -213,8 +214,8 @@ class GlobalSignificance:
         upcrossings: Mean number of upcrossings of the level 0.
         upcrossings_error: Its standard error from the toys.
         trials_factor: ``p_global / p_local``.
-        toys: How many.
-        p_toys: Share of toys that reach ``z_local`` somewhere; of use where it is well above 1 / toys.
+        toys: Number of toys.
+        p_toys: Share of toys that reach ``z_local`` somewhere; useful if well above 1 / toys.
     """
 
     z_local: float
@@ -229,20 +230,24 @@ class GlobalSignificance:
 
 
 def dataset_digest(edges_gev: ArrayLike, counts: ArrayLike) -> str:
-    """SHA-256 of a spectrum's edges and counts as little-endian doubles: 64 hexadecimal digits.
+    """Return the SHA-256 digest of a spectrum, 64 hexadecimal digits.
+
+    Edges and counts are hashed as little-endian doubles.
 
     Raises:
-        InvalidAnalysis: It is no spectrum.
+        InvalidAnalysis: The spectrum is invalid.
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     return hashlib.sha256(edges.astype("<f8").tobytes() + seen.astype("<f8").tobytes()).hexdigest()
 
 
 def dataset_generator(edges_gev: ArrayLike, counts: ArrayLike, purpose: str) -> np.random.Generator:
-    """A stream of random numbers that belongs to a spectrum: asking again gives the same numbers.
+    """Return a random generator seeded by a spectrum and a purpose.
+
+    The same spectrum and purpose always give the same numbers.
 
     Raises:
-        InvalidAnalysis: It is no spectrum.
+        InvalidAnalysis: The spectrum is invalid.
     """
     key = hashlib.sha256(f"{purpose}:{dataset_digest(edges_gev, counts)}".encode()).digest()
     return np.random.default_rng(np.random.SeedSequence(list(np.frombuffer(key, dtype="<u4"))))
@@ -261,7 +266,7 @@ def global_significance(
     toys: int = 400,
     generator: np.random.Generator | None = None,
 ) -> GlobalSignificance:
-    """Correct a local significance for having looked over a whole window.
+    """Correct a local significance for the search over a whole window.
 
     Toy spectra are drawn from the fitted background and scanned as the data were.
 
@@ -270,15 +275,15 @@ def global_significance(
         counts: Events; only the background fitted to them is used.
         z_local: The largest local significance of the search.
         resolution_gev: Gaussian width, as for :func:`scan`.
-        window_gev: The whole range that was searched; the fit window without it.
-        fit_window_gev: Bins that enter the background; all without it.
-        masses_gev: The masses that were tried; a quarter of a resolution apart without them.
+        window_gev: The whole range that was searched; by default the fit window.
+        fit_window_gev: Bins that enter the background; by default all.
+        masses_gev: The masses that were tried; by default a quarter of a resolution apart.
         background: One of ``BACKGROUNDS``, or ``auto``.
-        toys: How many, 50 .. 1,000,000.
-        generator: Source of the toys; without it the stream that belongs to this spectrum.
+        toys: Number of toys, 50 .. 1,000,000.
+        generator: Source of the toys; by default :func:`dataset_generator` of this spectrum.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     checked_choice("background", background, ("auto", *BACKGROUNDS))
@@ -288,12 +293,12 @@ def global_significance(
     chosen = checked_window(edges, fit_window_gev, field="fit_window_gev", bins=4)
     edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
     if not seen.any():
-        raise refuse("counts", "hold at least one event in the window")
+        raise invalid("counts", "must hold at least one event in the window")
     name = choose_background(edges, seen) if background == "auto" else background
     columns = design(name, edges)
     smooth = poisson_regression(columns, seen, np.diff(edges)).expected
     if not smooth.max() < MAX_EXPECTED:
-        raise refuse("counts", f"are so few that toys can be drawn: below {MAX_EXPECTED:g} in a bin")
+        raise invalid("counts", f"must stay below {MAX_EXPECTED:g} in a bin, so that toys can be drawn")
     masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
     crossings, reached = _toys(edges, smooth, columns, (masses, sigmas), z, number, rng)
     mean, error = float(crossings.mean()), float(crossings.std() / math.sqrt(number))
@@ -309,7 +314,7 @@ def _toys(
     toys: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """Upcrossings of each toy, and whether it reaches ``z``."""
+    """Return the upcrossings of each toy, and whether it reaches ``z``."""
     test = score_test(gauss_templates(edges, *grid), smooth, columns)
     crossings, reached = [], []
     for first in range(0, toys, _BATCH):

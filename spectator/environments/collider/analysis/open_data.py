@@ -2,7 +2,7 @@
 
 The compact extracts are shipped with the package (``data/README.md``). The masses and widths of
 particles are those of the ``particle`` package, which holds the Particle Data Group's tables; a test
-compares every value. It is not asked at run time, since its first look-up reads a whole table.
+compares every value. The package is not used at run time, because its first look-up reads a whole table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_array,
     checked_choice,
     checked_edges,
-    refuse,
+    invalid,
 )
 
 
@@ -57,7 +57,7 @@ PDG: Final[Mapping[str, PdgValue]] = {
     "z": PdgValue(23, 91.1879, 0.002, 2.4955),
     "higgs": PdgValue(25, 125.13, 0.11, 0.003),
 }
-"""By a short name. Source: Particle Data Group, as in ``particle`` 1.1."""
+"""Particles by short name. Source: Particle Data Group, as in ``particle`` 1.1."""
 
 MUON_MASS_GEV: Final = 0.1056583755
 ELECTRON_MASS_GEV: Final = 0.00051099895069
@@ -65,13 +65,13 @@ ELECTRON_MASS_GEV: Final = 0.00051099895069
 
 
 def invariant_mass(pt_gev: ArrayLike, eta: ArrayLike, phi: ArrayLike, mass_gev: ArrayLike) -> Floats:
-    """Invariant mass of each event's particles.
+    """Return the invariant mass of each event, in GeV.
 
     Args:
-        pt_gev: Transverse momenta, one row a particle, one column an event.
+        pt_gev: Transverse momenta, one row per particle, one column per event.
         eta: Pseudorapidities, of the same shape.
         phi: Azimuthal angles in radians, of the same shape.
-        mass_gev: Masses of the particles: anything that can be spread over the same shape.
+        mass_gev: Masses of the particles, broadcastable to the same shape.
 
     Raises:
         InvalidAnalysis: The shapes differ, or a momentum is negative or not finite.
@@ -79,12 +79,12 @@ def invariant_mass(pt_gev: ArrayLike, eta: ArrayLike, phi: ArrayLike, mass_gev: 
     pt, rapidity, angle = (np.asarray(values, dtype=np.float64) for values in (pt_gev, eta, phi))
     for name, values in (("eta", rapidity), ("phi", angle)):
         if values.shape != pt.shape:
-            raise refuse(name, f"has the shape of pt_gev, {pt.shape}, not {values.shape}")
+            raise invalid(name, f"must have the shape of pt_gev, {pt.shape}, not {values.shape}")
     for name, values in (("pt_gev", pt), ("eta", rapidity), ("phi", angle)):
         if not np.isfinite(values).all():
-            raise refuse(name, "holds finite numbers only")
+            raise invalid(name, "must hold finite numbers only")
     if (pt < 0).any():
-        raise refuse("pt_gev", "is 0 or more")
+        raise invalid("pt_gev", "must be 0 or more")
     x, y, z = pt * np.cos(angle), pt * np.sin(angle), pt * np.sinh(rapidity)
     energy = np.sqrt(x * x + y * y + z * z + np.asarray(mass_gev, dtype=np.float64) ** 2)
     square = energy.sum(axis=0) ** 2 - x.sum(axis=0) ** 2 - y.sum(axis=0) ** 2 - z.sum(axis=0) ** 2
@@ -100,7 +100,7 @@ def pair_mass(
     phi2: ArrayLike,
     mass_gev: float = MUON_MASS_GEV,
 ) -> Floats:
-    """Invariant mass of pairs of equal particles, muons unless told otherwise.
+    """Return the invariant mass of pairs of equal particles, by default muons.
 
     Raises:
         InvalidAnalysis: The shapes differ, or a momentum is negative or not finite.
@@ -112,13 +112,13 @@ def pair_mass(
     for name, first, second in (("pt2", pt1, pt2), ("eta2", eta1, eta2), ("phi2", phi1, phi2)):
         one, other = checked_array(name.replace("2", "1"), first), checked_array(name, second)
         if len(one) != len(other):
-            raise refuse(name, f"has as many events as the first, {len(one)}, not {len(other)}")
+            raise invalid(name, f"must have as many events as the first, {len(one)}, not {len(other)}")
         pairs.append(np.stack([one, other]))
     return invariant_mass(pairs[0], pairs[1], pairs[2], mass_gev)
 
 
 def bin_masses(masses_gev: ArrayLike, edges_gev: ArrayLike) -> Floats:
-    """Histogram of masses, by boost-histogram; what lies outside is left out.
+    """Return a histogram of masses; masses outside the edges are ignored.
 
     Raises:
         InvalidAnalysis: A mass is not finite, or the edges do not ascend.
@@ -135,7 +135,7 @@ def bin_masses(masses_gev: ArrayLike, edges_gev: ArrayLike) -> Floats:
 
 
 DIMUON_WINDOWS: Final = ("jpsi", "psi2s", "upsilon1s", "phi", "rho_omega", "z")
-"""Stretches of mass of which single events are there."""
+"""Mass windows with single events."""
 
 _DATA: Final = files("spectator.environments.collider") / "data"
 
@@ -158,37 +158,45 @@ class FourLeptonTemplates:
 
 
 def dimuon_spectrum() -> tuple[Floats, Floats]:
-    """19.5 million dimuon candidates of 2012: 2,001 edges from 0.2 to 200 GeV, and 2,000 counts."""
-    held = _arrays("dimuon_spectrum_2012.npz")
-    return held["edges_gev"].astype(np.float64), held["counts"].astype(np.float64)
+    """Return the dimuon spectrum of 2012 (19.5 million candidates).
+
+    Returns:
+        2,001 edges from 0.2 to 200 GeV, and 2,000 counts.
+    """
+    loaded = _arrays("dimuon_spectrum_2012.npz")
+    return loaded["edges_gev"].astype(np.float64), loaded["counts"].astype(np.float64)
 
 
 def dimuon_events(window: str) -> Mapping[str, Floats]:
-    """Single muon pairs of 2010 and 2011 in a stretch of mass, of equal and of opposite charge.
+    """Return muon pairs of 2010 and 2011 in a mass window, of equal and opposite charge.
 
     Args:
         window: One of ``DIMUON_WINDOWS``.
 
     Returns:
-        Arrays ``pt1 eta1 phi1 q1 pt2 eta2 phi2 q2 run mass``, one value an event.
+        Arrays ``pt1 eta1 phi1 q1 pt2 eta2 phi2 q2 run mass``, one value per event.
 
     Raises:
-        InvalidAnalysis: There is no such window.
+        InvalidAnalysis: The window is unknown.
     """
     name = checked_choice("window", window, DIMUON_WINDOWS)
     prefix = f"{name}__"
-    held = _arrays("dimuon_events.npz")
-    return {key.removeprefix(prefix): _floats(held[key]) for key in held if key.startswith(prefix)}
+    loaded = _arrays("dimuon_events.npz")
+    return {key.removeprefix(prefix): _floats(loaded[key]) for key in loaded if key.startswith(prefix)}
 
 
 def zmumu_events() -> Mapping[str, Floats]:
-    """Z candidates of 2011 with isolation ``iso1 iso2`` and impact parameter ``dxy1 dxy2`` in cm."""
-    held = _arrays("zmumu_iso_events.npz")
-    return {key: _floats(held[key]) for key in held}
+    """Return Z candidates of 2011.
+
+    Returns:
+        Arrays by column, with isolation ``iso1 iso2`` and impact parameter ``dxy1 dxy2`` in cm.
+    """
+    loaded = _arrays("zmumu_iso_events.npz")
+    return {key: _floats(loaded[key]) for key in loaded}
 
 
 def four_lepton_events() -> Mapping[str, Floats]:
-    """278 four-lepton candidates of 2011 and 2012.
+    """Return the 278 four-lepton candidates of 2011 and 2012.
 
     Returns:
         Arrays by column: ``year``, ``pid1 pt1 eta1 phi1`` to ``4``, ``mz1``, ``mz2`` and ``m``, in GeV.
@@ -203,21 +211,21 @@ def four_lepton_events() -> Mapping[str, Floats]:
 
 
 def four_lepton_templates() -> FourLeptonTemplates:
-    """What simulation expects in the four-lepton spectrum."""
-    held = json.loads((_DATA / "four_lepton_templates.json").read_text(encoding="utf-8"))
+    """Return the simulated expectation for the four-lepton spectrum."""
+    loaded = json.loads((_DATA / "four_lepton_templates.json").read_text(encoding="utf-8"))
     return FourLeptonTemplates(
-        np.array(held["edges_gev"]),
-        {name: np.array(held[name]) for name in ("zz", "dy", "ttbar")},
-        np.array(held["higgs125"]),
-        held["lumi_fb"],
+        np.array(loaded["edges_gev"]),
+        {name: np.array(loaded[name]) for name in ("zz", "dy", "ttbar")},
+        np.array(loaded["higgs125"]),
+        loaded["lumi_fb"],
     )
 
 
 @cache
 def _arrays(name: str) -> Mapping[str, np.ndarray]:
-    """The arrays of a file, read once and not to be written to."""
-    with np.load(BytesIO((_DATA / name).read_bytes())) as held:
-        arrays = {key: held[key] for key in held.files}
+    """Return the read-only arrays of a file, which is read once."""
+    with np.load(BytesIO((_DATA / name).read_bytes())) as file:
+        arrays = {key: file[key] for key in file.files}
     for array in arrays.values():
         array.flags.writeable = False
     return arrays

@@ -1,7 +1,7 @@
-"""Peaks of one relative width on a smooth background: start, fit, and description.
+"""Fit peaks of one relative width on a smooth background.
 
-The search for a description begins with Gauss on an exponential and gets richer where that fits badly.
-Starts are the masses and widths at which a matched filter stands out most.
+The search for a description begins with a Gauss curve on an exponential, and tries richer ones if that fits
+badly. Starts are the masses and widths at which a matched filter responds most.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ MODELS: Final = ("gauss", "voigt", "crystal_ball")
 
 _TAIL_CENTRE: Final = (math.log(1.5), math.log(2.0), math.log(1.5), math.log(2.0))
 _TAIL_ERROR: Final = (0.5, 1.0, 0.5, 1.0)
-"""Weak constraints on the logarithms of where the tails begin and of their powers less one: they hold what
-the data leave open near the tails that dimuon peaks have."""
+"""Weak constraints on the logarithms of where the tails begin and of their powers less one: if the data do
+not determine the tails, they stay near those of dimuon peaks."""
 
 
 @dataclass(slots=True)
 class PeakProblem:
-    """Peaks and a background, as a problem of :mod:`.likelihood`.
+    """Peaks and a background, as a :class:`LikelihoodProblem`.
 
     The parameters are, in this order: a yield for each peak, a mass for each peak, the logarithm of
     sigma / m that all share, four tail parameters for ``crystal_ball``, the background's coefficients.
@@ -50,7 +50,7 @@ class PeakProblem:
         edges: Bin edges of the window.
         counts: Events.
         columns: The background's design matrix.
-        peaks: How many.
+        peaks: Number of peaks.
         model: One of ``MODELS``.
         gamma: Natural full width of the peaks, for ``voigt``.
         widths_gev: Least and largest sigma that is allowed.
@@ -104,12 +104,12 @@ class PeakProblem:
         return self.width + (5 if self.model == "crystal_ball" else 1)
 
     def background(self, theta: Floats) -> Floats:
-        """Expected events of the background."""
+        """Return the expected background events of each bin."""
         beta = theta[self.first_background :]
         return np.asarray(self.bins * np.exp(np.clip(self.columns @ beta, -600, 600)))
 
     def shares(self, theta: Floats, peak: int) -> Floats:
-        """Share of one peak's events in each bin."""
+        """Return the share of one peak's events in each bin."""
         mass = float(theta[self.peaks + peak])
         sigma = mass * math.exp(min(float(theta[self.width]), 5.0))
         if self.model == "gauss":
@@ -120,7 +120,7 @@ class PeakProblem:
         return crystal_ball_bins(self.edges, mass, sigma, (start, 1 + power, upper, 1 + upper_power))
 
     def expected(self, theta: Floats) -> Floats:
-        """Expected events of each bin."""
+        """Return the expected events of each bin."""
         total = self.background(theta)
         for peak in range(self.peaks):
             if theta[peak]:
@@ -128,7 +128,7 @@ class PeakProblem:
         return np.maximum(total, 0.0) if (total <= 0).any() else total
 
     def derivatives(self, theta: Floats) -> Floats:
-        """Derivative of each bin by each parameter."""
+        """Return the derivative of each bin by each parameter."""
         rows = np.zeros((len(self.counts), len(theta)))
         rows[:, self.first_background :] = self.background(theta)[:, None] * self.columns
         for peak in range(self.peaks):
@@ -157,12 +157,12 @@ class PeakProblem:
             rows[:, index] += theta[peak] * (above - below) / (2.0 * size)
 
     def start(self, yields: Sequence[float], masses: Sequence[float], sigma: float, beta: Floats) -> Floats:
-        """A vector of parameters; ``sigma`` is that of the first peak."""
+        """Return a vector of parameters; ``sigma`` is that of the first peak."""
         tails = _TAIL_CENTRE if self.model == "crystal_ball" else ()
         return np.array([*yields, *masses, math.log(sigma / masses[0]), *tails, *beta])
 
     def free(self) -> NDArray[np.bool_]:
-        """Which parameters move: all, but a width that is known exactly."""
+        """Return which parameters are free: all except a width that is known exactly."""
         free = np.ones(len(self.lower), dtype=bool)
         if self.resolution is not None and self.resolution[1] == 0:
             free[self.width] = False
@@ -178,7 +178,7 @@ _WORTH: Final = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A place to begin.
+    """A start of a fit.
 
     Args:
         mass: In GeV.
@@ -196,15 +196,15 @@ class Start:
 
 
 def starts(edges: Floats, counts: Floats, sigmas: tuple[float, float], mass: float | None) -> list[Start]:
-    """The most promising places, best first, no two within two widths of each other.
+    """Return the most promising starts, best first, at least two widths apart.
 
-    Where the best one is clear it stands alone.
+    A clear best one is returned alone.
 
     Args:
         edges: Bin edges of the window.
         counts: Events.
-        sigmas: Least and largest width that may be found.
-        mass: Where to look; everywhere without it.
+        sigmas: Least and largest width to try.
+        mass: Where to look; by default everywhere.
     """
     columns, bins = design("exponential", edges), np.diff(edges)
     smooth = poisson_regression(columns, counts, bins)
@@ -236,7 +236,7 @@ def _grid(edges: Floats) -> Floats:
 
 
 def _refined(edges: Floats, counts: Floats, columns: Floats, mass: float, sigma: float, z: float) -> Start:
-    """The yield over a background that is fitted to either side, where there is a side."""
+    """Return a start with its yield over a background fitted to both sides, if possible."""
     bins = np.diff(edges)
     centres = 0.5 * (edges[1:] + edges[:-1])
     near = np.abs(centres - mass) < 2.5 * sigma
@@ -250,35 +250,36 @@ def _refined(edges: Floats, counts: Floats, columns: Floats, mass: float, sigma:
 
 
 POOR: Final = 0.01
-"""A chi-square less likely than this asks for a richer description."""
+"""p-value below which a richer description is tried."""
 
 NOTHING: Final = 30.0
-"""Chi-square per degree of freedom beyond which a fit describes nothing, so that another is tried; the fit of
-the shipped J/psi has 4."""
+"""Chi-square per degree of freedom above which a fit does not describe the data and another is tried; the fit
+of the shipped J/psi has 4."""
 
 MAX_PEAKS: Final = 4
 MIN_PEAK: Final = 0.03
-"""A further peak of fewer events, as a share of the main one, is taken for a flaw of the main one's shape."""
+"""Least events of a further peak, as a share of the main one; a smaller one is a flaw of the main one's
+shape."""
 
 STIFFNESS: Final = 5.0
-"""A background may have one coefficient for each so many sigma of the window: one that bends within the width
-of a peak would swallow it."""
+"""Least sigmas of the window per background coefficient: a background that bends within the width of a peak
+would absorb it."""
 
 TYPICAL: Final = 14.0
 TYPICAL_ERROR: Final = 0.8
-"""Where nothing is known of the width, its logarithm is weakly constrained to that of the window over 14,
-within 0.8. Any clear peak overrules it; without it a faint one shrinks to a spike of one bin."""
+"""If the width is unknown, its logarithm is weakly constrained to that of the window over 14, within 0.8. Any
+clear peak overrules it; without it a faint one shrinks to a spike of one bin."""
 
 APART: Final = 1.8
-"""Two peaks are at least so many sigma apart."""
+"""Least distance of two peaks, in sigma."""
 
 _WIDEST: Final = 4.0
-"""The largest sigma is the window over this: nothing wider can be told from a background in it."""
+"""The largest sigma is the window over this: a wider peak looks like background."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One description, fitted."""
+    """One fitted description."""
 
     problem: PeakProblem
     minimum: Minimum
@@ -295,7 +296,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class FitTask:
-    """What a caller asked for, checked."""
+    """Checked arguments of a fit."""
 
     edges: Floats
     counts: Floats
@@ -322,14 +323,14 @@ class FitTask:
 
 
 def describe(task: FitTask) -> Trial:
-    """The description to report: simple first, richer where the simple one is poor."""
+    """Return the best description: simple first, richer if the simple one fits badly."""
     places = starts(task.edges, task.counts, _start_sigmas(task), task.mass)
     background = "exponential" if task.background == "auto" else task.background
     model = "gauss" if task.model == "auto" else task.model
     best = min((_fit(task, model, background, [place]) for place in places), key=lambda trial: trial.score)
-    best, passed_over = _enriched(task, best)
-    if best.ndf and best.chi2 > NOTHING * best.ndf and passed_over:
-        other, _ = _enriched(task, min(passed_over, key=lambda trial: trial.score))
+    best, rejected = _enriched(task, best)
+    if best.ndf and best.chi2 > NOTHING * best.ndf and rejected:
+        other, _ = _enriched(task, min(rejected, key=lambda trial: trial.score))
         best = min(best, other, key=lambda trial: trial.score)
     return best
 
@@ -338,10 +339,10 @@ def _enriched(task: FitTask, best: Trial) -> tuple[Trial, list[Trial]]:
     """Enrich a description step by step.
 
     Returns:
-        The last description, and those with a further peak that an earlier step passed over: a tail or a
-        curved background can take up part of a second peak, after which no further one is found.
+        The last description, and those with a further peak that an earlier step rejected: a tail or a curved
+        background can absorb part of a second peak, so that none is found later.
     """
-    passed_over: list[Trial] = []
+    rejected: list[Trial] = []
     while best.p_value < 0.1:
         options = _richer(task, best) if best.p_value < POOR else _curved(task, best)
         better = [option for option in options if _better(best, option)]
@@ -349,12 +350,12 @@ def _enriched(task: FitTask, best: Trial) -> tuple[Trial, list[Trial]]:
             break
         peaks = best.problem.peaks
         best = min(better, key=lambda trial: trial.score)
-        passed_over += [one for one in better if one.problem.peaks > peaks and one is not best]
-    return best, passed_over
+        rejected += [one for one in better if one.problem.peaks > peaks and one is not best]
+    return best, rejected
 
 
 def _richer(task: FitTask, best: Trial) -> list[Trial]:
-    """The next descriptions to try: a tail on either side, a further peak, a more curved background."""
+    """Fit the next descriptions: tails, a further peak, a more curved background."""
     options = _curved(task, best)
     if task.model == "auto" and best.problem.model == "gauss":
         options.append(_fit(task, "crystal_ball", best.background, _places(best)))
@@ -365,7 +366,7 @@ def _richer(task: FitTask, best: Trial) -> list[Trial]:
 
 
 def _curved(task: FitTask, best: Trial) -> list[Trial]:
-    """The next two orders of the background, as far as they are stiffer than the peak."""
+    """Fit the next two background orders that are stiffer than the peak."""
     if task.background != "auto":
         return []
     sigma, span = _places(best)[0].sigma, float(task.edges[-1] - task.edges[0])
@@ -403,7 +404,7 @@ def _fit(
 
 
 def _places(trial: Trial) -> list[Start]:
-    """The peaks of a description, as places to begin another."""
+    """Return the peaks of a description as starts for another one."""
     problem, theta = trial.problem, trial.minimum.theta
     ratio = math.exp(theta[problem.width])
     beta = _projected(
@@ -422,12 +423,12 @@ def _places(trial: Trial) -> list[Start]:
 
 
 def _projected(columns: Floats, target: Floats) -> Floats:
-    """Coefficients with which ``columns`` come closest to ``target``."""
+    """Return the coefficients with which ``columns`` come closest to ``target``."""
     return np.asarray(np.linalg.lstsq(columns, target, rcond=None)[0], dtype=np.float64)
 
 
 def _better(old: Trial, new: Trial) -> bool:
-    """Whether a description pays, and has not split one peak into two."""
+    """Return whether a richer description pays and does not split one peak in two."""
     return new.minimum.converged and new.score < old.score - 1.0 and _apart(new)
 
 
@@ -438,7 +439,7 @@ def _apart(trial: Trial) -> bool:
 
 
 def _further_peak(task: FitTask, best: Trial) -> Start | None:
-    """Where the description so far falls short by a peak of the width that it has."""
+    """Return where a further peak of the same relative width is missing, if anywhere."""
     if best.problem.peaks >= MAX_PEAKS:
         return None
     known = _places(best)

@@ -1,13 +1,12 @@
-"""Fit a resonance in a window, with errors that cover; find those of a spectrum.
+"""Fit a resonance in a window, with errors that cover; find all resonances of a spectrum.
 
-Where a peak is faint the likelihood has more than one maximum, and where its width was fitted too narrow
-the curvature understates the error of the mass. So masses and widths are weighted with their likelihood:
-the error is the distance from the fitted mass that holds 68 % of the weight, and not below half the root
-mean square distance, which knows of far maxima.
+The likelihood of a faint peak has more than one maximum, and if its width was fitted too narrow, the
+curvature understates the error of the mass. So masses and widths are weighted with their likelihood: the
+error is the distance from the fitted mass that holds 68 % of the weight, and at least half of the root mean
+square distance, which includes far maxima.
 
-A bump in the windows that slide along a spectrum is taken for a resonance when it stands out of the
-local background by more than that background may be wrong, is as narrow as the detector makes a
-resonance, and when no bend of the background explains it.
+A search slides windows along a spectrum. A bump counts as a resonance if it exceeds the possible error of
+the local background, is as narrow as the detector's resolution, and no bend of the background explains it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_number,
     checked_spectrum,
     checked_window,
-    refuse,
+    invalid,
 )
 from spectator.environments.collider.analysis.likelihood import covariance, minimise
 from spectator.environments.collider.analysis.peaks import MODELS, NOTHING, POOR, FitTask, Trial, describe
@@ -44,11 +43,11 @@ from spectator.environments.collider.analysis.shapes import (
 )
 
 FAINT: Final = 10.0
-"""Significance below which the average is taken."""
+"""Significance below which :func:`mass_spread` gives the error."""
 
 NEAR: Final = 6.5
 FAR: Final = 6.0
-"""Above the significance NEAR only masses within FAR widths count: no other maximum can compete."""
+"""Above the significance NEAR only masses within FAR widths are considered: other maxima cannot compete."""
 
 FEW: Final = 400
 """Events in the window below which the likelihood itself is used, not the score's approximation."""
@@ -68,15 +67,18 @@ def mass_spread(
     widths: tuple[Floats, Floats],
     reach: float,
 ) -> float:
-    """Distance from ``mass`` that holds 68.27 % of the weight, and at least half the root mean square one.
+    """Return the error of a faint peak's mass.
+
+    That is the distance from ``mass`` that holds 68.27 % of the weight, and at least half of the root mean
+    square distance.
 
     Args:
         edges: Bin edges of the window.
         counts: Events.
         columns: Design matrix of the background.
-        background: Expected events beside the peak, by the fit.
+        background: Fitted background events.
         mass: The fitted mass.
-        widths: Widths to try, and what each costs by its constraint, in twice the log-likelihood.
+        widths: Widths to try, and the cost of each by its constraint, in twice the log-likelihood.
         reach: How far from ``mass`` to go.
     """
     sigmas, costs = widths
@@ -98,14 +100,14 @@ def mass_spread(
 
 
 def _distance_of_share(distances: Floats, weights: Floats) -> float:
-    """Distance within which 68.27 % of the weight lies."""
+    """Return the distance that holds 68.27 % of the weight."""
     order = np.argsort(distances)
-    held = np.cumsum(weights[order]) / weights.sum()
-    return float(distances[order][min(int(np.searchsorted(held, 0.6827)), len(held) - 1)])
+    share = np.cumsum(weights[order]) / weights.sum()
+    return float(distances[order][min(int(np.searchsorted(share, 0.6827)), len(share) - 1)])
 
 
 def _likelihood_gain(templates: Floats, counts: Floats, background: Floats) -> Floats:
-    """Twice the gain in log-likelihood by the best yield of each template on a given background."""
+    """Return twice the log-likelihood gain of each template at its best yield."""
     seen = counts > 0
     shares, ratio, n = templates.sum(axis=1), templates[:, seen] / background[seen], counts[seen]
     signal = np.full(len(templates), 1.0)
@@ -118,12 +120,12 @@ def _likelihood_gain(templates: Floats, counts: Floats, background: Floats) -> F
 
 
 def widths_to_try(low: float, high: float) -> Floats:
-    """Widths from ``low`` to ``high`` in equal ratios, each at most 1.6 times the one before."""
+    """Return widths from ``low`` to ``high`` in equal ratios of at most 1.6."""
     return np.geomspace(low, high, min(max(int(np.ceil(np.log(high / low) / 0.4)) + 1, 3), _WIDTHS))
 
 
 AS_WIDE: Final = 0.85
-"""A sigma of so much of the largest one counts as pressed against it."""
+"""Share of the largest sigma from which a width counts as at its limit."""
 
 SHAPE_ERROR: Final = 2e-4
 """Relative error of a mass from a shape that does not describe the data. With millions of events the
@@ -136,26 +138,27 @@ class ResonanceFit:
 
     Args:
         mass_gev: Its mass.
-        mass_error_gev: Standard error; where the description is poor it is scaled by sqrt(chi2 / ndf), as the
+        mass_error_gev: Standard error; if the description is poor it is scaled by sqrt(chi2 / ndf), as the
             Particle Data Group does, and 2e-4 of the mass are added in quadrature.
         width_gev: Gaussian width sigma: the resolution, without the natural width of ``voigt``.
-        signal: Events of the peak, those outside the window too.
+        signal: Events of the peak, including those outside the window.
         z_local: Significance at this mass: sqrt(q0), 0 without an excess.
         chi2: Pearson's over the bins of the window.
         ndf: Bins less free parameters.
         converged: Whether the likelihood's minimum was found.
         signal_error: Standard error of the yield.
-        width_error_gev: Standard error of the width; 0 where it was given.
+        width_error_gev: Standard error of the width; 0 if it was given.
         p_value: Chance of a chi-square this large.
         model: Shape of the peak.
         background: Family of the background.
         window_gev: Edges of the bins that were used.
         width_at_limit: Whether the width is about as large as the window allows.
         z_over_smooth: Significance of this description over the best smooth background alone, up to a
-            quartic, however much that bends. A narrow peak keeps it; a shoulder or a turn-on loses it.
-        other_peaks_gev: Masses of further peaks in the window, which the fit describes too.
+            quartic, however much that bends. It is large for a narrow peak, small for a shoulder or a
+            turn-on.
+        other_peaks_gev: Masses of further fitted peaks in the window.
         expected: Events of the fitted description in each bin.
-        expected_background: The same of everything but this peak.
+        expected_background: The same without this peak.
         bins: First bin of the window and the one after its last.
     """
 
@@ -204,23 +207,23 @@ def fit_resonance(
 ) -> ResonanceFit:
     """Find and fit the most significant peak of a window, by maximum Poisson likelihood.
 
-    Left to itself the fit begins with a Gauss curve on an exponential; where their chi-square is poor
-    it tries more curved backgrounds, tails, and further peaks of the same relative width, and keeps what
-    Akaike's criterion prefers.
+    With ``auto``, the fit begins with a Gauss curve on an exponential. If their chi-square is poor, it tries
+    more curved backgrounds, tails, and further peaks of the same relative width, and keeps what Akaike's
+    criterion prefers.
 
     Args:
         edges_gev: Bin edges, n + 1 ascending values in GeV.
         counts: Events, n values.
-        window_gev: Lower and upper mass; bins whose centre is inside are used. All without it.
+        window_gev: Lower and upper mass; bins whose centre is inside are used. By default all.
         model: ``gauss``, ``voigt``, ``crystal_ball`` (a tail on either side), or ``auto``.
         background: One of ``BACKGROUNDS``, or ``auto``.
-        natural_width_gev: Full width of the resonance itself; asks for ``voigt``.
-        resolution_gev: The Gaussian width, where it is known.
-        resolution_error_gev: Its error: the width is constrained; without it, fixed.
-        mass_gev: Where to begin; the fit finds its own place without it.
+        natural_width_gev: Full width of the resonance itself; implies ``voigt``.
+        resolution_gev: The Gaussian width, if known.
+        resolution_error_gev: Its error, which constrains the width; by default the width is fixed.
+        mass_gev: Where to begin; by default the fit searches.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
 
     >>> edges = np.linspace(100.0, 150.0, 51)
     >>> from spectator.environments.collider.analysis.shapes import gauss_bins
@@ -247,17 +250,17 @@ def fit_resonances(
     background: str = "auto",
     mass_gev: float | None = None,
 ) -> tuple[ResonanceFit, ...]:
-    """Fit the peaks of a window together, as :func:`fit_resonance` does, and report each, by mass.
+    """Fit the peaks of a window together and report each, ordered by mass.
 
     Args:
         edges_gev: Bin edges, n + 1 ascending values in GeV.
         counts: Events, n values.
-        window_gev: Lower and upper mass; all bins without it.
+        window_gev: Lower and upper mass; by default all bins.
         background: One of ``BACKGROUNDS``, or ``auto``.
         mass_gev: Where to begin.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
     """
     task, chosen = _task_of(edges_gev, counts, window_gev, ("auto", background, None, None, None, mass_gev))
     best = describe(task)
@@ -285,20 +288,20 @@ def _checked_task(
     checked_choice("model", model, ("auto", *MODELS))
     checked_choice("background", background, ("auto", *BACKGROUNDS))
     if not counts.any():
-        raise refuse("counts", "hold at least one event in the window")
+        raise invalid("counts", "must hold at least one event in the window")
     if gamma is not None:
         checked_number("natural_width_gev", gamma, least=0.0)
         if model not in ("auto", "voigt"):
-            raise refuse("model", f"is voigt where natural_width_gev is given, not {model}")
+            raise invalid("model", f"must be voigt if natural_width_gev is given, not {model}")
         model = "voigt"
     elif model == "voigt":
-        raise refuse("natural_width_gev", "is given for the voigt model")
+        raise invalid("natural_width_gev", "must be given for the voigt model")
     if resolution is not None:
         checked_number("resolution_gev", resolution, above=0.0, most=float(edges[-1] - edges[0]))
     if resolution_error is not None:
         checked_number("resolution_error_gev", resolution_error, least=0.0)
         if resolution is None:
-            raise refuse("resolution_gev", "is given where resolution_error_gev is")
+            raise invalid("resolution_gev", "must be given if resolution_error_gev is")
     if mass is not None:
         mass = checked_mass("mass_gev", mass, edges)
     return FitTask(edges, counts, model, background, gamma or 0.0, resolution, resolution_error or 0.0, mass)
@@ -345,13 +348,13 @@ def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFi
 
 
 def _main_peak(best: Trial) -> int:
-    """The peak that the fit began with, or where that vanished, the largest one."""
+    """Return the peak that the fit began with, or the largest one if that vanished."""
     yields = best.minimum.theta[: best.problem.peaks]
     return 0 if yields[0] > 0 else int(np.argmax(yields))
 
 
 def _errors(best: Trial, main: int) -> Floats:
-    """Standard errors of all parameters; of the yields alone where the peak has vanished."""
+    """Return all standard errors; if the peak vanished, those of the yields alone."""
     free, minimum = best.problem.free(), best.minimum
     if minimum.theta[main] <= 0:
         free[best.problem.peaks : best.problem.first_background] = False
@@ -366,8 +369,10 @@ def _z_over_smooth(task: FitTask, best: Trial) -> float:
 
 
 def _mass_error(task: FitTask, best: Trial, error: float, sigma: float, z: float) -> float:
-    """From the curvature; not below what a bin allows where the whole peak lies in one, and for a faint peak
-    not below the spread of masses that its likelihood leaves open."""
+    """Return the error of the mass, from the curvature of the likelihood.
+
+    At least what a bin allows if the whole peak is in one; for a faint peak at least :func:`mass_spread`.
+    """
     bins = float(np.diff(task.edges).mean())
     if error <= 0:
         return float(task.edges[-1] - task.edges[0]) / math.sqrt(12.0)
@@ -382,7 +387,7 @@ def _mass_error(task: FitTask, best: Trial, error: float, sigma: float, z: float
 
 
 def _tried_widths(task: FitTask) -> tuple[Floats, Floats]:
-    """Widths for :func:`mass_spread`, and what each costs."""
+    """Return widths for :func:`mass_spread`, and the cost of each."""
     centre, error = task.typical
     if error == 0:
         return np.array([centre]), np.zeros(1)
@@ -393,7 +398,10 @@ def _tried_widths(task: FitTask) -> tuple[Floats, Floats]:
 
 
 def _z_local(task: FitTask, best: Trial, main: int) -> float:
-    """sqrt(q0) at the fitted mass and width: background and other yields are fitted without the peak."""
+    """Return sqrt(q0) at the fitted mass and width.
+
+    Background and other yields are fitted again without the peak.
+    """
     theta = best.minimum.theta.copy()
     if theta[main] <= 0:
         return 0.0
@@ -414,11 +422,11 @@ DIMUON_RESOLUTION: Final = 0.015
 """sigma / m of dimuon peaks, roughly: 0.8 % at J/psi to 1.5 % at Z in the shipped data."""
 
 BACKGROUND_ERROR: Final = 0.03
-"""Relative error that a local background may have below a peak; it enters the significance as a systematic
-error, so that where millions of events were seen a flaw of one per cent is no particle."""
+"""Relative systematic error of a local background below a peak: with millions of events a flaw of one per
+cent must not look like a particle."""
 
 NARROW: Final = (0.3, 3.0)
-"""Widths taken for those of a resonance, in units of the resolution; natural widths make them larger."""
+"""Range of widths of a resonance, in units of the resolution; natural widths make them larger."""
 
 _REACH: Final = 9.0
 _FIT_REACH: Final = 7.0
@@ -433,17 +441,17 @@ def find_resonances(
     relative_resolution: float = DIMUON_RESOLUTION,
     threshold: float = 5.0,
 ) -> tuple[ResonanceFit, ...]:
-    """All resonances of a spectrum, by mass.
+    """Find all resonances of a spectrum, ordered by mass.
 
     Args:
         edges_gev: Bin edges.
         counts: Events.
-        window_gev: Where to look; everywhere without it.
+        window_gev: Where to look; by default everywhere.
         relative_resolution: sigma / m that the detector gives a narrow resonance, roughly.
-        threshold: Least significance, with the systematic error of the background.
+        threshold: Least significance, including the systematic error of the background.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     ratio = checked_number("relative_resolution", relative_resolution, above=0.0, most=0.2)
@@ -469,7 +477,7 @@ def find_resonances(
 
 
 def _bumps(edges: Floats, counts: Floats, ratio: float, least: float) -> Iterator[tuple[float, float]]:
-    """Local maxima of the significance, window by window."""
+    """Yield local maxima of the significance, window by window."""
     middle = max(float(edges[0]), 1e-6)
     while middle < edges[-1]:
         reach = _REACH * ratio * middle
@@ -497,7 +505,7 @@ def _window_bumps(edges: Floats, counts: Floats, ratio: float, least: float) -> 
 
 
 def _fits_near(edges: Floats, counts: Floats, mass: float, ratio: float) -> list[ResonanceFit]:
-    """The peaks of a window around a bump that lie well inside it."""
+    """Return the fitted peaks well inside a window around a bump."""
     reach = _FIT_REACH * ratio * mass
     window = (max(mass - reach, float(edges[0])), min(mass + reach, float(edges[-1])))
     try:
@@ -516,7 +524,7 @@ def _is_resonance(fit: ResonanceFit, edges: Floats, ratio: float, least: float) 
 
 
 def _with_systematics(fit: ResonanceFit, edges: Floats) -> float:
-    """Significance of the yield where the background below the peak may be wrong by ``BACKGROUND_ERROR``."""
+    """Return the significance with a background error of ``BACKGROUND_ERROR``."""
     centres = 0.5 * (edges[1:] + edges[:-1])[slice(*fit.bins)]
     below = np.abs(centres - fit.mass_gev) < 2.0 * fit.width_gev
     background = float(np.array(fit.expected_background)[below].sum())
@@ -525,7 +533,7 @@ def _with_systematics(fit: ResonanceFit, edges: Floats) -> float:
 
 
 def _confirmed(fit: ResonanceFit, edges: Floats, counts: Floats, ratio: float) -> bool:
-    """Whether a peak beside the one that was looked for is there, of like width, in a window of its own."""
+    """Return whether a second peak of a fit is also found in a window of its own."""
     return any(
         abs(other.mass_gev - fit.mass_gev) < 0.5 * ratio * fit.mass_gev
         and 0.7 < other.width_gev / fit.width_gev < 1.4

@@ -1,7 +1,7 @@
 """Shapes of a spectrum: peaks, smooth backgrounds, and the score test.
 
-A peak's shape (Gauss, Voigt, double-sided Crystal Ball) is the share of its events that falls into each
-bin, so that events outside the bins are counted in the yield. Masses and widths are in GeV. The normal
+A peak's shape (Gauss, Voigt, double-sided Crystal Ball) is the share of its events in each bin, so that the
+yield includes events outside the bins. Masses and widths are in GeV. The normal
 distribution converts between probabilities and significances; scipy is imported at the first call.
 
 Backgrounds are families that are linear in the logarithm, fitted by Newton's method to Poisson counts:
@@ -34,25 +34,25 @@ from spectator.environments.collider.analysis.checks import (
     checked_number,
     checked_spectrum,
     checked_window,
-    refuse,
+    invalid,
 )
 
 
 def cumulative(x: Any) -> Floats:
-    """Chance that a standard normal variable is below ``x``."""
+    """Return the chance that a standard normal variable is below ``x``."""
     from scipy.special import ndtr
 
     return np.asarray(ndtr(x), dtype=np.float64)
 
 
 def density(x: Any) -> Floats:
-    """Density of the standard normal distribution at ``x``."""
+    """Return the density of the standard normal distribution at ``x``."""
     values = np.asarray(x, dtype=np.float64)
     return np.asarray(np.exp(-0.5 * values * values) / math.sqrt(2 * math.pi), dtype=np.float64)
 
 
 def p_of_z(z: float) -> float:
-    """One-sided chance of a fluctuation of at least ``z`` standard deviations.
+    """Return the one-sided chance of a fluctuation of at least ``z`` sigma.
 
     >>> round(p_of_z(5.0) * 1e7, 3)
     2.867
@@ -63,7 +63,7 @@ def p_of_z(z: float) -> float:
 
 
 def z_of_p(p: float) -> float:
-    """Significance of the one-sided chance ``p``; for p of 0.5 and more it is 0 or negative.
+    """Return the significance of a one-sided chance; 0 or negative for p >= 0.5.
 
     >>> round(z_of_p(2.867e-7), 3)
     5.0
@@ -74,7 +74,7 @@ def z_of_p(p: float) -> float:
 
 
 def chi2_p(chi2: float, ndf: float) -> float:
-    """Chance that a chi-square of ``ndf`` degrees of freedom is at least ``chi2``; 1 without any freedom."""
+    """Return the chance that a chi-square is at least ``chi2``; 1 if ``ndf`` is 0."""
     from scipy.special import gammaincc
 
     return float(gammaincc(0.5 * ndf, 0.5 * chi2)) if ndf > 0 else 1.0
@@ -87,7 +87,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
 def gauss_bins(edges: Floats, mass: float, sigma: float) -> Floats:
-    """Share of a Gauss curve in each bin.
+    """Return the share of a Gauss curve in each bin.
 
     >>> bins = gauss_bins(np.linspace(120.0, 130.0, 3), 125.0, 1.0)
     >>> [round(float(share), 6) for share in bins]
@@ -98,7 +98,7 @@ def gauss_bins(edges: Floats, mass: float, sigma: float) -> Floats:
 
 
 def gauss_slopes(edges: Floats, mass: float, sigma: float) -> tuple[Floats, Floats, Floats]:
-    """Share of a Gauss curve in each bin, and its derivatives by mass and by sigma."""
+    """Return the share of a Gauss curve in each bin, and its slopes by mass and sigma."""
     t = (edges - mass) / sigma
     below, height = cumulative(t), density(t) / sigma
     tilted = t * height
@@ -106,7 +106,9 @@ def gauss_slopes(edges: Floats, mass: float, sigma: float) -> tuple[Floats, Floa
 
 
 def voigt_bins(edges: Floats, mass: float, sigma: float, gamma: float) -> Floats:
-    """Share in each bin of a Breit-Wigner curve of full width ``gamma``, smeared by a Gauss curve.
+    """Return the share in each bin of a Breit-Wigner curve smeared by a Gauss curve.
+
+    ``gamma`` is the full width of the Breit-Wigner curve.
 
     The curve is integrated by four-point Gauss-Legendre quadrature in pieces no wider than ``sigma``.
     """
@@ -126,13 +128,14 @@ def voigt_bins(edges: Floats, mass: float, sigma: float, gamma: float) -> Floats
 def crystal_ball_bins(
     edges: Floats, mass: float, sigma: float, tails: tuple[float, float, float, float]
 ) -> Floats:
-    """Share in each bin of a Gauss core with a power-law tail on either side.
+    """Return the share in each bin of a Gauss core with two power-law tails.
 
     Args:
         edges: Bin edges.
         mass: Where the core is centred.
         sigma: Width of the core.
-        tails: Where the lower tail begins, in units of ``sigma``, and its power, above 1; the same above.
+        tails: Start of the lower tail in units of ``sigma`` and its power (above 1), then the same for the
+            upper.
     """
     below, below_power, above, above_power = tails
     t = (edges - mass) / sigma
@@ -146,7 +149,7 @@ def crystal_ball_bins(
 
 
 def _tail(t: Floats, start: float, power: float) -> tuple[Floats, float]:
-    """Area of a tail beyond each ``t >= start``, and beyond ``start`` itself.
+    """Return the area of a tail beyond each ``t >= start``, and beyond ``start``.
 
     The tail continues the Gauss curve at ``start`` with the same value and slope.
     """
@@ -158,10 +161,10 @@ def _tail(t: Floats, start: float, power: float) -> tuple[Floats, float]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTest:
-    """What of a score test does not depend on the counts.
+    """The part of a score test that does not depend on the counts.
 
     Args:
-        filters: One row a mass: the weight of each bin's excess over the background in z.
+        filters: One row per mass: the weight of each bin's excess over the background in z.
         errors: Standard deviation of the fitted yield at each mass.
     """
 
@@ -170,15 +173,15 @@ class ScoreTest:
 
 
 def gauss_templates(edges: Floats, masses: Floats, sigmas: Floats) -> Floats:
-    """Share of a Gauss curve in each bin: one row a mass."""
+    """Return the share of a Gauss curve in each bin, one row per mass."""
     return np.diff(cumulative((edges - masses[:, None]) / sigmas[:, None]), axis=1)
 
 
 def score_test(templates: Floats, background: Floats, columns: Floats) -> ScoreTest:
-    """Prepare the test for signals of the shapes ``templates`` (rows) on a fitted ``background``.
+    """Prepare the score test for small signals on a fitted background.
 
     Args:
-        templates: Share of each bin, one row a mass.
+        templates: Share of each bin, one row per mass.
         background: Expected events.
         columns: Design matrix of the background.
     """
@@ -194,7 +197,10 @@ def score_test(templates: Floats, background: Floats, columns: Floats) -> ScoreT
 
 
 def score_z(test: ScoreTest, counts: Floats, background: Floats) -> Floats:
-    """Signed significance at each mass; ``counts`` may be a matrix with one column a spectrum."""
+    """Return the signed significance at each mass.
+
+    ``counts`` may be a matrix with one column per spectrum.
+    """
     excess = counts - (background[:, None] if counts.ndim == 2 else background)
     return np.asarray(test.filters @ excess)
 
@@ -207,11 +213,11 @@ BACKGROUNDS: Final = (*ORDERS, "power_law", "dijet")
 x = m / sqrt(s), the form of dijet searches such as CMS arXiv:1911.03947."""
 
 DEFAULT_SQRT_S_GEV: Final = 13_000.0
-"""Energy of the collisions for ``dijet``, where none is named; a model input."""
+"""Default collision energy for ``dijet``; a model input."""
 
 _RIDGE: Final = 1e-3
-"""Weight of the penalty on shape parameters: it keeps them finite where nothing was seen, and is lost beside
-the information of a few events."""
+"""Weight of the penalty on shape parameters: it keeps them finite in empty spectra, and is negligible with a
+few events."""
 
 _STEPS: Final = 60
 
@@ -223,12 +229,12 @@ class BackgroundFit:
     Args:
         background: Its family.
         parameters: Coefficients of the columns of :func:`design`.
-        expected: Events in each bin of the window, those of excluded stretches too.
+        expected: Events in each bin of the window, including excluded stretches.
         chi2: Pearson's, over the bins that entered the fit.
         ndf: Bins less parameters.
-        p_value: Chance of a chi-square this large, the coarseness of low counts allowed for.
+        p_value: Chance of a chi-square this large, corrected for low counts.
         bins: First bin of the window and the one after its last.
-        converged: Whether Newton's method came to rest.
+        converged: Whether Newton's method converged.
     """
 
     background: str
@@ -252,10 +258,12 @@ class Regression:
 
 
 def design(background: str, edges: Floats, sqrt_s_gev: float = DEFAULT_SQRT_S_GEV) -> Floats:
-    """Columns of a family at the bin centres, the first one constant, orthonormal up to a factor.
+    """Return the columns of a background family at the bin centres.
+
+    The first one is constant; they are orthonormal up to a factor.
 
     Raises:
-        InvalidAnalysis: There is no such family, or the masses are beyond the energy of the collisions.
+        InvalidAnalysis: The family is unknown, or the masses exceed the collision energy.
     """
     checked_choice("background", background, BACKGROUNDS)
     return _design(background, edges.tobytes(), sqrt_s_gev)
@@ -263,7 +271,7 @@ def design(background: str, edges: Floats, sqrt_s_gev: float = DEFAULT_SQRT_S_GE
 
 @lru_cache(maxsize=256)
 def _design(name: str, encoded: bytes, sqrt_s_gev: float) -> Floats:
-    """The same for edges as bytes; a fit asks for the same columns several times."""
+    """Return the columns for edges as bytes; cached, because a fit asks for them often."""
     edges = np.frombuffer(encoded)
     centres = 0.5 * (edges[1:] + edges[:-1])
     if name in ORDERS:
@@ -272,7 +280,7 @@ def _design(name: str, encoded: bytes, sqrt_s_gev: float) -> Floats:
     else:
         x = centres / sqrt_s_gev
         if x[-1] >= 1.0:
-            raise refuse("sqrt_s_gev", f"is above the largest mass, {centres[-1]:g} GeV")
+            raise invalid("sqrt_s_gev", f"must be above the largest mass, {centres[-1]:g} GeV")
         powers = [np.ones_like(x), np.log(x)]
         columns = np.stack(powers if name == "power_law" else [*powers, np.log1p(-x), np.log(x) ** 2], axis=1)
     orthonormal, _ = np.linalg.qr(columns)
@@ -282,14 +290,14 @@ def _design(name: str, encoded: bytes, sqrt_s_gev: float) -> Floats:
 
 
 def log_likelihood_gap(counts: Floats, expected: Floats) -> float:
-    """Negative log-likelihood of Poisson counts, less that of a perfect description: half the deviance."""
+    """Return the Poisson negative log-likelihood less its least value (half the deviance)."""
     from scipy.special import xlogy
 
     return float(np.sum(expected - counts + xlogy(counts, counts / np.maximum(expected, 1e-300))))
 
 
 MAX_START_EXCESS: Final = 100.0
-"""Events that a start of a fit may expect for each that is there."""
+"""Most expected events per observed one at the start of a fit."""
 
 
 def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regression:
@@ -318,16 +326,19 @@ def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regre
 def _tried(
     columns: Floats, counts: Floats, widths: Floats, ridge: Floats, beta: Floats
 ) -> tuple[float, Floats, Floats]:
-    """The objective of a regression at ``beta``, ``beta``, and the counts expected there."""
+    """Return the objective at ``beta``, ``beta``, and the counts expected there."""
     expected = widths * np.exp(np.clip(columns @ beta, -600, 600))
     return log_likelihood_gap(counts, expected) + 0.5 * float(ridge @ beta**2), beta, expected
 
 
 def _start(columns: Floats, counts: Floats, widths: Floats, flat: Floats) -> Floats:
-    """Weighted least squares on the logarithm, where most bins hold events; else a flat background.
+    """Return starting coefficients for the regression.
 
-    The logarithm of a shape that the family does not describe can lead to bins of 1e88 events, from where no
-    step leads back: a start that expects far more events than there are is not taken either.
+    Weighted least squares on the logarithm if most bins hold events, else a flat background.
+
+    If the family does not describe the shape, the logarithm can lead to bins of 1e88 events, from which no
+    step
+    returns: a start that expects far more events than observed is also replaced by the flat one.
     """
     if np.count_nonzero(counts) < 0.7 * len(counts):
         return flat
@@ -341,7 +352,7 @@ def _start(columns: Floats, counts: Floats, widths: Floats, flat: Floats) -> Flo
 
 
 def goodness(counts: Floats, expected: Floats, parameters: int) -> tuple[float, int, float]:
-    """Pearson's chi-square, its degrees of freedom and its p-value.
+    """Return Pearson's chi-square, its degrees of freedom and its p-value.
 
     The chi-square of bin counts has variance 2 + 1/expected a bin, not 2; the p-value is that of a gamma
     distribution with the same mean and variance.
@@ -357,12 +368,12 @@ def goodness(counts: Floats, expected: Floats, parameters: int) -> tuple[float, 
 
 
 def choose_background(edges: Floats, counts: Floats, kept: NDArray[np.bool_] | None = None) -> str:
-    """The lowest log-polynomial that no next two orders improve on, by Akaike's criterion.
+    """Choose the lowest log-polynomial that the next two orders do not improve (AIC).
 
     Args:
         edges: Bin edges.
         counts: Events.
-        kept: Which bins enter; all without it.
+        kept: Which bins enter; by default all.
     """
     chosen = np.ones(len(counts), dtype=bool) if kept is None else kept
     widths, seen = np.diff(edges)[chosen], counts[chosen]
@@ -390,13 +401,13 @@ def fit_background(
     Args:
         edges_gev: Bin edges, n + 1 ascending values.
         counts: Events, n values.
-        window_gev: Which bins enter; all without it.
-        background: One of ``BACKGROUNDS``, or ``auto`` for the lowest sufficient log-polynomial.
-        exclude_gev: Stretches left out, such as a blinded signal region: the fit interpolates.
+        window_gev: Which bins enter; by default all.
+        background: One of ``BACKGROUNDS``, or ``auto`` for :func:`choose_background`.
+        exclude_gev: Excluded stretches, such as a blinded signal region; the fit interpolates.
         sqrt_s_gev: Energy of the collisions, for ``dijet``.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
 
     >>> fit = fit_background(np.linspace(100, 160, 31), 1000 * np.exp(-np.arange(30) / 15))
     >>> fit.background, fit.converged
@@ -411,13 +422,13 @@ def fit_background(
     for stretch in exclude_gev:
         kept[checked_window(edges, stretch, field="exclude_gev", bins=1)] = False
     if kept.sum() < MIN_BINS:
-        raise refuse("exclude_gev", f"leaves at least {MIN_BINS} bins")
+        raise invalid("exclude_gev", f"must leave at least {MIN_BINS} bins")
     if not seen[kept].any():
-        raise refuse("counts", "hold at least one event outside the excluded stretches")
+        raise invalid("counts", "must hold at least one event outside the excluded stretches")
     name = choose_background(edges, seen, kept) if background == "auto" else background
     columns, widths = design(name, edges, sqrt_s_gev), np.diff(edges)
     if kept.sum() < columns.shape[1]:
-        raise refuse("exclude_gev", f"leaves at least {columns.shape[1]} bins for the {name} background")
+        raise invalid("exclude_gev", f"must leave at least {columns.shape[1]} bins for the {name} background")
     fit = poisson_regression(columns[kept], seen[kept], widths[kept])
     expected = widths * np.exp(np.clip(columns @ fit.beta, -600, 600))
     chi2, ndf, p_value = goodness(seen[kept], expected[kept], columns.shape[1])

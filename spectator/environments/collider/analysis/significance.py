@@ -10,23 +10,23 @@ J. Phys. G 28 (2002) 2693; exact for counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis.checks import Floats, Window, checked_number, refuse
+from spectator.environments.collider.analysis.checks import Floats, Window, checked_number, invalid
 from spectator.environments.collider.analysis.likelihood import YieldProblem, peak_search
-from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
+from spectator.environments.collider.analysis.shapes import chi2_p, p_of_z, z_of_p
 
 EXACT_BELOW: Final = 1e6
-"""Backgrounds below it, where known, are tested by exact Poisson sums: asymptotic formulas are off by
-0.2 to 0.3 sigma where two events are expected."""
+"""Known backgrounds below this are tested by exact Poisson sums: asymptotic formulas are off by 0.2 to 0.3
+sigma if two events are expected."""
 
 _SMALLEST: Final = 1e-290
-"""Chances below it cannot be told from 0; there the formula is used."""
+"""Chances below this are numerically 0; the asymptotic formula is used instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ProfileSignificance:
 def discovery_significance(
     signal: ArrayLike, background: ArrayLike, background_error: ArrayLike = 0.0
 ) -> Floats:
-    """Median significance Z_A of ``signal`` expected events over ``background``, by counting.
+    """Return the median significance Z_A of a counting experiment.
 
     Args:
         signal: Expected signal, 0 or more; a number or an array.
@@ -78,7 +78,7 @@ def discovery_significance(
         )
     )
     if (b <= 0).any():
-        raise refuse("background", "is above 0")
+        raise invalid("background", "must be above 0")
     s, b, error = np.broadcast_arrays(s, b, error)
     known = 2.0 * ((s + b) * np.log1p(s / b) - s)
     variance = np.where(error > 0, error, 1.0) ** 2
@@ -91,17 +91,17 @@ def _least(name: str, values: ArrayLike, least: float) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise refuse(name, "holds something that is not a number") from error
+        raise invalid(name, "must hold numbers only") from error
     if not np.isfinite(array).all() or (array < least).any():
-        raise refuse(name, f"is finite and at least {least:g}")
+        raise invalid(name, f"must be finite and at least {least:g}")
     return array
 
 
 def counting_significance(observed: float, background: float, background_error: float = 0.0) -> float:
-    """Significance of ``observed`` events where ``background`` are expected; below it, negative.
+    """Return the significance of an observed count; negative for a deficit.
 
     A known background is tested by the exact Poisson sum, an uncertain one by the profile likelihood ratio,
-    with the background's error as the Poisson error of a side measurement.
+    with its error as the Poisson error of a side measurement.
 
     Raises:
         InvalidAnalysis: An argument is negative or not finite, or the background is 0.
@@ -123,8 +123,23 @@ def counting_significance(observed: float, background: float, background_error: 
     return float(discovery_significance(n - b, b, error))
 
 
+def combined_p(z: Sequence[float]) -> float:
+    """Return the chance that channels without a signal show excesses as large as ``z``.
+
+    The statistic is the sum of squares, with deficits as 0. Half of the channels fluctuate down, so it is a
+    mixture of chi-squares with binomial weights.
+
+    >>> round(combined_p([3.0]) / p_of_z(3.0), 6)
+    1.0
+    """
+    total, number = sum(max(one, 0.0) ** 2 for one in z), len(z)
+    return math.fsum(
+        math.comb(number, degrees) / 2**number * chi2_p(total, degrees) for degrees in range(1, number + 1)
+    )
+
+
 def _below(n: float, b: float, error: float) -> float:
-    """Root of the likelihood ratio for a deficit."""
+    """Return the root of the likelihood ratio for a deficit."""
     if error == 0:
         return math.sqrt(2.0 * (b - n + (n * math.log(n / b) if n > 0 else 0.0)))
     ratio = b / (error * error)
@@ -145,21 +160,21 @@ def profile_significance(
     natural_width_gev: float = 0.0,
     spurious_signal: float = 0.0,
 ) -> ProfileSignificance:
-    """Discovery test q0 of a peak of given mass and width on a fitted background.
+    """Test for a peak of given mass and width on a fitted background (q0).
 
     Args:
         edges_gev: Bin edges.
         counts: Events.
         mass_gev: Where the peak is.
         resolution_gev: Its Gaussian width.
-        window_gev: Bins that enter; all without it.
+        window_gev: Bins that enter; by default all.
         background: One of ``BACKGROUNDS``, or ``auto``.
         natural_width_gev: Full natural width; 0 for a Gauss curve.
         spurious_signal: Error of the yield, in events, from the choice of the background's family; it enters
             as Z -> Z sqrt(V / (V + S^2)) with V the variance of the yield.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
     """
     checked_number("spurious_signal", spurious_signal, least=0.0)
     search = peak_search(
@@ -180,12 +195,12 @@ def profile_significance(
 
 @dataclass(frozen=True, slots=True)
 class UpperLimit:
-    """The largest signal that the data allow.
+    """Upper limit on a signal.
 
     Args:
         signal: Observed limit, in events.
         expected: Median limit of the background alone.
-        minus_2: The limit that the background alone undercuts in 2.3 % of experiments.
+        minus_2: The limit that the background alone gives or undercuts in 2.3 % of experiments.
         minus_1: The same for 16 %.
         plus_1: The same for 84 %.
         plus_2: The same for 97.7 %.
@@ -216,20 +231,20 @@ def upper_limit(
     natural_width_gev: float = 0.0,
     confidence: float = 0.95,
 ) -> UpperLimit:
-    """CLs limit on the events of a peak of given mass and width.
+    """Return the CLs limit on the events of a peak of given mass and width.
 
     Args:
         edges_gev: Bin edges.
         counts: Events.
         mass_gev: Where the peak would be.
         resolution_gev: Its Gaussian width.
-        window_gev: Bins that enter; all without it.
+        window_gev: Bins that enter; by default all.
         background: One of ``BACKGROUNDS``, or ``auto``.
         natural_width_gev: Full natural width; 0 for a Gauss curve.
         confidence: Confidence level, 0.5 .. 0.999.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
     """
     level = checked_number("confidence", confidence, least=0.5, most=0.999)
     search = peak_search(
@@ -247,13 +262,13 @@ def upper_limit(
 def limit_of(
     problem: YieldProblem, background: Floats, confidence: float = 0.95, family: str = "templates"
 ) -> UpperLimit:
-    """CLs limit on a strength.
+    """Return the CLs limit on a strength.
 
     Args:
         problem: Its likelihood.
         background: Events expected without a signal, for the expected limits: the Asimov data set.
         confidence: Confidence level.
-        family: Name of the background, to be told.
+        family: Name of the background, for the result.
     """
     observed, asimov = _Statistic(problem), _Statistic(problem.with_counts(background))
     alpha = 1.0 - confidence
@@ -280,7 +295,7 @@ class _Statistic:
         self._start = self._null.theta[1:]
 
     def q(self, signal: float) -> float:
-        """Twice the loss of log-likelihood at ``signal``, 0 below the best fit."""
+        """Return twice the loss of log-likelihood at ``signal``; 0 below the best fit."""
         if signal <= self.best:
             return 0.0
         fit = self._problem.fit(signal, self._start)
@@ -288,7 +303,7 @@ class _Statistic:
 
 
 def _cls(q: float, asimov: float) -> float:
-    """CLs of the observed q~mu, given that of the background's Asimov data set."""
+    """Return the CLs of an observed q~mu, given that of the Asimov data set."""
     root, width = math.sqrt(q), math.sqrt(max(asimov, 1e-12))
     if q <= asimov:
         return p_of_z(root) / max(1.0 - p_of_z(width - root), 1e-300)
@@ -297,13 +312,13 @@ def _cls(q: float, asimov: float) -> float:
 
 
 def _band_cls(asimov: float, deviations: float) -> float:
-    """CLs where the background alone fluctuates by so many standard deviations."""
+    """Return the CLs if the background alone fluctuates by ``deviations`` sigma."""
     width = math.sqrt(max(asimov, 1e-12))
     return p_of_z(width - deviations) / (1.0 - p_of_z(deviations))
 
 
 def _solve(excess: Callable[[float], float], guess: float) -> float:
-    """Where a falling function crosses 0: bracket by doubling, then Brent's method."""
+    """Return where a falling function crosses 0, by doubling and Brent's method."""
     from scipy.optimize import brentq
 
     low, high = 0.0, max(guess, 1e-6)
@@ -311,13 +326,13 @@ def _solve(excess: Callable[[float], float], guess: float) -> float:
         if excess(high) < 0:
             return float(brentq(excess, low, high, xtol=1e-6 * high, rtol=1e-6))
         low, high = high, 2.0 * high
-    raise ArithmeticError("no signal of finite size is excluded")
+    raise ArithmeticError("no finite signal is excluded; check the counts and the background")
 
 
 def counting_limit(
     observed: float, background: float, background_error: float = 0.0, *, confidence: float = 0.95
 ) -> float:
-    """Exact CLs limit on the expected signal where ``observed`` events were counted.
+    """Return the exact CLs limit on the expected signal of a counting experiment.
 
     Args:
         observed: Events, a whole number.
@@ -326,14 +341,14 @@ def counting_limit(
         confidence: Confidence level, 0.5 .. 0.999.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument is invalid.
 
     >>> round(counting_limit(0, 3.0), 2)
     3.0
     """
     n = checked_number("observed", observed, least=0.0)
     if n != int(n):
-        raise refuse("observed", "is a whole number of events")
+        raise invalid("observed", "must be a whole number of events")
     b = checked_number("background", background, least=0.0)
     error = checked_number("background_error", background_error, least=0.0)
     alpha = 1.0 - checked_number("confidence", confidence, least=0.5, most=0.999)
@@ -353,7 +368,7 @@ def _background_points(b: float, error: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _poisson_below(n: float, mean: np.ndarray) -> np.ndarray:
-    """Chance of ``n`` events or fewer."""
+    """Return the chance of ``n`` events or fewer."""
     from scipy.special import gammaincc
 
     return np.asarray(gammaincc(n + 1.0, mean))

@@ -1,1 +1,1 @@
-"""What each action does to a campaign."""
+"""The effect of each action on a campaign."""

@@ -1,4 +1,4 @@
-"""Actions that compare spins, runs, channels and theory, and that set a limit."""
+"""Actions that compare spins, runs, channels and theory, and the action that sets a limit."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from spectator.environments.collider.analysis import (
     profile_significance,
 )
 from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
+from spectator.environments.collider.analysis.significance import combined_p
 from spectator.environments.collider.experiment import ChannelAnalysis, Counts, Laboratory, angles
 from spectator.environments.collider.operations.inference import (
     COUNTED_SIGMA,
@@ -33,20 +34,20 @@ from spectator.environments.collider.physics import energy_gain
 from spectator.environments.collider.task import HardRule, six
 
 LOWEST_PULL: Final = -6.0
-"""A deficit is taken for no larger than this many sigma: beyond it the background does not fit."""
+"""Largest deficit, in sigma; a larger one means that the background does not fit."""
 
 MANY_EVENTS: Final = 25
-"""From as many events under a peak on, its yield is Gaussian."""
+"""Least events under a peak for a Gaussian yield."""
 
 
 def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
-    """Upper limit at a mass."""
+    """Set an upper limit at a mass."""
     analysis, counts = opened_with_events(lab, given.channel)
     mass = in_window(analysis, given.mass_gev)
     if f"limit:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The limit at {mass:g} GeV is set.")
     limit = _limit(edges_of(lab, given.channel), counts, mass, resolution_at(analysis, mass), analysis)
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "mass_gev": six(mass),
@@ -56,18 +57,18 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
         "rate_limit_fb": six(limit[0] / max(events_per_fb(lab, analysis, mass), 1e-12)),
     }
     analysis.findings[f"limit:{mass:g}"] = True
-    analysis.findings.setdefault("limits", []).append(told)
-    lab.add_fact("limit_set", **told)
-    return told
+    analysis.findings.setdefault("limits", []).append(result)
+    lab.add_fact("limit_set", **result)
+    return result
 
 
 def _limit(
     edges: Array, counts: Any, mass: float, sigma: float, analysis: ChannelAnalysis
 ) -> tuple[float, float, float, float, float, float]:
-    """Observed limit, then expected at -2, -1, 0, +1 and +2 sigma, in events.
+    """Return the observed limit, then those expected at -2 to +2 sigma, in events.
 
-    Where the peak would lie on many events the yield is Gaussian and CLs has a closed form (arXiv:1007.1727);
-    where it would not, the events within two resolutions are counted.
+    With many events under the peak the yield is Gaussian and CLs has a closed form (arXiv:1007.1727). With
+    few, the events within two resolutions are counted.
     """
     near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * sigma
     if counts[near].sum() < MANY_EVENTS:
@@ -100,7 +101,7 @@ def _counted(
 
 
 def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
-    """Likelihood of each possible spin, from the decay angles in the peak and beside it."""
+    """Compare the possible spins by the decay angles in the peak and beside it."""
     analysis, counts, mass = with_events_at(lab, given)
     if lab.task.real_data:
         raise HardRule("missing_prerequisite", "The real data hold no decay angles.")
@@ -118,7 +119,7 @@ def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     signal = max(0.0, min(0.89 * found.signal, float(in_peak.sum())))
     expected = float(in_peak.sum()) - signal
     shape = (beside + 0.5) / (beside.sum() + 0.5 * len(beside))
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "mass_gev": six(mass),
@@ -128,9 +129,9 @@ def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
         **_hypotheses(in_peak, expected * shape, signal, given.channel),
     }
     analysis.findings[f"angle:{mass:g}"] = True
-    analysis.findings["angle"] = told
-    lab.add_fact("angle_measured", **told)
-    return told
+    analysis.findings["angle"] = result
+    lab.add_fact("angle_measured", **result)
+    return result
 
 
 def _hypotheses(counts: Any, background: Any, signal: float, channel: str) -> dict[str, Any]:
@@ -164,22 +165,23 @@ def cross_check(lab: Laboratory, given: actions.CrossCheck) -> dict[str, Any]:
     key = f"check:{given.kind}:{mass:g}"
     if key in analysis.findings:
         raise HardRule("redundant", f"That check at {mass:g} GeV is done.")
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "kind": given.kind,
         "mass_gev": six(mass),
         **(_runs(lab, analysis, mass) if given.kind == "runs" else _channels(lab, analysis, mass)),
     }
     analysis.findings[key] = True
-    analysis.findings.setdefault("checks", []).append({**told, "channel": given.channel})
-    lab.add_fact("cross_checked", **told)
-    return told
+    analysis.findings.setdefault("checks", []).append({**result, "channel": given.channel})
+    lab.add_fact("cross_checked", **result)
+    return result
 
 
 def _runs(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
-    """Rate by the runs of lower thresholds against that by the others; a true one does not care.
+    """Compare the rate in runs of lower thresholds with that in the others.
 
-    Where all thresholds are the same it is the newest run against those before.
+    A real resonance has the same rate in both. If all thresholds are equal, the newest run is compared with
+    those before.
     """
     if len(analysis.opened) < 2:
         raise HardRule(
@@ -196,13 +198,17 @@ def _runs(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, 
 
 
 def _channels(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
-    """Significance here against that in the best of the other opened channels; both near 0 mean nothing."""
+    """Compare the significance here with that in the best of the other channels.
+
+    Two values near 0 mean nothing.
+    """
     others = [lab.selection.channels[name] for name in lab.selection.seen if name != analysis.channel]
     if not others:
         raise HardRule("missing_prerequisite", "The check needs a second unblinded channel.")
-    here = _pull(lab, analysis, mass)
     best = max(others, key=lambda other: _pull(lab, other, mass))
-    return _compared(analysis.channel, (here, 1.0), best.channel, (_pull(lab, best, mass), 1.0))
+    return _compared(
+        analysis.channel, (_pull(lab, analysis, mass), 1.0), best.channel, (_pull(lab, best, mass), 1.0)
+    )
 
 
 def _pull(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> float:
@@ -226,7 +232,7 @@ def _strength(
 
 
 def _fit(lab: Laboratory, analysis: ChannelAnalysis, counts: Counts, mass: float) -> ProfileSignificance:
-    """The signal at a mass, with its significance."""
+    """Fit the signal at a mass."""
     edges, sigma = edges_of(lab, analysis.channel), resolution_at(analysis, mass)
     return profile_significance(edges, counts, mass, sigma, background=analysis.background)
 
@@ -242,7 +248,7 @@ def _compared(first: str, one: tuple[float, float], second: str, two: tuple[floa
 
 
 def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[str, Any]:
-    """Combine the unblinded channels at one mass: chi-square of the channels that show an excess."""
+    """Combine the unblinded channels at one mass."""
     names = lab.selection.seen
     if len(names) < 2:
         raise HardRule("missing_prerequisite", "combine_channels needs two unblinded channels.")
@@ -259,7 +265,7 @@ def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[st
     p_local = combined_p(list(pulls.values()))
     z_local = max(z_of_p(p_local), 0.0)
     crossings = max(_crossings(lab, lab.selection.channels[name]) for name in names)
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channels": names,
         "mass_gev": six(given.mass_gev),
@@ -267,35 +273,21 @@ def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[st
         "z_global": round(max(z_of_p(global_p(z_local, crossings, 1)), 0.0), 3),
         "z_by_channel": {name: round(pull, 3) for name, pull in pulls.items()},
     }
-    lab.selection.combination = told
-    lab.add_fact("channels_combined", **told)
-    return told
+    lab.selection.combination = result
+    lab.add_fact("channels_combined", **result)
+    return result
 
 
 def _crossings(lab: Laboratory, analysis: ChannelAnalysis) -> float:
     return upcrossings(lab, analysis, lab.spectrum(analysis))
 
 
-def combined_p(pulls: list[float]) -> float:
-    """Chance that the squares of the excesses, deficits counting 0, reach what they reach with no signal.
-
-    Half of the channels fluctuate down: the sum of squares is a mixture of chi-squares, binomially weighted.
-    """
-    from scipy.special import gammaincc
-
-    total, number = sum(pull * pull for pull in pulls), len(pulls)
-    return math.fsum(
-        math.comb(number, degrees) / 2**number * float(gammaincc(degrees / 2.0, total / 2.0))
-        for degrees in range(1, number + 1)
-    )
-
-
 def request_theory_review(lab: Laboratory, given: actions.ReviewTheory) -> dict[str, Any]:
-    """Energy dependence and possible spins; nothing of it is particular to this campaign."""
+    """Return energy dependence and possible spins; the same in every campaign."""
     low, high = lab.task.window_gev
     if not low / 2 <= given.mass_gev <= 2 * high:
         raise HardRule("out_of_search_window", f"mass_gev: near the window of {low:g} to {high:g} GeV.")
-    told = {
+    result = {
         "mass_gev": six(given.mass_gev),
         "energy_gain": {
             f"{initial} {beam.sqrt_s_tev:g}": six(energy_gain(initial, given.mass_gev, beam.sqrt_s_tev))
@@ -305,5 +297,5 @@ def request_theory_review(lab: Laboratory, given: actions.ReviewTheory) -> dict[
         "spins": {name: list(offer.channel.spins) for name, offer in lab.task.channels.items()},
         "comment": "Backgrounds of leptons and photons grow as qq, those of jets as gg.",
     }
-    lab.add_fact("theory_reviewed", **told)
-    return told
+    lab.add_fact("theory_reviewed", **result)
+    return result

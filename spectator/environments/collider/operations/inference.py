@@ -24,40 +24,40 @@ from spectator.environments.collider.task import HardRule, six
 Array = NDArray[np.float64]
 
 NEAR_SIGMA: Final = 2.0
-"""How far from a mass, in resolutions, results still speak of the same excess."""
+"""Distance from a mass, in resolutions, within which results belong to the same excess."""
 
 COUNTED_SIGMA: Final = 2.0
-"""Events within so many resolutions are counted where there are few."""
+"""Half-width, in resolutions, of the region in which few events are counted."""
 
 LOCAL_BACKGROUND: Final = "quadratic"
-"""What a fit of a peak takes for the background near it."""
+"""Background function for the fit of a peak."""
 
 LEE_TOYS: Final = 100
 SHAPE_P_VALUE: Final = 0.01
-"""Below it the background function does not describe the data."""
+"""p-value below which the background function does not fit."""
 
 
 def edges_of(lab: Laboratory, channel: str) -> Array:
-    """Edges of the channel's fit window."""
+    """Return the edges of the channel's fit window."""
     return lab.task.channels[channel].edges_gev
 
 
 def resolution_at(analysis: ChannelAnalysis, mass_gev: float) -> float:
-    """Gaussian width that is searched for at a mass, the natural width added in quadrature."""
+    """Return the Gaussian width searched for at a mass, with the natural width."""
     return mass_gev * math.hypot(analysis.relative_resolution, analysis.natural_width / 2.355)
 
 
 def resolution_of(analysis: ChannelAnalysis) -> Callable[[Array], Array]:
-    """The same as a function of masses."""
+    """Return the same width as a function of masses."""
     share = math.hypot(analysis.relative_resolution, analysis.natural_width / 2.355)
     return lambda masses: share * masses
 
 
 def in_window(analysis: ChannelAnalysis, mass_gev: float) -> float:
-    """``mass_gev``, if it was searched.
+    """Check that a mass is in the searched window, and return it.
 
     Raises:
-        HardRule: It lies outside.
+        HardRule: The mass is outside the window.
     """
     low, high = analysis.window_gev
     if not low <= mass_gev <= high:
@@ -68,10 +68,10 @@ def in_window(analysis: ChannelAnalysis, mass_gev: float) -> float:
 
 
 def opened_with_events(lab: Laboratory, channel: str) -> tuple[ChannelAnalysis, Any]:
-    """An open analysis and its counts, of which there are some.
+    """Return an open analysis and its counts.
 
     Raises:
-        HardRule: It is not open, or empty.
+        HardRule: The channel is not open, or is empty.
     """
     analysis = lab.opened(channel)
     counts = lab.spectrum(analysis)
@@ -81,10 +81,10 @@ def opened_with_events(lab: Laboratory, channel: str) -> tuple[ChannelAnalysis, 
 
 
 def with_events_at(lab: Laboratory, given: actions.AtMass) -> tuple[ChannelAnalysis, Any, float]:
-    """An open analysis, its counts, and a mass that was searched and near which there are events.
+    """Return an open analysis, its counts, and a searched mass with events near it.
 
     Raises:
-        HardRule: It is not open, the mass lies outside, or nothing is near it.
+        HardRule: The channel is not open, the mass is outside the window, or no event is near it.
     """
     analysis, counts = opened_with_events(lab, given.channel)
     mass = in_window(analysis, given.mass_gev)
@@ -96,7 +96,7 @@ def with_events_at(lab: Laboratory, given: actions.AtMass) -> tuple[ChannelAnaly
 
 
 def scan_bump(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
-    """Local significance at every mass of the window."""
+    """Scan the window for the local significance at every mass."""
     analysis, counts = opened_with_events(lab, given.channel)
     if "scan" in analysis.findings:
         raise HardRule("redundant", f"{given.channel} is scanned; its data are the same.")
@@ -105,7 +105,7 @@ def scan_bump(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
         window_gev=analysis.window_gev, background=analysis.background,
     )  # fmt: skip
     candidates = _peaks(found.masses_gev, found.z, found.signal, analysis)
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "window_gev": list(analysis.window_gev),
@@ -114,14 +114,14 @@ def scan_bump(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
         "candidates": candidates,
         "shape_ok": bool(found.background_p_value >= SHAPE_P_VALUE),
     }
-    analysis.findings["scan"] = {**told, "shape_p_value": six(found.background_p_value)}
+    analysis.findings["scan"] = {**result, "shape_p_value": six(found.background_p_value)}
     lab.add_fact(
         "mass_scanned",
-        **told,
+        **result,
         masses_gev=[six(mass) for mass in found.masses_gev],
         z=[_three(z) for z in found.z],
     )
-    return {**told, "shape_p_value": six(found.background_p_value)}
+    return {**result, "shape_p_value": six(found.background_p_value)}
 
 
 def _three(value: float) -> float:
@@ -131,7 +131,7 @@ def _three(value: float) -> float:
 def _peaks(
     masses: tuple[float, ...], z: tuple[float, ...], signal: tuple[float, ...], analysis: ChannelAnalysis
 ) -> list[dict[str, float]]:
-    """The three highest maxima that lie at least three resolutions apart."""
+    """Return the three highest maxima at least three resolutions apart."""
     chosen: list[int] = []
     for index in np.argsort(z)[::-1]:
         width = 3.0 * resolution_at(analysis, masses[index])
@@ -146,7 +146,7 @@ def _peaks(
 
 
 def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
-    """Local and global significance of a mass."""
+    """Estimate the local and global significance of a mass."""
     analysis, counts, mass = with_events_at(lab, given)
     if f"z:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The significance at {mass:g} GeV is known.")
@@ -158,7 +158,7 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
     crossings = upcrossings(lab, analysis, counts)
     searched = len(lab.selection.seen)
     p_global = global_p(found.z_local, crossings, searched)
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "mass_gev": six(mass),
@@ -174,19 +174,19 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
         "spurious": spurious,
     }
     analysis.findings[f"z:{mass:g}"] = True
-    analysis.findings.setdefault("significances", []).append(told)
-    lab.add_fact("significance_estimated", **told)
-    return told
+    analysis.findings.setdefault("significances", []).append(result)
+    lab.add_fact("significance_estimated", **result)
+    return result
 
 
 def global_p(z_local: float, upcrossings: float, channels: int) -> float:
-    """Chance of an excess like it anywhere in the window of any channel (Gross and Vitells, then Sidak)."""
+    """Return the global p-value over window and channels (Gross and Vitells, Sidak)."""
     p = min(1.0, p_of_z(z_local) + upcrossings * math.exp(-0.5 * max(z_local, 0.0) ** 2))
     return float(-math.expm1(channels * math.log1p(-min(p, 1.0 - 1e-16))))
 
 
 def upcrossings(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> float:
-    """Mean upcrossings of 0 sigma in the window, from toys of a stream that belongs to the data."""
+    """Return the mean upcrossings of 0 sigma in the window, from seeded toys."""
     if "upcrossings" not in analysis.findings:
         found = global_significance(
             edges_of(lab, analysis.channel), counts, 3.0, resolution_of(analysis),
@@ -207,18 +207,18 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
     sigma = resolution_at(analysis, mass)
     reach = 12.0 * sigma
     window = (max(float(edges[0]), mass - reach), min(float(edges[-1]), mass + reach))
-    held: dict[str, Any] = {} if given.free_width else {
+    width: dict[str, Any] = {} if given.free_width else {
         "resolution_gev": sigma, "resolution_error_gev": scale.resolution_error * sigma,
     }  # fmt: skip
     if given.model == "voigt":
-        held["natural_width_gev"] = max(analysis.natural_width * mass, 0.01 * sigma)
-        held["resolution_gev"] = mass * analysis.relative_resolution
+        width["natural_width_gev"] = max(analysis.natural_width * mass, 0.01 * sigma)
+        width["resolution_gev"] = mass * analysis.relative_resolution
     fit = fit_resonance(
-        edges, counts, window, model=given.model, background=LOCAL_BACKGROUND, mass_gev=mass, **held
+        edges, counts, window, model=given.model, background=LOCAL_BACKGROUND, mass_gev=mass, **width
     )
     error = fit.mass_error_gev if fit.mass_error_gev is not None else sigma
     corrected = fit.mass_gev / scale.scale
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "mass_gev": six(fit.mass_gev),
@@ -234,21 +234,21 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
         "converged": bool(fit.converged),
     }
     analysis.findings[key] = True
-    analysis.findings.setdefault("fits", []).append(told)
+    analysis.findings.setdefault("fits", []).append(result)
     first, last = fit.bins
     lab.add_fact(
         "resonance_fitted",
-        **told,
+        **result,
         edges_gev=edges[first : last + 1].tolist(),
         counts=counts[first:last].tolist(),
         expected=[six(value) for value in fit.expected],
         expected_background=[six(value) for value in fit.expected_background],
     )
-    return told
+    return result
 
 
 def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
-    """How far other background functions that fit as well would move the signal."""
+    """Measure how far other background functions move the signal."""
     analysis, counts, mass = with_events_at(lab, given)
     known = analysis.findings.get("spurious")
     if known and abs(known["mass_gev"] - mass) < resolution_at(analysis, mass):
@@ -262,7 +262,7 @@ def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any
     )
     nominal = found.by_background[analysis.background]
     by_background = {name: six(signal - nominal) for name, signal in found.by_background.items()}
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "mass_gev": six(mass),
@@ -270,18 +270,18 @@ def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any
         "relative_to_error": _three(found.relative_to_error),
         "by_background": by_background,
     }
-    analysis.findings["spurious"] = told
+    analysis.findings["spurious"] = result
     for name in [name for name in analysis.findings if name.startswith("z:")]:
         del analysis.findings[name]
-    lab.add_fact("systematics_assessed", **told)
-    return told
+    lab.add_fact("systematics_assessed", **result)
+    return result
 
 
 TOLERANCE_Z = 0.3
-"""How far a claimed significance may lie above the measured one."""
+"""How far a claimed significance may exceed the measured one."""
 
 SUSPICIOUS_P = 0.003
-"""Below it two runs do not agree on an excess."""
+"""p-value below which two runs disagree on an excess."""
 
 
 def submit_discovery_claim(lab: Laboratory, given: actions.SubmitClaim) -> dict[str, Any]:
@@ -299,7 +299,7 @@ def submit_discovery_claim(lab: Laboratory, given: actions.SubmitClaim) -> dict[
         raise HardRule("invalid_claim", "z_global: at most z_local, as looking elsewhere never helps.")
     _probabilities("channel_probabilities", given.channel_probabilities, tuple(lab.task.channels))
     _probabilities("spin_probabilities", given.spin_probabilities, ("0", "1", "2"))
-    _judge_words(lab, given, measured)
+    _note_broken_rules(lab, given, measured)
     claim = {
         "selection_id": lab.selection.name,
         "kind": given.kind,
@@ -329,7 +329,7 @@ def _probabilities(field: str, given: dict[str, float], names: tuple[str, ...]) 
 
 
 def measured_significance(lab: Laboratory, channel: str, mass_gev: float) -> dict[str, float] | None:
-    """The largest global significance that was estimated near a mass on the data as they are open now."""
+    """Return the largest significance estimated near a mass on the opened data."""
     analysis = lab.selection.channels[channel]
     raw = mass_gev * lab.scale_of(channel).scale
     near = [
@@ -347,8 +347,8 @@ def measured_significance(lab: Laboratory, channel: str, mass_gev: float) -> dic
     return {"z_local": z_local, "z_global": z_global}
 
 
-def _judge_words(lab: Laboratory, given: actions.SubmitClaim, measured: dict[str, float]) -> None:
-    """Soft rules that a claim breaks."""
+def _note_broken_rules(lab: Laboratory, given: actions.SubmitClaim, measured: dict[str, float]) -> None:
+    """Note the soft rules that a claim breaks."""
     z_global, z_local = measured["z_global"], measured["z_local"]
     if given.z_local > z_local + TOLERANCE_Z or given.z_global > z_global + TOLERANCE_Z:
         if abs(given.z_global - z_local) <= TOLERANCE_Z < z_local - z_global:

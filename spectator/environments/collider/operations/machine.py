@@ -21,7 +21,7 @@ from spectator.environments.collider.scenarios import candle_spectrum
 from spectator.environments.collider.task import BANDWIDTH_HZ, SWITCHING_DAYS, Candle, HardRule, six
 
 DRIFT_ERROR = 1.5e-4
-"""Error of a scale for each unit of ln m between the candle and the search window."""
+"""Error of a scale per unit of ln m between the candle and the search window."""
 
 REAL_SCALE_ERROR = 1.5e-3
 """How far the scale of real muons differs between the J/psi and the Z (data/README.md)."""
@@ -31,12 +31,12 @@ RESOLUTION_FLOOR = 0.01
 
 
 def switching_days(lab: Laboratory, sqrt_s_tev: float) -> float:
-    """Days that it takes to go to another energy; the first beam is ready."""
+    """Return the days needed to switch to an energy; the first beam is ready."""
     return 0.0 if lab.beam is None or lab.beam.sqrt_s_tev == sqrt_s_tev else SWITCHING_DAYS
 
 
 def configure_beam(lab: Laboratory, given: actions.ConfigureBeam) -> dict[str, Any]:
-    """Go to another beam energy."""
+    """Switch to another beam energy."""
     beam = lab.task.beam(given.sqrt_s_tev)
     if beam is None:
         offered = ", ".join(f"{each.sqrt_s_tev:g}" for each in lab.task.beams)
@@ -44,18 +44,18 @@ def configure_beam(lab: Laboratory, given: actions.ConfigureBeam) -> dict[str, A
     if beam is lab.beam:
         raise HardRule("redundant", f"The machine runs at {beam.sqrt_s_tev:g} TeV already.")
     lab.beam, lab.planned = beam, None
-    told = {
+    result = {
         "sqrt_s_tev": beam.sqrt_s_tev,
         "cost_musd_per_fb": beam.cost_musd_per_fb,
         "days_per_fb": beam.days_per_fb,
         "pileup": beam.pileup,
     }
-    lab.add_fact("beam_configured", **told)
-    return told
+    lab.add_fact("beam_configured", **result)
+    return result
 
 
 def set_trigger(lab: Laboratory, given: actions.SetTrigger) -> dict[str, Any]:
-    """Set the menu; channels that are not in it are not recorded."""
+    """Set the trigger menu; other channels are not recorded."""
     thresholds: dict[str, float] = {}
     rates: dict[str, float] = {}
     for name, threshold in given.thresholds_gev.items():
@@ -76,17 +76,17 @@ def set_trigger(lab: Laboratory, given: actions.SetTrigger) -> dict[str, Any]:
         raise HardRule("redundant", "The menu is that already.")
     lab.thresholds_gev = thresholds
     lab.live_fraction = six(physics.live_fraction(rates, BANDWIDTH_HZ))
-    told = {
+    result = {
         "thresholds_gev": dict(thresholds),
         "rates_hz": rates,
         "bandwidth_hz": BANDWIDTH_HZ,
         "live_fraction": lab.live_fraction,
     }
-    lab.add_fact("trigger_set", **told)
+    lab.add_fact("trigger_set", **result)
     if lab.live_fraction < 0.999:
         lab.note("prescaled_trigger", f"Only {lab.live_fraction:.0%} of the triggered events are kept.")
     turn_on = {name: six(physics.TURN_ON * threshold) for name, threshold in thresholds.items()}
-    return {**told, "half_efficiency_at_gev": turn_on}
+    return {**result, "half_efficiency_at_gev": turn_on}
 
 
 def allocate_luminosity(lab: Laboratory, given: actions.AllocateLuminosity) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def allocate_luminosity(lab: Laboratory, given: actions.AllocateLuminosity) -> d
 
 
 def run_price(lab: Laboratory) -> tuple[float, float]:
-    """MUSD and days of the planned run; nothing when none is planned."""
+    """Return MUSD and days of the planned run; zeros if none is planned."""
     if lab.beam is None or lab.planned is None:
         return 0.0, 0.0
     return lab.planned[0] * lab.beam.cost_musd_per_fb, lab.planned[0] * lab.beam.days_per_fb
@@ -131,19 +131,19 @@ def collect_collisions(lab: Laboratory, given: actions.NoArguments) -> dict[str,
     lab.runs.append(run)
     lab.planned = None
     lab.left.luminosity_fb = six(lab.left.luminosity_fb - luminosity)
-    told = {
+    result = {
         "run": run.name,
         "sqrt_s_tev": run.beam.sqrt_s_tev,
         "luminosity_collected_fb": luminosity,
         "pileup": run.beam.pileup,
         "events": {name: dataset.events for name, dataset in run.data.items()},
     }
-    lab.add_fact("run_collected", **told)
-    return told
+    lab.add_fact("run_collected", **result)
+    return result
 
 
 def calibrate_detector(lab: Laboratory, given: actions.CalibrateDetector) -> dict[str, Any]:
-    """Fit a known resonance, and combine it with those fitted before."""
+    """Fit a known resonance, and combine it with earlier ones."""
     candle = lab.task.candles.get(given.candle)
     if candle is None:
         raise HardRule("invalid_parameters", f"candle: one of {', '.join(lab.task.candles)}.")
@@ -164,13 +164,13 @@ def calibrate_detector(lab: Laboratory, given: actions.CalibrateDetector) -> dic
 
 
 def _keep(lab: Laboratory, candle: Candle, fitted: tuple[DetectorScale, dict[str, Any]]) -> dict[str, Any]:
-    found, told = fitted
+    found, result = fitted
     before = lab.scales.get(candle.detector)
     fresh = before is None or candle.name in before.candles
     lab.scales[candle.detector] = found if fresh or before is None else _combined(before, found)
     lab.fitted_candles[candle.name] = len(lab.runs)
-    lab.add_fact("detector_calibrated", **told)
-    return told
+    lab.add_fact("detector_calibrated", **result)
+    return result
 
 
 def _fit(lab: Laboratory, candle: Candle, counts: Any) -> tuple[DetectorScale, dict[str, Any]]:
@@ -192,21 +192,24 @@ def _fit(lab: Laboratory, candle: Candle, counts: Any) -> tuple[DetectorScale, d
         six(math.hypot(width_error, RESOLUTION_FLOOR)),
         (candle.name,),
     )
-    return scale, _told(candle, scale, fit)
+    return scale, _calibration(candle, scale, fit)
 
 
 def _fit_real(candle: Candle) -> tuple[DetectorScale, dict[str, Any]]:
-    """The known resonance in the real data; that its scale holds elsewhere is good to a thousandth."""
+    """Calibrate on the known resonance in the real data.
+
+    Its scale holds elsewhere to ``REAL_SCALE_ERROR``.
+    """
     edges, counts = candle_spectrum(candle.name)
     found = calibrate(candle.name, edges, counts)
     scale = DetectorScale(
         six(found.scale), six(math.hypot(found.scale_error, REAL_SCALE_ERROR)), candles=(candle.name,)
     )
-    return scale, _told(candle, scale, found.fit)
+    return scale, _calibration(candle, scale, found.fit)
 
 
-def _told(candle: Candle, scale: DetectorScale, fit: ResonanceFit) -> dict[str, Any]:
-    """What is told of a fitted candle."""
+def _calibration(candle: Candle, scale: DetectorScale, fit: ResonanceFit) -> dict[str, Any]:
+    """Return the public result of a fitted candle."""
     return {
         "candle": candle.name,
         "detector": candle.detector,
@@ -226,7 +229,10 @@ def _broadening(lab: Laboratory) -> float:
 
 
 def _combined(first: DetectorScale, second: DetectorScale) -> DetectorScale:
-    """Weighted means; the drift makes up the larger part of the errors, so they shrink as they should."""
+    """Return the weighted means.
+
+    The drift dominates the errors, so they shrink as they should.
+    """
     one, two = first.scale_error**-2, second.scale_error**-2
     three, four = first.resolution_error**-2, second.resolution_error**-2
     return DetectorScale(

@@ -1,6 +1,6 @@
 """Actions before unblinding: channels, cuts, windows, backgrounds, and the freeze.
 
-What opened runs are worth for a signal is computed from figures that are public.
+The signal yield of opened runs is computed here too, from public numbers only.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from spectator.environments.collider.physics import energy_gain
 from spectator.environments.collider.task import HardRule, six
 
 SIMULATION_ERROR = 0.03
-"""How well simulation knows the score of a signal."""
+"""Relative error of the simulated score of a signal."""
 
 
 def select_channel(lab: Laboratory, given: actions.SelectChannel) -> dict[str, Any]:
-    """Set up the analysis of a channel; a frozen selection makes way for a new one."""
+    """Set up the analysis of a channel, in a new selection if the current one is frozen."""
     offer = lab.task.channels.get(given.channel)
     if offer is None:
         raise HardRule(
@@ -38,18 +38,18 @@ def select_channel(lab: Laboratory, given: actions.SelectChannel) -> dict[str, A
     selection.channels[given.channel] = ChannelAnalysis(
         given.channel, lab.task.window_gev, closed_runs=frozenset(seen)
     )
-    told = {
+    result = {
         "selection_id": selection.name,
         "channel": given.channel,
         "relative_resolution": offer.relative_resolution,
     }
-    lab.add_fact("channel_selected", **told)
+    lab.add_fact("channel_selected", **result)
     if seen:
         lab.note(
             "reselect_after_unblind",
             f"{given.channel} was seen in {len(seen)} runs before: only newer ones count.",
         )
-    return told
+    return result
 
 
 def _open_selection(lab: Laboratory) -> Selection:
@@ -70,7 +70,7 @@ def _seen_runs(lab: Laboratory, channel: str) -> set[int]:
 
 
 def _tunable(lab: Laboratory, channel: str) -> ChannelAnalysis:
-    """The analysis of a channel while it may still be changed."""
+    """Return the analysis of a channel that can still be changed."""
     analysis = lab.analysis(channel)
     if lab.selection.frozen:
         raise HardRule(
@@ -87,7 +87,10 @@ def _recorded(lab: Laboratory, channel: str) -> None:
 
 
 def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dict[str, Any]:
-    """Set a cut: signal efficiency from simulation, background efficiency from the tuning sample."""
+    """Set the cut and compare it with other cuts.
+
+    Signal efficiency comes from simulation, background efficiency from the tuning sample.
+    """
     analysis = _tunable(lab, given.channel)
     _recorded(lab, given.channel)
     if lab.task.real_data:
@@ -98,10 +101,10 @@ def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dic
     analysis.cut = cut
     analysis.findings["cut"] = (cut, len(lab.runs))
     table = _efficiencies(lab, given.channel)
-    told = {"selection_id": lab.selection.name, "channel": given.channel, **table[cut]}
-    lab.add_fact("selection_optimised", **told)
+    result = {"selection_id": lab.selection.name, "channel": given.channel, **table[cut]}
+    lab.add_fact("selection_optimised", **result)
     return {
-        **told,
+        **result,
         "tuning_events": int(
             sum(run.data[given.channel].tuning.sum() for run in lab.runs if given.channel in run.data)
         ),
@@ -112,7 +115,7 @@ def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dic
 
 
 def simulated_shares(lab: Laboratory, channel: str) -> NDArray[np.float64]:
-    """Shares of a signal in the score bins as simulation has them: good to 3 %."""
+    """Return the simulated shares of a signal in the score bins, good to 3 %."""
     off = generator(lab.seed, "simulation", channel).normal(0.0, SIMULATION_ERROR, physics.SCORE_BINS)
     simulated = physics.score_shares(*lab.nature.shapes[channel].signal) * np.exp(off)
     return np.asarray(simulated / simulated.sum())
@@ -143,7 +146,7 @@ def _efficiencies(lab: Laboratory, channel: str) -> list[dict[str, float]]:
 
 
 def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> dict[str, Any]:
-    """Set the search window, and see the spectrum with the window blinded."""
+    """Set the search window and show the spectrum with the window blinded."""
     analysis, offer = _tunable(lab, given.channel), lab.task.channels[given.channel]
     _recorded(lab, given.channel)
     low, high = given.window_gev or lab.task.window_gev
@@ -158,7 +161,7 @@ def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> 
         raise HardRule("invalid_parameters", "window_gev: at least four bins, about two resolutions.")
     analysis.window_gev, analysis.natural_width = (low, high), given.natural_width
     blinded = _blinded(edges, analysis)
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "window_gev": [low, high],
@@ -168,25 +171,25 @@ def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> 
         "sidebands": np.where(blinded, 0, _fresh(lab, analysis)).tolist(),
         "blinded_gev": [low, high],
     }
-    lab.add_fact("spectrum_built", **told)
+    lab.add_fact("spectrum_built", **result)
     return {
         "channel": given.channel,
         "window_gev": [low, high],
-        "tuning_events": int(sum(told["counts"])),
-        "sideband_events": int(sum(told["sidebands"])),
+        "tuning_events": int(sum(result["counts"])),
+        "sideband_events": int(sum(result["sidebands"])),
         "tuning_sample": coarse(edges, lab.tuning(analysis)),
     }
 
 
 def coarse(edges: Any, counts: Any, most: int = 40) -> list[list[float]]:
-    """A spectrum in at most ``most`` bins for reading: [low edge, events] of each."""
+    """Merge a spectrum into at most ``most`` bins: [low edge, events] of each."""
     step = math.ceil(len(counts) / most)
     starts = range(0, len(counts), step)
     return [[float(f"{edges[start]:.4g}"), int(counts[start : start + step].sum())] for start in starts]
 
 
 def usable(lab: Laboratory, analysis: ChannelAnalysis) -> tuple[int, ...]:
-    """Runs whose search sample this analysis may use: recorded in the channel, and never seen before it."""
+    """Return the recorded runs whose search sample this analysis may open."""
     return tuple(
         run.number
         for run in lab.runs
@@ -199,7 +202,7 @@ def _fresh(lab: Laboratory, analysis: ChannelAnalysis) -> Any:
 
 
 def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> dict[str, Any]:
-    """Choose a background function, and fit it to the tuning sample and to the sidebands."""
+    """Choose a background function and fit it to the tuning sample and the sidebands."""
     analysis, offer = _tunable(lab, given.channel), lab.task.channels[given.channel]
     _recorded(lab, given.channel)
     key = (given.function, analysis.cut, analysis.window_gev, len(lab.runs))
@@ -222,7 +225,7 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
         )
     analysis.background = given.function
     analysis.findings["background"] = key
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "function": given.function,
@@ -232,21 +235,21 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
     }
     lab.add_fact(
         "background_estimated",
-        **told,
+        **result,
         edges_gev=edges.tolist(),
         expected=[six(value) for value in fit.expected],
     )
-    return {**told, "sideband_p_value": None if side is None else six(side.p_value)}
+    return {**result, "sideband_p_value": None if side is None else six(side.p_value)}
 
 
 def _blinded(edges: Any, analysis: ChannelAnalysis) -> Any:
-    """Which bins touch the search window."""
+    """Return which bins touch the search window."""
     low, high = analysis.window_gev
     return (edges[1:] > low) & (edges[:-1] < high)
 
 
 def freeze_selection(lab: Laboratory, given: actions.NoArguments) -> dict[str, Any]:
-    """Freeze the selection: what is searched, where, and how."""
+    """Freeze the selection: channels, cuts, windows and backgrounds."""
     selection = lab.selection
     if selection.frozen:
         raise HardRule("redundant", f"{selection.name} is frozen already.")
@@ -268,13 +271,13 @@ def freeze_selection(lab: Laboratory, given: actions.NoArguments) -> dict[str, A
             }
         )
     selection.frozen = True
-    told = {"selection_id": selection.name, "channels": frozen}
-    lab.add_fact("selection_frozen", **told)
-    return told
+    result = {"selection_id": selection.name, "channels": frozen}
+    lab.add_fact("selection_frozen", **result)
+    return result
 
 
 def _settled(lab: Laboratory, analysis: ChannelAnalysis) -> str:
-    """The background function; where none was chosen, what describes the tuning sample."""
+    """Return the background function; if none was chosen, one that fits."""
     if analysis.background != "auto":
         return analysis.background
     offer, counts = lab.task.channels[analysis.channel], lab.tuning(analysis)
@@ -297,7 +300,7 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
     analysis.findings = {}
     lab.selection.combination = None
     edges, counts = lab.task.channels[given.channel].edges_gev, lab.spectrum(analysis)
-    told = {
+    result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "datasets": [f"run-{run}" for run in runs],
@@ -305,24 +308,24 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
     }
     lab.add_fact(
         "unblinded",
-        **told,
+        **result,
         edges_gev=edges.tolist(),
         counts=counts.tolist(),
         window_gev=list(analysis.window_gev),
     )
-    return {**told, "events": int(counts.sum()), "spectrum": coarse(edges, counts, 60)}
+    return {**result, "events": int(counts.sum()), "spectrum": coarse(edges, counts, 60)}
 
 
 def events_per_fb(lab: Laboratory, analysis: ChannelAnalysis, mass_gev: float) -> float:
-    """Selected signal events for each fb of cross section times branching at 13 TeV, in the opened runs."""
+    """Return selected signal events per fb at 13 TeV, in the opened runs."""
     return sum(run_yield(lab, analysis, number, mass_gev) for number in analysis.opened)
 
 
 def run_yield(lab: Laboratory, analysis: ChannelAnalysis, number: int, mass_gev: float) -> float:
-    """The same for one run.
+    """Return selected signal events per fb at 13 TeV, in one run.
 
-    Away from 13 TeV the gain is the geometric mean of gluon fusion and quark annihilation: which of them it
-    is, nobody knows yet.
+    At other energies the gain is the geometric mean of gluon fusion and quark annihilation, because the
+    production is unknown.
     """
     run, offer = lab.runs[number - 1], lab.task.channels[analysis.channel]
     passing = float(physics.trigger_efficiency(np.array([mass_gev]), run.thresholds_gev[analysis.channel])[0])

@@ -1,5 +1,5 @@
 // @ts-check
-// Machine, trigger, runs and calibration: what the data were taken with.
+// Machine, trigger, runs and calibration of the data.
 
 import { channelMark, figure, measured } from "./words.js";
 

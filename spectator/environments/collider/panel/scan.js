@@ -48,7 +48,7 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
     replace(figures, charts.figuresTable("Largest excesses", ["Channel", "GeV", "sigma, local", "events"], scans.flatMap(([name, scan]) => scan.candidates.map((/** @type {any} */ one) => [channelMark(name), figure(one.mass_gev, 5), figure(one.z_local, 2), figure(one.signal)]))));
   }
 
-  /** As many of `values` as stand far enough apart to be read, from the first on. @param {number[]} values @param {(value: number) => number} y */
+  /** The `values` that are far enough apart to be readable, from the first on. @param {number[]} values @param {(value: number) => number} y */
   function apart(values, y) {
     /** @type {number[]} */ const kept = [];
     for (const value of values) if (kept.every((other) => Math.abs(y(other) - y(value)) >= LABEL)) kept.push(value);

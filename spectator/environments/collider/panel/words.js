@@ -12,10 +12,10 @@ export const channelMark = (name) => CHANNELS[name] ?? name.replaceAll("_", " ")
 /** A channel in words. @param {string} name */
 export const channelName = (name) => SPOKEN[name] ?? name.replaceAll("_", " ");
 
-/** A number with so many significant digits, without trailing noughts. @param {unknown} value @param {number} [digits] */
+/** A number with `digits` significant digits, without trailing zeros. @param {unknown} value @param {number} [digits] */
 export function figure(value, digits = 3) {
   if (typeof value !== "number" || !Number.isFinite(value)) return "–";
-  if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3)) return value.toExponential(1).replace("e", "e").replace("+", "");
+  if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3)) return value.toExponential(1).replace("+", "");
   return Number(value.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 6 });
 }
 
@@ -37,7 +37,7 @@ export function log10P(z) {
 
 /**
  * The local significance that is `zGlobal` after the look-elsewhere effect (Gross and Vitells: the local p-value plus the expected upcrossings).
- * @param {number} zGlobal @param {number} upcrossings mean number of upcrossings of 0 sigma in the window @param {number} [channels] that were searched
+ * @param {number} zGlobal @param {number} upcrossings mean number of upcrossings of 0 sigma in the window @param {number} [channels] number of searched channels
  */
 export function localFor(zGlobal, upcrossings, channels = 1) {
   const wanted = log10P(zGlobal);
@@ -51,7 +51,7 @@ export function localFor(zGlobal, upcrossings, channels = 1) {
   return high;
 }
 
-/** The largest global significance so far; undefined where none was estimated. @param {any} world @returns {number | undefined} */
+/** The largest global significance so far; undefined if none was estimated. @param {any} world @returns {number | undefined} */
 export function bestGlobal(world) {
   const found = Object.values(world.channels ?? {}).map((/** @type {any} */ one) => one.significance?.z_global);
   const all = [...found, world.combination?.z_global].filter((value) => typeof value === "number");
@@ -87,7 +87,7 @@ export const verdicts = (verdict) => [["discovered", verdict.discovered], ["mass
 /** The truth in a line for each particle. @param {any} truth @returns {string[]} */
 export function truthLines(truth) {
   const particles = truth?.particles ?? [];
-  if (!particles.length) return ["There was no resonance: whatever stood out was the background's doing."];
+  if (!particles.length) return ["There was no resonance: every excess came from the background."];
   return particles.map((/** @type {any} */ one) => {
     const rates = Object.entries(one.rates_fb ?? {}).sort((a, b) => Number(b[1]) - Number(a[1])).map(([name, rate]) => `${channelMark(name)} ${figure(rate)} fb`);
     return `${figure(one.mass_gev, 6)} GeV, width ${figure(one.width_gev, 2)} GeV, spin ${one.spin ?? "?"}${rates.length ? `; ${rates.join(", ")}` : ""}`;

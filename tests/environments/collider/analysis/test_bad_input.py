@@ -1,4 +1,4 @@
-"""Bad input is refused by field and rule, and nothing is changed by it."""
+"""Bad input is rejected by field and rule, and changes nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPECTRA: dict[str, tuple[Any, Any, str, str]] = {
     "an empty spectrum": (EDGES, COUNTS * 0, "counts", "at least one event"),
     "no bins": ([100.0], [], "edges_gev", "at least two"),
     "a matrix": (EDGES, COUNTS.reshape(6, 10), "counts", "one dimension"),
-    "words": (EDGES, ["many"] * 60, "counts", "not a number"),
+    "words": (EDGES, ["many"] * 60, "counts", "numbers only"),
     "one bin": ([100.0, 160.0], [6000.0], "", "at least"),
 }
 
@@ -53,12 +53,12 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("case", SPECTRA)
-def test_a_bad_spectrum_is_refused_everywhere(call: str, case: str) -> None:
+def test_a_bad_spectrum_is_rejected_everywhere(call: str, case: str) -> None:
     edges, counts, field, rule = SPECTRA[case]
-    with pytest.raises(InvalidAnalysis) as refused:
+    with pytest.raises(InvalidAnalysis) as rejected:
         CALLS[call](edges, counts)
-    assert field in refused.value.fields[0].field
-    assert rule in refused.value.fields[0].rule
+    assert field in rejected.value.fields[0].field
+    assert rule in rejected.value.fields[0].rule
 
 
 BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
@@ -85,7 +85,7 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a window that falls": (
         lambda: analysis.fit_resonance(EDGES, COUNTS, (140, 110)),
         "window_gev",
-        "ascends",
+        "must ascend",
     ),
     "three ends of a window": (
         lambda: analysis.fit_resonance(EDGES, COUNTS, (110, 120, 130)),
@@ -110,7 +110,7 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "voigt without its width": (
         lambda: analysis.fit_resonance(EDGES, COUNTS, model="voigt"),
         "natural_width_gev",
-        "is given",
+        "must be given",
     ),
     "a natural width for gauss": (
         lambda: analysis.fit_resonance(EDGES, COUNTS, model="gauss", natural_width_gev=1.0),
@@ -125,17 +125,17 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "an error without its value": (
         lambda: analysis.fit_resonance(EDGES, COUNTS, resolution_error_gev=0.1),
         "resolution_gev",
-        "is given",
+        "must be given",
     ),
     "a start in MeV": (
         lambda: analysis.fit_resonance(EDGES, COUNTS, mass_gev=125_000.0),
         "mass_gev",
         "divide by 1000",
     ),
-    "a mass that is no number": (
+    "a mass that is not a number": (
         lambda: analysis.profile_significance(EDGES, COUNTS, "heavy", 1.6),  # type: ignore[arg-type]
         "mass_gev",
-        "is a number",
+        "must be a number",
     ),
     "masses outside the scan": (
         lambda: analysis.scan(EDGES, COUNTS, 1.6, masses_gev=[90.0]),
@@ -180,7 +180,7 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a candle that is not there": (
         lambda: analysis.calibrate("z", np.linspace(80, 102, 61), COUNTS),
         "candle",
-        "stands out by 5",
+        "must stand out by at least 5",
     ),
     "no calibrations": (lambda: analysis.combine_calibrations([]), "calibrations", "at least one"),
     "an angle beyond 1": (lambda: analysis.angular_llr([0.2, 1.4]), "cos_theta", "-1 .. 1"),
@@ -218,7 +218,7 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "events where none can be": (
         lambda: analysis.template_fit([1, 2], [1.0, 0.0], [1.0, 0.0]),
         "background",
-        "wherever events were seen",
+        "in every bin that has counts",
     ),
     "no channels": (lambda: analysis.combine([], 125.0), "channels", "at least one"),
     "masses without errors": (lambda: analysis.combine_masses([(125.0, 0.0)]), "masses", "above 0"),
@@ -226,7 +226,7 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "everything excluded": (
         lambda: analysis.fit_background(EDGES, COUNTS, exclude_gev=[(100, 160)]),
         "exclude_gev",
-        "leaves at least",
+        "must leave at least",
     ),
     "an unknown stretch of data": (
         lambda: analysis.open_data.dimuon_events("top"),
@@ -237,20 +237,20 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_CALLS)
-def test_a_bad_argument_is_refused_by_field_and_rule(case: str) -> None:
+def test_a_bad_argument_is_rejected_by_field_and_rule(case: str) -> None:
     call, field, rule = BAD_CALLS[case]
-    with pytest.raises(InvalidAnalysis) as refused:
+    with pytest.raises(InvalidAnalysis) as rejected:
         call()
-    assert refused.value.fields[0].field == field
-    assert rule in refused.value.fields[0].rule
+    assert rejected.value.fields[0].field == field
+    assert rule in rejected.value.fields[0].rule
 
 
-def test_a_refusal_is_an_invalid_request_and_a_value_error_and_leaves_the_data_alone() -> None:
+def test_an_error_is_an_invalid_request_and_a_value_error_and_leaves_the_data_alone() -> None:
     counts = COUNTS - 200
     before = counts.copy()
     with pytest.raises(InvalidRequest):
         analysis.fit_resonance(EDGES, counts)
-    with pytest.raises(ValueError, match="counts: are zero or more"):
+    with pytest.raises(ValueError, match="counts: must be zero or more"):
         analysis.fit_resonance(EDGES, counts)
     assert (counts == before).all()
 

@@ -43,7 +43,7 @@ def test_two_channels_add_in_square_and_agree() -> None:
     assert np.mean(np.array(chances) < 0.1) < 0.3
 
 
-def test_channels_that_disagree_are_told() -> None:
+def test_channels_that_disagree_are_reported() -> None:
     toy = Toy(z=15.0)
     empty = ChannelSpectrum("empty", toy.edges, toy.background, 1.6, toy.signal, background="exponential")
     assert combine([channel("full", toy, 1), empty], 125.0).p_compatible < 1e-6
@@ -71,7 +71,7 @@ def test_two_values_are_compared() -> None:
     assert found.p_value == pytest.approx(0.216, abs=1e-3)
 
 
-def test_a_wrong_background_makes_up_a_signal_and_it_is_told() -> None:
+def test_a_wrong_background_makes_up_a_signal_and_it_is_reported() -> None:
     edges = np.linspace(100, 160, 61)
     centres = 0.5 * (edges[1:] + edges[:-1])
     bent = 5000 * (centres / 100) ** -4 * (1 + 0.02 * np.sin(centres / 12))
@@ -111,7 +111,7 @@ def test_calibrations_are_compared_only_when_there_are_some() -> None:
         combine_calibrations([])
 
 
-def test_a_spurious_signal_where_no_event_is_under_the_peak_is_refused() -> None:
+def test_a_spurious_signal_without_events_under_the_peak_is_rejected() -> None:
     counts = np.zeros(60)
     counts[:20] = 100.0
     for mass in (130.0, 155.0):

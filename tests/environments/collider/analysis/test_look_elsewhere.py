@@ -86,6 +86,6 @@ def test_a_billion_events_over_a_wide_range_are_corrected_too(background: str) -
     assert found.p_local < found.p_global < 1.0 and found.upcrossings > 1.0
 
 
-def test_spectra_too_large_for_toys_are_refused() -> None:
+def test_spectra_too_large_for_toys_are_rejected() -> None:
     with pytest.raises(InvalidAnalysis, match=r"counts.*toys can be drawn"):
         global_significance(EDGES, np.full(120, 1e19), 3.0, 1.6)

@@ -90,7 +90,7 @@ def test_the_same_holds_for_a_part_of_the_events(share: float) -> None:
 def test_the_trigger_shoulder_and_other_smooth_stretches_hold_no_resonance(
     window: tuple[float, float],
 ) -> None:
-    """By the local background shape test: what a quartic background describes as well is no peak."""
+    """By the local background shape test: a quartic background describes it as well."""
     assert find_resonances(EDGES, COUNTS, window) == ()
     fit = fit_resonance(EDGES, COUNTS, window)
     assert fit.background_like or fit.z_local < 3

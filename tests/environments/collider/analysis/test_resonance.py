@@ -36,7 +36,7 @@ def test_over_a_thousand_seeds_the_mass_has_pulls_of_mean_zero_and_width_one() -
     ],
     ids=["plain", "faint", "clear", "wide", "few", "very few", "millions"],
 )
-def test_errors_cover_with_a_free_width_whatever_the_width_and_the_counts(toy: Toy) -> None:
+def test_errors_cover_with_a_free_width_for_all_widths_and_counts(toy: Toy) -> None:
     found = pulls(toy, range(300))
     assert abs(found.mean()) < 0.25
     assert 0.75 < found.std() < 1.25

@@ -28,8 +28,8 @@ def test_every_target_is_met_and_every_plot_is_there() -> None:
 @pytest.mark.parametrize(("peak", "window"), [("psi2s", (3.5, 3.9)), ("upsilon2s", (9.75, 10.2))])
 def test_the_table_of_peaks_is_what_the_fit_gives(peak: str, window: tuple[float, float]) -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith(f"| {peak} | {window[0]:g}-"))
-    told = float(row.split("|")[3].split("+-")[0])
-    assert told == pytest.approx(fit_resonance(*open_data.dimuon_spectrum(), window).mass_gev, abs=2e-5)
+    stated = float(row.split("|")[3].split("+-")[0])
+    assert stated == pytest.approx(fit_resonance(*open_data.dimuon_spectrum(), window).mass_gev, abs=2e-5)
 
 
 def test_a_chart_is_drawn_on_either_kind_of_axis() -> None:

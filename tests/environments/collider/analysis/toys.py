@@ -12,7 +12,7 @@ from spectator.environments.collider.analysis.shapes import gauss_bins
 
 @dataclass(frozen=True, slots=True)
 class Toy:
-    """A spectrum as it is in truth: 105 to 145 GeV unless told otherwise."""
+    """A true spectrum, by default 105 to 145 GeV."""
 
     z: float = 8.0
     mass: float = 125.0
@@ -33,7 +33,7 @@ class Toy:
 
     @property
     def signal(self) -> float:
-        """Events that stand out by ``z`` where the background is known."""
+        """Events that stand out by ``z`` with a known background."""
         share = gauss_bins(self.edges, self.mass, self.sigma)
         return float(self.z / np.sqrt(np.sum(share * share / self.background)))
 

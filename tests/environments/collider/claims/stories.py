@@ -15,10 +15,10 @@ from tests.journal.records import started
 EPISODE = "ep-claim"
 TOY = Toy(z=9.0, bins=60, low=100.0, high=160.0)
 
-Told = tuple[str, dict[str, Any]]
+Fact = tuple[str, dict[str, Any]]
 
 
-def frozen(name: str = "sel-1", **changed: Any) -> Told:
+def frozen(name: str = "sel-1", **changed: Any) -> Fact:
     channel = {
         "channel": "diphoton",
         "cuts": {"score": 0.5},
@@ -35,7 +35,7 @@ def frozen(name: str = "sel-1", **changed: Any) -> Told:
     }
 
 
-def unblinded(name: str = "sel-1", runs: Sequence[str] = ("run-1",), seed: int = 3, toy: Toy = TOY) -> Told:
+def unblinded(name: str = "sel-1", runs: Sequence[str] = ("run-1",), seed: int = 3, toy: Toy = TOY) -> Fact:
     return "collider.unblinded", {
         "selection_id": name,
         "channel": "diphoton",
@@ -47,7 +47,7 @@ def unblinded(name: str = "sel-1", runs: Sequence[str] = ("run-1",), seed: int =
     }
 
 
-def claimed(name: str = "sel-1", **changed: Any) -> Told:
+def claimed(name: str = "sel-1", **changed: Any) -> Fact:
     data = {
         "selection_id": name,
         "kind": "discovery",
@@ -63,18 +63,18 @@ def claimed(name: str = "sel-1", **changed: Any) -> Told:
     return "collider.claim_made", {**data, **changed}
 
 
-def nothing(limit: float, mass: float = 130.0) -> Told:
+def nothing(limit: float, mass: float = 130.0) -> Fact:
     empty: dict[str, Any] = dict.fromkeys(("mass_gev", "mass_error_gev", "z_local", "z_global"))
     return claimed("sel-1", **{"kind": "null", "signal_limit": limit, "limit_mass_gev": mass, **empty})
 
 
-def events(*told: Told) -> list[RecordedEvent]:
-    """A whole episode: its start, and what was told in this order."""
-    return [started(EPISODE, environment="collider"), *_numbered(told)]
+def events(*facts: Fact) -> list[RecordedEvent]:
+    """Return a whole episode: its start, and the facts in this order."""
+    return [started(EPISODE, environment="collider"), *_numbered(facts)]
 
 
-def _numbered(told: Sequence[Told]) -> Iterator[RecordedEvent]:
-    for seq, (name, data) in enumerate(told, 2):
+def _numbered(facts: Sequence[Fact]) -> Iterator[RecordedEvent]:
+    for seq, (name, data) in enumerate(facts, 2):
         yield record(Event(EPISODE, "e1", seq, "2026-11-21T05:00:01.000Z", seq, name, data))
 
 
@@ -85,11 +85,11 @@ def digest_of(texts: Sequence[str]) -> str:
     return digest.hex()
 
 
-def file_of(*told: Told) -> ClaimFile:
-    texts = [recorded.text for recorded in events(*told)]
-    evidence = read_evidence([recorded.event for recorded in events(*told)])
+def file_of(*facts: Fact) -> ClaimFile:
+    texts = [recorded.text for recorded in events(*facts)]
+    evidence = read_evidence([recorded.event for recorded in events(*facts)])
     return claim_file(EPISODE, evidence, texts, digest_of(texts), "0")
 
 
-def signal_free(seed: int = 8) -> Told:
+def signal_free(seed: int = 8) -> Fact:
     return unblinded(seed=seed, toy=Toy(z=0.0, bins=60, low=100.0, high=160.0))

@@ -22,7 +22,7 @@ from spectator.errors import EpisodeNotFound, InvalidRequest, JournalDamaged
 from spectator.journal.sql_journal import SqlJournal
 from tests.environments.collider.claims.stories import (
     EPISODE,
-    Told,
+    Fact,
     claimed,
     digest_of,
     events,
@@ -62,7 +62,7 @@ def test_a_limit_where_there_is_nothing_is_checked_too() -> None:
     assert failed(bold) == ["limit"]
 
 
-WRONG: dict[str, tuple[tuple[Told, ...], str]] = {
+WRONG: dict[str, tuple[tuple[Fact, ...], str]] = {
     "opened before the freeze": ((unblinded(), frozen(), claimed()), "order"),
     "opened before, under another selection": (
         (frozen("sel-0"), unblinded("sel-0"), frozen(), unblinded(), claimed()),
@@ -80,17 +80,17 @@ WRONG: dict[str, tuple[tuple[Told, ...], str]] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_claim_that_breaks_a_rule_is_told(case: str) -> None:
-    told, name = WRONG[case]
-    assert name in failed(check_claim(file_of(*told)))
+    facts, name = WRONG[case]
+    assert name in failed(check_claim(file_of(*facts)))
 
 
 def test_fresh_runs_under_a_second_selection_are_fine() -> None:
-    told = (frozen("sel-0"), unblinded("sel-0", ["run-0"]), frozen(), unblinded(runs=["run-1"]), claimed())
-    assert check_claim(file_of(*told)).ok
+    facts = (frozen("sel-0"), unblinded("sel-0", ["run-0"]), frozen(), unblinded(runs=["run-1"]), claimed())
+    assert check_claim(file_of(*facts)).ok
 
 
 def rechained(claim: ClaimFile, change: Callable[[list[str]], object]) -> ClaimFile:
-    """The file with other events and a chain that fits them: the forgery of somebody who knows the format."""
+    """The file with other events and a chain that fits them: a forgery with knowledge of the format."""
     texts = list(claim.events)
     change(texts)
     return claim.model_copy(update={"events": texts, "digest": digest_of(texts)})
@@ -169,7 +169,7 @@ def test_the_workspace_is_one_of_pyhf() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "field"),
+    ("facts", "field"),
     [
         ((frozen(), unblinded()), "episode_id"),
         ((unblinded(), claimed()), "selection_id"),
@@ -180,10 +180,10 @@ def test_the_workspace_is_one_of_pyhf() -> None:
         ((frozen(), unblinded(), claimed(z_local=None)), "body"),
     ],
 )
-def test_an_episode_without_a_whole_claim_has_no_file(told: tuple[Told, ...], field: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        file_of(*told)
-    assert refused.value.fields[0].field == field
+def test_an_episode_without_a_whole_claim_has_no_file(facts: tuple[Fact, ...], field: str) -> None:
+    with pytest.raises(InvalidRequest) as rejected:
+        file_of(*facts)
+    assert rejected.value.fields[0].field == field
 
 
 def test_a_stretch_of_zero_counts_is_no_evidence() -> None:
@@ -198,9 +198,9 @@ def test_recomputing_gives_the_same_each_time() -> None:
     assert recompute(claim.selection.channels, spectra, 125.0) == claim.measured
 
 
-async def write(folder: Path, *told: Told) -> None:
+async def write(folder: Path, *facts: Fact) -> None:
     journal = await SqlJournal.open(url_of(folder), writable=True)
-    await journal.append(events(*told))
+    await journal.append(events(*facts))
     await journal.aclose()
 
 
@@ -247,7 +247,7 @@ def test_a_journal_without_the_episode_or_with_a_damaged_one_is_told(tmp_path: P
             await journal.aclose()
 
     with pytest.raises(EpisodeNotFound):
-        run(exported("ep-nobody"))
+        run(exported("ep-unknown"))
     import sqlite3
 
     connection = sqlite3.connect(tmp_path / "journal.db")

@@ -45,7 +45,7 @@ def ball(**changed: Any) -> dict[str, Any]:
         ("A to B: a swing and a miss.", {"shot": "defend", "contact": "missed"}, "swing"),
         ("A to B: floated away outside off: wide.", {"wides": 1}, "floated"),
         ("A to B: full, lovely. Driven for FOUR.", {"contact": "mistimed"}, "clean"),
-        ("A to B: yorker, driven for FOUR.", {"length": "short"}, "length told"),
+        ("A to B: yorker, driven for FOUR.", {"length": "short"}, "length given"),
         ("A to B: full, on the pads, driven for FOUR.", {"length": "full", "line": "outside off"}, "line"),
         ("A to B: driven through the covers for FOUR.", {"zone": 2}, "direction"),
         ("A to B: edged towards third for FOUR.", {"contact": "middled"}, "edge"),

@@ -1,6 +1,6 @@
-"""The echo environment of `openenv init` behind OpenEnv's own server; runs where the ``openenv`` package is.
+"""Serve the echo environment of `openenv init` with OpenEnv's own server.
 
-    openenv_echo.py SESSIONS
+Runs in the environment of the ``openenv`` package: openenv_echo.py SESSIONS
 
 Prints its port and its process id, and serves until its standard input is closed.
 """
@@ -21,7 +21,7 @@ from openenv.core.env_server.http_server import create_app
 
 
 def serve(sessions: int) -> None:
-    """Serve what the template makes, with room for so many sessions."""
+    """Serve the template's environment for up to ``sessions`` sessions."""
     made = import_module("echo_bench.models")
     server = import_module("echo_bench.server.echo_bench_environment")
     app = create_app(

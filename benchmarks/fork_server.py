@@ -1,4 +1,4 @@
-"""A process that has imported the server and forks servers: a start costs no import.
+"""A process that has imported the server and forks servers, so that a start costs no import.
 
 Each line on its standard input is the arguments of one server; it answers with the server's process id.
 """
@@ -20,15 +20,15 @@ LATE: Final = (
     "spectator.environments.counting",
     "spectator.environments.counting.world",
 )
-"""What a server imports only once it begins."""
+"""Modules that a server imports only when it starts."""
 
 
 def main() -> None:
-    """Obey until the input ends."""
+    """Fork servers until the input ends."""
     app = importlib.import_module("server.app")
     for name in LATE:
         importlib.import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever dies is gone at once
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # dead children are reaped at once
     for line in sys.stdin:
         process_id = os.fork()
         if process_id == 0:

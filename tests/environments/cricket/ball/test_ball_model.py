@@ -441,7 +441,7 @@ def test_an_impossible_level_or_profile_is_refused() -> None:
         BallModel.load("martians")
     with pytest.raises(ValueError, match="level must be a number or one of all, ipl 2008"):
         BallModel.load(level="ipl 1066")
-    with pytest.raises(ValueError, match="level must lie between"):
+    with pytest.raises(ValueError, match="level must be between"):
         BallModel.load(level=900)
 
 

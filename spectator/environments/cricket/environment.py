@@ -338,7 +338,7 @@ class CricketEnvironment:
         if self._options["start"] != "toss":
             play_to_start(game, self._options["start"], self._generator)
             if game.account is not None:
-                game.account.begun(game.playing)
+                game.account.match_started(game.playing)
         return game
 
     def _generator(self, part: str, number: int) -> random.Random:

@@ -391,7 +391,7 @@ OVERS_POWER: Final = 0.25
 Squads = tuple[Squad, Squad]
 
 
-def in_form(rng: random.Random, squad: Squad) -> Squad:
+def with_form(rng: random.Random, squad: Squad) -> Squad:
     """Draw each player's form of the day, as a batter and (if any) a bowler.
 
     Form is drawn around 0, equally often good and bad, and clipped at two standard deviations.
@@ -412,7 +412,7 @@ def draw_difference(rng: random.Random) -> float:
     return float(round(max(-2.5, min(2.5, rng.gauss(0.0, 1.0))) * UNEVEN_SD))
 
 
-def apart(squads: Squads, difference: float, overs: int) -> Squads:
+def with_difference(squads: Squads, difference: float, overs: int) -> Squads:
     """Make the first squad stronger than the second.
 
     Args:
@@ -421,7 +421,7 @@ def apart(squads: Squads, difference: float, overs: int) -> Squads:
         overs: Overs per innings.
 
     >>> from spectator.environments.cricket.people import draw_fixture
-    >>> home, away = apart(draw_fixture(7), 200.0, overs=20)
+    >>> home, away = with_difference(draw_fixture(7), 200.0, overs=20)
     >>> home.players[0].bat_runs > draw_fixture(7)[0].players[0].bat_runs
     True
     """

@@ -402,12 +402,12 @@ class DecisionAccount:
         """What luck has added to the home side's chance so far."""
         return self.now - self.start - self.decided["home"] + self.decided["away"]
 
-    def begun(self, match: Match) -> None:
+    def match_started(self, match: Match) -> None:
         """Record that play is about to begin."""
         self._look(match)
         self.start = self.now
 
-    def choosing_bowler(self, match: Match, bowler: int) -> None:
+    def before_over(self, match: Match, bowler: int) -> None:
         """Value the bowler about to be given the over against the usual one."""
         state = forecast_state(match)
         if state is None:
@@ -420,7 +420,7 @@ class DecisionAccount:
             self.decided[match.fielding_side] -= gained
         self._settle(match)
 
-    def choosing_batters(self, match: Match, batters: Sequence[int]) -> None:
+    def before_batters(self, match: Match, batters: Sequence[int]) -> None:
         """Value the batters about to be sent in against the next in the order."""
         state = forecast_state(match)
         if state is None:
@@ -432,7 +432,7 @@ class DecisionAccount:
             self.decided[match.batting_side] += self._chance(match) - usual
             self._settle(match)
 
-    def deciding(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
+    def before_ball(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
         """Value both captains' decisions for the ball about to be bowled."""
         innings = match.current
         usual_bat = BattingIntent()
@@ -452,7 +452,7 @@ class DecisionAccount:
             assert chosen is not None
             self.decided[match.fielding_side] -= self._worth(chosen, values) - default
 
-    def happened(self, match: Match) -> None:
+    def after_ball(self, match: Match) -> None:
         """Record that a ball was bowled; a table serves its innings until the next over."""
         if match.result is not None:
             winner = match.result.winner

@@ -355,7 +355,7 @@ _SELF: Final = replace(
     CAPTAINS["heuristic"],
     name="self",
     label="Itself",
-    summary="Whoever captains the home side captains both.",
+    summary="The home side's captain captains both sides.",
     mirrors=True,
 )
 OPPONENTS: Final[dict[str, Preset]] = {**CAPTAINS, "cricsheet": _preset(CRICSHEET), "self": _SELF}

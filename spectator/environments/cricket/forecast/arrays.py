@@ -1,4 +1,4 @@
-"""NumPy arrays for many simulated innings at once: model, skills and state of play."""
+"""NumPy arrays for many simulated innings at once: model, skills, state of play."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class Orders(TypedDict):
 
 
 def rate_of(innings: Innings) -> float | None:
-    """Return a chase's required rate, otherwise the run rate, in runs per over, if defined."""
+    """Return a chase's required rate or otherwise the run rate, in runs per over."""
     if innings.needed is not None:
         return 6.0 * innings.needed / innings.balls_left if innings.balls_left else None
     return 6.0 * innings.runs / innings.balls if innings.balls else None
@@ -193,12 +193,12 @@ def at_crease(match: Match) -> list[str]:
 
 
 def session_of(innings: Innings, over: int) -> str:
-    """Return the session of an over (0-based): the part of the innings of its first ball."""
+    """Return the session of an over (0-based): the innings' part at its first ball."""
     return segment_at(6 * over, innings.format.powerplay_balls, innings.format.balls)
 
 
 def overs_ahead(match: Match, decisions: Decisions) -> list[int]:
-    """Return the numbers (from 1) of the overs that the next orders cover, including a current one."""
+    """Return the overs (numbered from 1) that the next orders cover."""
     innings = match.current
     now = innings.balls // 6
     if decisions == "over":
@@ -213,7 +213,7 @@ def overs_ahead(match: Match, decisions: Decisions) -> list[int]:
 
 
 def planned_turn(match: Match, captains: Mapping[Side, CaptainState]) -> tuple[Phase, Side | None]:
-    """Return the phase and the side that decides, if captains order an over or a session."""
+    """Return the phase and the side that decides, for orders of overs or sessions."""
     awaited = match.awaited
     if awaited == "nothing":
         return "over", None
@@ -261,7 +261,7 @@ def _play_ball(game: Game, batting: Orders, bowling: Orders) -> None:
 
 
 def _after_ball(game: Game, played: PlayedBall, batter: CaptainState, batting: Orders) -> None:
-    """Send in the next batter, unless the captain wants to choose, and ask captains who asked for it."""
+    """Send in the next batter unless the captain chooses, and ask captains if due."""
     match = game.playing
     if match.awaited == "batter" and (batting["next_batters"] or not batting["ask"]["wicket"]):
         game.send_in(_next_batter(match, batting))
@@ -316,7 +316,10 @@ def _next_batter(match: Match, orders: Orders) -> int:
 
 
 def _next_bowler(match: Match, orders: Orders) -> int:
-    """Return the next named bowler who may bowl now, or the usual choice; removes names passed."""
+    """Return the next named bowler who may bowl now, or the usual bowler.
+
+    Names up to that one are removed from the orders.
+    """
     team, eligible = match.teams[match.fielding_side], match.eligible_bowlers()
     while orders["bowlers"]:
         player = team.find(orders["bowlers"].pop(0))

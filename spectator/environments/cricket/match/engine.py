@@ -267,7 +267,7 @@ class Match:
 
     @property
     def awaited(self) -> Awaited:
-        """What must happen next; ``innings`` if the current innings is over but not the match."""
+        """What must happen next; ``innings`` if the innings is over but not the match."""
         if self.result is not None:
             return "nothing"
         awaited = self.innings[-1].awaited
@@ -330,7 +330,7 @@ class Match:
         return [player for player in range(11) if left[player]]
 
     def situation(self, batting: BattingIntent, bowling: BowlingIntent) -> Situation | None:
-        """Return what the next ball depends on under both intents; ``None`` if none can be bowled."""
+        """Return what the next ball depends on; ``None`` if none can be bowled."""
         innings = self.innings[-1]
         striker, bowler = innings.striker, innings.bowler
         if striker is None or bowler is None or innings.closed:
@@ -364,14 +364,14 @@ class Match:
 
     @property
     def faced(self) -> Boundaries:
-        """The boundaries from the striker's view; without a striker, from a right-hander's view."""
+        """The boundaries from the view of the striker, or else of a right-hander."""
         innings = self.innings[-1]
         player = None if innings.striker is None else self.teams[self.batting[-1]].players[innings.striker]
         left_handed = player is not None and player.bats == "left"
         return as_faced(self.ground.boundaries, innings.balls // 6 % 2, left_handed)
 
     def loads(self) -> list[float]:
-        """Return the fielding side's loads at the start of this over; see `ball.situation.loads`."""
+        """Return the fielders' loads at this over's start; see `ball.situation.loads`."""
         innings = self.innings[-1]
         return loads(innings.over_starters[: innings.balls // 6])
 
@@ -470,7 +470,7 @@ def segment_of(innings: Innings) -> Segment:
 
 
 def segment_at(bowled: int, powerplay_balls: int, innings_balls: int) -> Segment:
-    """Return the part of an innings that the ball after ``bowled`` valid ones belongs to.
+    """Return the part of an innings of the ball after ``bowled`` valid ones.
 
     >>> [segment_at(balls, powerplay_balls=9, innings_balls=30) for balls in (0, 9, 24)]
     ['powerplay', 'middle', 'death']
@@ -512,7 +512,9 @@ def bowling_attack(match: Match) -> BowlingAttack:
 
 
 def analyze(match: Match, side: Side) -> dict[str, Any]:
-    """Return the analyst's view as plain JSON: par, projection or chance, and bowlers' overs left.
+    """Return the analyst's figures as plain JSON.
+
+    They are par, projection or chance, and the overs that bowlers have left.
 
     Args:
         match: The match.

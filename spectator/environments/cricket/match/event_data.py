@@ -50,7 +50,7 @@ def surname(name: str) -> str:
 
 
 def how_out(kind: str, bowler: str, fielder: str, keeper: str) -> str:
-    """Return a dismissal as scorecards write it, such as ``c Rahil Colvane b Omar Pendarro``.
+    """Return a dismissal as scorecards write it, such as ``c Colvane b Pendarro``.
 
     Args:
         kind: One of the scorer's dismissals.
@@ -421,7 +421,7 @@ def scorecards(match: Match) -> dict[str, Any]:
 
 
 def scorecard(match: Match, number: int) -> dict[str, Any]:
-    """Return an innings' scorecard: batting, bowling, extras, fall of wickets and overs.
+    """Return an innings' card: batting, bowling, extras, fall of wickets, overs.
 
     Args:
         match: The match.

@@ -392,5 +392,5 @@ def check_field(field: Field, outside_limit: int) -> None:
 
 @cache
 def legal_presets(outside_limit: int) -> tuple[str, ...]:
-    """Return the names of the presets that are lawful under this limit outside the ring."""
+    """Return the names of the presets lawful under this limit outside the ring."""
     return tuple(name for name in PRESET_NAMES if preset_field(name, outside_limit).outside <= outside_limit)

@@ -58,14 +58,14 @@ class _InningsReading:
     balls: list[float] = field(default_factory=lambda: [0.0] * 5)
 
     def sums(self, shift_sd: float) -> tuple[float, float]:
-        """Return gradient and information by the effect, with the over's shift integrated out."""
+        """Return gradient and information by the effect, over all shifts of the over."""
         effect, shift, of_effect, both, of_shift = self.balls
         share = both / (of_shift + shift_sd**-2)
         return self.gradient + effect - share * shift, self.information + of_effect - share * both
 
 
 class PitchReading:
-    """Estimates the effect of a match from the outcomes of its balls, which any viewer sees.
+    """Estimates a match's effect from its balls' outcomes, which any viewer sees.
 
     Args:
         model: The model of the match.
@@ -104,7 +104,7 @@ class PitchReading:
         reading.balls = [a + b for a, b in zip(reading.balls, added, strict=True)]
 
     def expected(self, innings: int) -> Expected:
-        """Return the effect of an innings (1 or 2) expected after all balls observed so far."""
+        """Return the expected effect of an innings (1 or 2) after all observed balls."""
         tables = self._model.tables
         match_sd, innings_sd = tables.effect_sd
         spread = match_sd**2 + innings_sd**2
@@ -157,7 +157,7 @@ class PitchReading:
 
 
 def forecast_state(match: Match) -> ForecastState | None:
-    """Return the forecast's state of ``match``; ``None`` if it is decided or in a super over.
+    """Return the forecast's state; ``None`` if decided or in a super over.
 
     The next batter in the order takes a vacant end. The effect of match and innings counts as unknown, as it
     is to captains.
@@ -242,7 +242,7 @@ def _reply(match: Match) -> BowlingAttack:
 def forecast_data(
     match: Match, futures: int, seed: int, reading: PitchReading | None = None
 ) -> dict[str, Any] | None:
-    """Return the data of ``cricket.forecast`` without decision values; ``None`` in a super over.
+    """Return a ``cricket.forecast`` without decision values; ``None`` in a super over.
 
     Args:
         match: The match.
@@ -298,7 +298,7 @@ def decision_values(
     seed: int,
     reading: PitchReading | None = None,
 ) -> dict[str, float]:
-    """Return the effect of both captains' decisions on their own side's chance of winning.
+    """Return the effect of both captains' decisions on their own win chances.
 
     Each decision on the next ball is compared alone with the default one (real sides' intent, the standard
     field), over the chance of every outcome of the ball, so that the actual outcome does not count.

@@ -28,7 +28,7 @@ from spectator.events import Fact
 
 
 class Account(Protocol):
-    """An account of decisions; called before each one, so that it can compare it with the usual one."""
+    """An account of decisions, called before each to compare it with the usual one."""
 
     def match_started(self, match: Match) -> None:
         """Record that play is about to begin, at the toss or in mid-match."""
@@ -66,7 +66,7 @@ WICKETS: Final = 5
 
 
 def milestones(match: Match, played: PlayedBall) -> list[dict[str, Any]]:
-    """Return the data of each ``cricket.milestone_reached`` of a ball; none in a super over."""
+    """Return the ``cricket.milestone_reached`` data of a ball; none in a super over."""
     innings = match.innings[played.innings - 1]
     if innings.format.is_super_over:
         return []
@@ -86,7 +86,7 @@ def milestones(match: Match, played: PlayedBall) -> list[dict[str, Any]]:
 
 
 def _milestones_of_runs(innings: Innings, played: PlayedBall) -> Iterator[tuple[str, int | None, int, int]]:
-    """Yield kind, player (``None`` for the side), figure and balls of each milestone of the runs."""
+    """Yield kind, player (``None`` for the side), figure and balls of milestones."""
     runs, ball, striker = innings.runs, played.counted, innings.batting[played.striker]
     stand, stand_balls = innings.partner_runs, innings.partner_balls
     if played.out is not None:
@@ -110,7 +110,7 @@ RECENT_BALLS: Final = 12
 
 
 def shown_aggression(intent: BattingIntent) -> float:
-    """Return an intent's effective aggression: a slog is never a block, whatever the level.
+    """Return an intent's effective aggression: a slog is never a block.
 
     >>> shown_aggression(BattingIntent(0.3)), shown_aggression(BattingIntent(0.3, "slog"))
     (0.3, 0.55)
@@ -224,7 +224,7 @@ class Game:
 
     @property
     def field_frozen(self) -> bool:
-        """Whether the field is fixed: a free hit with the same striker as the no-ball (N9)."""
+        """Whether the field is fixed: a free hit to the striker of the no-ball (N9)."""
         innings = self.playing.current
         last = self.last_ball
         if not innings.free_hit or last is None:

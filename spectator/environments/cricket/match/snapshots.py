@@ -1,4 +1,4 @@
-"""Snapshots of a game in progress: exact JSON, from which play continues unchanged."""
+"""Snapshots of a game in progress: exact JSON from which play continues."""
 
 from __future__ import annotations
 

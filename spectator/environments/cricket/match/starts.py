@@ -69,7 +69,7 @@ def _circumstances(circumstances: Circumstances, teams: Mapping[Side, Team]) -> 
 
 
 def shown_circumstances(circumstances: Circumstances, match: Match | None) -> dict[str, Any]:
-    """Return what an observation shows of circumstances beyond pitch, evening and cards."""
+    """Return what an observation shows beyond pitch, evening and cards."""
     shown: dict[str, Any] = {}
     boundaries = circumstances.ground.boundaries
     if boundaries:
@@ -142,7 +142,7 @@ def play_to_start(game: Game, start: str, seeded: Callable[[str, int], random.Ra
 
 
 def play_until(match: Match, rng: random.Random, stop: Callable[[Match], bool]) -> Match:
-    """Play under the usual captains until ``stop`` holds or the match is over; changes ``match``."""
+    """Play ``match`` under the usual captains until ``stop`` holds or it is over."""
     match.rng = rng
     batting = BattingIntent()
     while not stop(match):
@@ -175,7 +175,7 @@ def _second_innings(match: Match, seeded: Seeded) -> Match:
 
 
 def _death(match: Match, seeded: Seeded) -> Match:
-    """Play until the last quarter, at least an over, is left; retry if the innings ends before."""
+    """Play until the last quarter is left; retry if the innings ends before."""
     left = max(1, math.ceil(DEATH_SHARE * match.format.overs))
 
     def reached_death(reached: Match) -> bool:
@@ -189,7 +189,7 @@ def _death(match: Match, seeded: Seeded) -> Match:
 
 
 def _collapse(match: Match, seeded: Seeded) -> Match:
-    """Play two fifths of the innings with several wickets lost, or the most found in all tries."""
+    """Play two fifths of the innings until a try has lost enough wickets."""
     overs = max(1, round(COLLAPSE_SHARE * match.format.overs))
     wanted = (
         5
@@ -251,7 +251,7 @@ _REACH: Final[dict[str, Callable[[Match, Seeded], Match]]] = {
 
 
 def position(match: Match) -> dict[str, Any]:
-    """Return the data of ``cricket.position_set``: scorecards and the state of the innings."""
+    """Return the data of ``cricket.position_set``: scorecards and innings' state."""
     innings, side = match.current, match.batting_side
     team = match.teams[side]
     shown = scorecards(match)

@@ -28,7 +28,7 @@ _ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", 
 
 
 def aside(data: Data, state: Data, picker: PhrasePicker) -> str:
-    """Return a sentence about the ball, after a space; empty if there is nothing new to say."""
+    """Return a space and a sentence about the ball; empty without anything new."""
     world = state["world"]
     for options, facts in _asides(data, world["over"]["marks"], world.get("ground")):
         fresh = [option for option in options if picker.is_new(option)]
@@ -57,7 +57,7 @@ def _asides(data: Data, marks: list[str], ground: Data | None) -> Iterator[Aside
 
 
 def _of_the_ground(data: Data, ground: Data) -> Iterator[Aside]:
-    """Yield asides on a six over a short boundary, on a ground other than the neutral one."""
+    """Yield asides on a six over a short boundary."""
     if data["kind"] != "six" or not data["zone"]:
         return
     faced = as_faced(tuple(ground["boundaries"]), data["over"] % 2, data["striker"] in ground["left_handers"])
@@ -263,7 +263,7 @@ def _scored(data: Data, picker: PhrasePicker) -> str:
 
 
 def _boundary(data: Data) -> tuple[str, ...]:
-    """Return phrases for a four or a six, with special ones for clean strokes and repeats."""
+    """Return phrases for a four or a six, some for clean strokes or repeats only."""
     middled, line = data["contact"] == "middled", data["striker_line"]
     if data["bat"] == 6:
         again = phrases.SIX_AGAIN if line["sixes"] > 1 else ()

@@ -116,7 +116,7 @@ def after_wicket(data: Data, state: Data) -> str:
 
 
 def after_over(data: Data, state: Data) -> str:
-    """Return the second commentator's answer to the end of an over; empty at an innings' end.
+    """Return the second commentator's answer to an over; empty at an innings' end.
 
     Args:
         data: Data of ``cricket.over_completed``.
@@ -129,7 +129,7 @@ def after_over(data: Data, state: Data) -> str:
 
 
 def _said(answers: Iterator[Answer], data: Data, state: Data) -> str:
-    """Return the first answer with a phrase not used recently, or else the last answer."""
+    """Return the first answer with a phrase not used recently, or the last one."""
     picker = PhrasePicker(data, state, members=("reply",))
     said = ""
     for options, facts in answers:
@@ -299,7 +299,7 @@ _ROUND: Final = {50: "fifty", 100: "a hundred", 150: "a hundred and fifty", 200:
 
 
 def comment(event: Event, state: Data) -> Sequence[Line]:
-    """Return lines about ``event``; the same event in the same state always has the same lines."""
+    """Return the lines about ``event``, always the same for the same state."""
     speak = _LINES.get(event.type)
     return () if speak is None else speak(event.data, state)
 

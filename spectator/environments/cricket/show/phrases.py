@@ -427,7 +427,7 @@ _SLOT: Final = re.compile(r"\{[a-z_]+\}")
 
 
 class PhrasePicker:
-    """Chooses a phrase that was not used recently, always the same one for the same event.
+    """Chooses a phrase not used recently, the same one for the same event.
 
     Args:
         data: The event's data, which determines where the choice starts.
@@ -452,7 +452,7 @@ class PhrasePicker:
         ).lower()
 
     def pick(self, options: Sequence[str], *salt: str) -> str:
-        """Return the first of ``options``, from the event's starting point, not used recently.
+        """Return the first option, from the event's starting point, not used recently.
 
         If all were used, return the one used longest ago.
         """

@@ -21,7 +21,7 @@ def zero_extras() -> Patch:
 
 
 def replace(old: Mapping[str, Any] | None, new: Patch, *, keep: tuple[str, ...] = ()) -> Patch:
-    """Return a patch that replaces ``old`` by exactly ``new``, except for the keys in ``keep``."""
+    """Return a patch that replaces ``old`` by ``new`` except for the keys in ``keep``."""
     return {**{key: None for key in old or () if key not in new and key not in keep}, **new}
 
 
@@ -83,7 +83,7 @@ def batter(line: Mapping[str, Any]) -> Patch:
 
 
 def at_crease(world: Mapping[str, Any], ends: Mapping[str, Any], known: Mapping[str, Patch]) -> Patch:
-    """Return the batters at both ends with their latest lines; a vacant end is removed."""
+    """Return both ends' batters with their latest lines, removing vacant ends."""
     before = {line["name"]: line for line in (world.get("batters") or {}).values()}
     return {
         end: None if ends[end] is None else known.get(ends[end]) or before[ends[end]]
@@ -105,7 +105,7 @@ def bowler(line: Mapping[str, Any]) -> Patch:
 
 
 def par_line(world: Mapping[str, Any], innings: int) -> Patch:
-    """Return the scores of real innings after each over; empty for other lengths of match."""
+    """Return real innings' scores after each over; empty for other lengths."""
     if world["format"]["overs"] != OVERS:
         return {}
     known = ((over, par(innings, over)) for over in range(1, OVERS + 1))
@@ -195,7 +195,7 @@ def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
 
 
 def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """Open the standard field when the powerplay ends, and update the limit for any field."""
+    """Open the standard field after the powerplay; update the limit for any field."""
     limit = data["outside_limit_next"]
     if world["field"].get("outside_limit") == limit:
         return {}
@@ -246,7 +246,7 @@ def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:
 
 
 def _without_null(value: Any) -> Any:
-    """Return arguments without nulls, which a state cannot hold; an action may be any JSON."""
+    """Return any JSON of an action without nulls, which a state cannot hold."""
     if isinstance(value, Mapping):
         return {key: _without_null(item) for key, item in value.items() if item is not None}
     return value

@@ -31,7 +31,7 @@ REACH_M: Final = {"six": 84.0, "four": 70.0, "dot": 14.0, "extra": 20.0}
 
 
 def faced_rope(world: Mapping[str, Any], over: int, striker: str) -> Boundaries:
-    """Return the metres from the middle of the pitch to the rope by sector, from the striker's view.
+    """Return the metres from mid-pitch to the rope by sector, as the striker sees it.
 
     Args:
         world: The world's part of the viewers' state.
@@ -109,7 +109,10 @@ def _ball(ball: Mapping[str, Any], rope: Boundaries) -> dict[str, Any]:
 
 
 def _wickets(chances: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[int]:
-    """Return the places of wickets among the chances; a chance before an innings repeats a mark."""
+    """Return the places of wickets among the chances.
+
+    A chance before an innings repeats the previous mark and is skipped.
+    """
     points = [(ball, point) for _, balls in sorted(chances.items()) for ball, point in sorted(balls.items())]
     fell = [int(ball) > 0 and point.get("mark", "").endswith("W") for ball, point in points]
     return [place for place, is_wicket in enumerate(fell) if is_wicket]
@@ -153,12 +156,12 @@ def _scale(rope: Boundaries) -> float:
 
 
 def _place(x: float, y: float, scale: float) -> Spot:
-    """Return a point of the field (metres from the striker towards the bowler) in the drawing."""
+    """Return a point of the field, in metres from the striker, in the drawing."""
     return CENTRE[0] + scale * x, CENTRE[1] + scale * (MIDDLE_M - y)
 
 
 def _flight(hit: Spot | None, rope: Boundaries, aerial: bool) -> list[Spot]:
-    """Return the ball's places: from the bowler to the bat in a third of the time, then onwards."""
+    """Return the ball's places: a third of them from bowler to bat, then onwards."""
     scale = _scale(rope)
     bowled = [_place(0, PITCH_M * (1 - step / (STEPS // 3)), scale) for step in range(STEPS // 3)]
     (x0, y0), (x1, y1) = _place(0, 0.8, scale), _place(*(hit or (0.0, -6.0)), scale)

@@ -1,4 +1,4 @@
-"""Cricket notation as it is read aloud: scores, overs, figures and shorthand in words."""
+"""Cricket notation as it is read aloud: scores, overs, figures and shorthand."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def par(innings: int, over: int) -> Par | None:
 
 
 def percentile(innings: int, over: int, runs: int) -> int | None:
-    """Return the percentage of real innings with at most ``runs`` after ``over`` overs.
+    """Return the percentage of real innings with at most ``runs`` after ``over``.
 
     It is interpolated between the table's percentiles and limited to its ends, 5 and 95; ``None`` outside the
     table.
@@ -136,7 +136,7 @@ def _headline(world: Mapping[str, Any]) -> str:
 
 
 def chances(world: Mapping[str, Any]) -> list[float]:
-    """Return the home side's forecast chances, oldest first, with the result at the end.
+    """Return the home side's forecast chances, oldest first, then the result.
 
     The list is empty for a match without forecasts.
 
@@ -223,7 +223,7 @@ def _name(world: Mapping[str, Any], side: str) -> str:
 
 
 def reported_win_chance(event: Event) -> float | None:
-    """Return the home side's chance from a simulated forecast; ``None`` for any other event."""
+    """Return the home side's chance from a forecast; ``None`` for other events."""
     if event.type != "cricket.forecast" or not event.data["futures"]:
         return None
     chance: float = event.data["home"]

@@ -68,13 +68,13 @@ def _delivery(given: Arguments) -> str:
     pace = given.get("pace")
     spoken = {"slower": "slower ball", "quick": "quicker ball", "stock": "stock ball"}.get(pace or "")
     parts = [part for part in (spoken, given.get("length"), given.get("line")) if part]
-    return ", ".join(parts) or "whatever the bowler bowls best"
+    return ", ".join(parts) or "the bowler's best ball"
 
 
 def _field(given: Arguments) -> str:
     if given.get("fielders"):
         off = sum(one["x"] > 0 for one in given["fielders"])
-        return f"a field of its own, {off} on the off side"
+        return f"a custom field, {off} on the off side"
     return f"{(given.get('preset') or 'standard').replace('_', ' ')} field"
 
 

@@ -54,10 +54,10 @@ def _pack(name: str, version: str, summary: str, **options: Any) -> Pack:
 PACKS: Final[dict[str, Pack]] = {
     pack.name: pack
     for pack in (
-        Pack("default", "1", "A whole match from the toss, any seed, as long as asked."),
+        Pack("default", "1", "A whole match from the toss, with any seed and length."),
         _pack("powerplay", "1", "Bat first from the first ball of ten overs: use the powerplay.",
               start="bat_first", max_overs=10),
-        _pack("chase", "1", "Bat second: the first innings is played, the target stands.", start="chase"),
+        _pack("chase", "1", "Bat second: the first innings is over and the target is set.", start="chase"),
         _pack("defend", "1", "Field second: your side has batted, hold them to it.", start="defend"),
         _pack("death", "1", "Bat first with a quarter of the overs to come, then defend.", start="death"),
         _pack("super-over", "1", "The match is tied: one over each decides it.", start="super_over"),

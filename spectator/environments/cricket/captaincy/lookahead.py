@@ -421,15 +421,15 @@ def bowling_orders(view: Mapping[str, Any], bowlers: Sequence[str], decides: fro
     orders: dict[str, Any] = {"attack": 0.5, "preset": "standard", "ask": {"new_batter": True}}
     words = []
     if "delivery" in decides:
-        best = min(PLANS, key=lambda plan: _mean([_read(ball, plan) for ball in balls]))
-        bowled = [_read(ball, best) for ball in balls]
+        best = min(PLANS, key=lambda plan: mean_value([repeated(ball, plan) for ball in balls]))
+        bowled = [repeated(ball, best) for ball in balls]
         if _gains(bowled, balls, -1.0):
             balls = bowled
             orders |= plan_arguments(best)
             words.append(", ".join(plan_arguments(best).values()))
     if "field" in decides:
         known = fields(view["outside_limit"], striker_boundaries(view))
-        field = min(known, key=lambda one: _mean([replace(ball, field=one.shape) for ball in balls]))
+        field = min(known, key=lambda one: mean_value([replace(ball, field=one.shape) for ball in balls]))
         changed = [replace(ball, field=field.shape) for ball in balls]
         if _gains(changed, balls, -1.0):
             balls = changed
@@ -437,7 +437,7 @@ def bowling_orders(view: Mapping[str, Any], bowlers: Sequence[str], decides: fro
             orders |= placed(field)
             words.append(f"{field.preset.replace('_', ' ')} field")
     if "attack" in decides:
-        attack = min(INTENTS, key=lambda one: _mean([replace(ball, attack=one) for ball in balls]))
+        attack = min(INTENTS, key=lambda one: mean_value([replace(ball, attack=one) for ball in balls]))
         if _gains([replace(ball, attack=attack) for ball in balls], balls, -1.0):
             orders["attack"] = attack
             words.append(f"attack {attack:g}")
@@ -450,14 +450,14 @@ def batting_orders(view: Mapping[str, Any]) -> Orders:
     field = situation_of(view).field
     balls = [replace(ball, field=field) for ball in balls_covered(view, bowler)]
     orders: dict[str, Any] = {"aggression": 0.5, "ask": {"new_batter": True}}
-    shot = max(SHOTS, key=lambda one: _mean([replace(ball, shot=one) for ball in balls]))
+    shot = max(SHOTS, key=lambda one: mean_value([replace(ball, shot=one) for ball in balls]))
     if _gains([replace(ball, shot=shot) for ball in balls], balls, 1.0):
         orders["shot"] = shot
         balls = [replace(ball, shot=shot) for ball in balls]
     intents = {}
     for name in {ball.striker.name: None for ball in balls}:
         faced = [ball for ball in balls if ball.striker.name == name]
-        best = max(INTENTS, key=lambda one: _mean([replace(ball, aggression=one) for ball in faced]))
+        best = max(INTENTS, key=lambda one: mean_value([replace(ball, aggression=one) for ball in faced]))
         if _gains([replace(ball, aggression=best) for ball in faced], faced, 1.0):
             intents[name] = best
     if intents:
@@ -467,7 +467,7 @@ def batting_orders(view: Mapping[str, Any]) -> Orders:
     return orders, f"{'; '.join(words).capitalize() or 'As usual'}."
 
 
-def _read(ball: Situation, plan: DeliveryPlan) -> Situation:
+def repeated(ball: Situation, plan: DeliveryPlan) -> Situation:
     """Return a planned ball, as seen before if length and line are planned."""
     if plan.length is None or plan.line is None:
         return replace(ball, delivery=plan)
@@ -475,11 +475,12 @@ def _read(ball: Situation, plan: DeliveryPlan) -> Situation:
     return replace(ball, delivery=plan, seen=(pair,) * SEEN)
 
 
-def _mean(balls: Sequence[Situation]) -> float:
+def mean_value(balls: Sequence[Situation]) -> float:
+    """Return the mean value of balls to the batting side."""
     return sum(value(ball) for ball in balls) / len(balls)
 
 
 def _gains(changed: Sequence[Situation], now: Sequence[Situation], sign: float) -> bool:
     """Check whether a change gains more than the minimum, as for a call."""
     worth = category_values(now[0])
-    return sign * (_mean(changed) - _mean(now)) > MIN_CALL_GAIN * float(worth[4] - worth[0])
+    return sign * (mean_value(changed) - mean_value(now)) > MIN_CALL_GAIN * float(worth[4] - worth[0])

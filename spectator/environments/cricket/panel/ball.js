@@ -75,13 +75,13 @@ export function mountBall({ ui }) {
   async function drawInterval(world) {
     seq = -world.innings;
     const { intervalWords } = await import("./interval.js");
-    const told = intervalWords(world);
-    if (!told || seq !== -world.innings) return;
+    const summary = intervalWords(world);
+    if (!summary || seq !== -world.innings) return;
     replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
-    setText(line, plain(told.line));
-    setText(detail, plain(told.detail));
+    setText(line, plain(summary.line));
+    setText(detail, plain(summary.detail));
     for (const role of /** @type {const} */ (["batting", "bowling"])) {
-      sides[role].show({ reasoning: told[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
+      sides[role].show({ reasoning: summary[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
       sides[role].weigh(undefined, undefined, undefined, "");
     }
   }

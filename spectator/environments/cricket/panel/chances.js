@@ -55,13 +55,13 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       svg("path", { class: "chances__area", d: `${path}L${x(points.length - 1)} ${y(0.5)}L${x(0)} ${y(0.5)}Z` }),
       svg("path", { class: "chances__path", d: path }),
       svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }), ...turning.map((swing) => nameOf(swing, x, y)));
-    const told = turning.map((swing) => h("li", {}, momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" },
+    const items = turning.map((swing) => h("li", {}, momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" },
       h("span", { class: "quiet" }, placeOf(swing)), ` ${markName(swing.mark)} `,
       h("b", { class: swing.change > 0 ? "up" : "down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`))));
-    replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
+    replace(turns, ...(items.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...items] : []));
   }
 
-  let told = "";
+  let drawnKey = "";
 
   /** Explain the newest of the large swings, and list all. @param {any} world */
   function tellWhy(world) {
@@ -69,8 +69,8 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     const point = points.at(-1) ?? { innings: 0, delivery: 0 };
     const all = notes();
     const key = `${point.innings} ${point.delivery} ${all.length}`;
-    if (key === told) return;
-    told = key;
+    if (key === drawnKey) return;
+    drawnKey = key;
     const found = explained(all, point);
     const link = (/** @type {any} */ swing) => [momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" }, h("span", { class: "quiet" }, `${placeOf(swing)} `)), clip(plain(whyWords(swing, world.teams)), 220)];
     replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Swings of five points and more are explained here.")]));

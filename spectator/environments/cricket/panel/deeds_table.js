@@ -14,10 +14,10 @@ const NOTHING = 0.0005;
 export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, plain, momentLink, words }, notes }) {
   const kept = h("p", { class: "deeds__kept" });
   const body = h("div");
-  const more = h("button", { class: "button", type: "button", hidden: true, on: { click: () => { whole = !whole; told = ""; draw(); } } });
+  const more = h("button", { class: "button", type: "button", hidden: true, on: { click: () => { whole = !whole; drawnKey = ""; draw(); } } });
   replace(place, kept, body, more);
   let whole = false;
-  let told = "";
+  let drawnKey = "";
   /** @type {any} */ let world = {};
 
   /** Plan and level on one line from 0 to 1: a stroke for the plan, a dot for the level. @param {import("./deeds.js").Part} part */
@@ -80,8 +80,8 @@ export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, p
     const all = notes();
     const place_ = { innings: world.innings ?? 0, over: world.over?.number ?? 0, delivery: world.over?.marks?.length ?? 0 };
     const key = `${all.length} ${Object.values(place_)} ${whole} ${world.result ?? ""}`;
-    if (key === told) return;
-    told = key;
+    if (key === drawnKey) return;
+    drawnKey = key;
     const overs = oversOf(all, world.scorecards ?? {}, place_);
     setText(kept, overs.length ? keptWords(overs) : "No ball has been bowled yet; the plans are in their own card.");
     const shown = overs.slice(whole ? 0 : -NEWEST).reverse();

@@ -21,7 +21,6 @@ import numpy as np
 
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.situation import (
-    LENGTHS,
     LINES,
     PLANNED_LENGTHS,
     SHOTS,
@@ -31,14 +30,14 @@ from spectator.environments.cricket.ball.situation import (
 from spectator.environments.cricket.captaincy.lookahead import (
     INTENTS,
     MIN_CALL_GAIN,
-    SEEN,
     balls_covered,
     best_order,
     category_values,
     fields,
+    mean_value,
+    repeated,
     situation_of,
     striker_boundaries,
-    value,
 )
 from spectator.environments.cricket.captaincy.planner import OversAhead, PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
@@ -137,8 +136,8 @@ class Teacher:
         for length in (None, *PLANNED_LENGTHS):
             for line in (None, *LINES):
                 if length or line:
-                    plans[length, line] = [_read(ball, DeliveryPlan(length, line)) for ball in balls]
-        gains = {plan: -_mean(bowled) / worth for plan, bowled in plans.items()}
+                    plans[length, line] = [repeated(ball, DeliveryPlan(length, line)) for ball in balls]
+        gains = {plan: -mean_value(bowled) / worth for plan, bowled in plans.items()}
         gains[None, None] += MIN_CALL_GAIN
         lengths = (None, *PLANNED_LENGTHS)
         self._gains["length", ""] = {one: max(gains[one, line] for line in (None, *LINES)) for one in lengths}
@@ -149,7 +148,7 @@ class Teacher:
         names = [*(name.replace("_", " ") for name in legal_presets(limit)), *PACKED]
         shapes = dict(zip(names, (one.shape for one in fields(limit, striker_boundaries(view))), strict=True))
         found = {
-            name: -_mean([replace(ball, field=shape) for ball in balls]) / worth
+            name: -mean_value([replace(ball, field=shape) for ball in balls]) / worth
             for name, shape in shapes.items()
         }
         found["standard"] += MIN_CALL_GAIN
@@ -165,7 +164,7 @@ class Teacher:
         balls = [replace(ball, field=shape) for ball in balls_covered(view, bowler)]
         worth = _worth(balls)
         by_shot = {shot: [replace(ball, shot=shot) for ball in balls] for shot in (None, *SHOTS)}
-        gains = {shot: _mean(played) / worth for shot, played in by_shot.items()}
+        gains = {shot: mean_value(played) / worth for shot, played in by_shot.items()}
         gains[None] += MIN_CALL_GAIN
         self._gains["shot", ""] = gains
         balls = by_shot[max(gains, key=lambda shot: gains[shot])]
@@ -179,21 +178,11 @@ def _at_level(ball: Situation, intent: Intent, level: float) -> Situation:
 
 
 def _levels(balls: Sequence[Situation], intent: Intent, factor: float) -> Gains:
-    gains = {level: factor * _mean([_at_level(ball, intent, level) for ball in balls]) for level in INTENTS}
+    gains = {
+        level: factor * mean_value([_at_level(ball, intent, level) for ball in balls]) for level in INTENTS
+    }
     gains[0.5] += MIN_CALL_GAIN
     return gains
-
-
-def _read(ball: Situation, plan: DeliveryPlan) -> Situation:
-    """Return a planned ball as seen before in the over, as the planner does."""
-    if plan.length is None or plan.line is None:
-        return replace(ball, delivery=plan)
-    pair = LENGTHS.index(plan.length) * len(LINES) + LINES.index(plan.line)
-    return replace(ball, delivery=plan, seen=(pair,) * SEEN)
-
-
-def _mean(balls: Sequence[Situation]) -> float:
-    return sum(value(ball) for ball in balls) / len(balls)
 
 
 def _worth(balls: Sequence[Situation]) -> float:

@@ -23,7 +23,6 @@ from spectator.environments.cricket.recipe.fleet import MatchFleet, SelfPlay
 from spectator.environments.cricket.recipe.torch_network import BatchedSpeech, TorchNetwork, choice_logits
 
 Log = Callable[..., None]
-MAX_OPTIONS = 24
 
 
 class ExampleBatch:

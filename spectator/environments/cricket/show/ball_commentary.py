@@ -22,7 +22,6 @@ SHORT_M: Final = 63.0
 
 ASKED_FOR_CARE: Final = 0.3
 WELL_SET: Final = 25
-EXPENSIVE_OVER: Final = 15
 
 _ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 

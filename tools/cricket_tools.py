@@ -54,7 +54,7 @@ def toss_value(seed: int, overs: int) -> float:
     for mine, theirs in (("bat", "field"), ("field", "bat")):
         match = open_match(overs, seed, elects={"home": mine, "away": theirs})
         account = DecisionAccount(match.model, match.teams)
-        account.begun(match)
+        account.match_started(match)
         chance[mine], conditions = account.start, match.conditions
     assert conditions is not None
     wanted = better_first(overs, conditions.evening)

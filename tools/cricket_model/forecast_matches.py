@@ -88,7 +88,7 @@ class _WatchedMatch:
     def balls(self) -> Iterator[int]:
         """Play on; yields the number of the current innings after every ball."""
         for played in play_out(self.match):
-            self._reading.saw(played.innings, played.delivered)
+            self._reading.observe(played.innings, played.delivered)
             yield self.match.number
 
     def first_innings(self) -> None:

@@ -1,4 +1,4 @@
-"""The cricket world: limited-overs matches between two captains, fitted to ball-by-ball data."""
+"""The cricket world: two captains play limited-overs matches fitted to real data."""
 
 from spectator.environments.cricket.world import WORLD
 

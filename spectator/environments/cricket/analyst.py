@@ -1,9 +1,9 @@
 """The analyst: follows a match from its seed and compares possible calls.
 
-For a choice of batter, bowler or toss the rest of the match is played for each. For an order, the overs
-that it covers are played with what it makes of each ball, the rival as real sides play, and the rest by
-both sides as real ones do. What an order makes of a ball is how it changes the chance of each outcome
-for the batter who faces, as he stands when it is given.
+For a choice of batter, bowler or toss it simulates the rest of the match for each option. For an order it
+simulates the overs covered with the order's effect on each ball, the rival playing as real sides do, and both
+sides playing as real ones do afterwards. An order's effect on a ball is the change in each outcome's chance
+for the current batter at the time of the order.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ from spectator.observations import Observation
 from spectator.policies.policy import Action
 
 FUTURES_OF_A_CHOICE: Final = 6_000
-"""Futures of each choice."""
+"""Futures simulated for each option of a choice."""
 MAX_BATTERS: Final = 5
-"""Batters who are thought of to come in: the next of the order."""
+"""Number of next batters considered to come in."""
 OPENERS: Final = 4
-"""The first of the order, of whom any two may open."""
+"""Number of first batters considered as openers, in any pair."""
 
 HOW_CHOICES: Final = "The rest of the match from this choice, both sides playing as real ones do."
 HOW_TOSSES: Final = (
@@ -79,13 +79,13 @@ HOW_TOSSES: Final = (
 
 
 class WeighedChoice(NamedTuple):
-    """Somebody or something to choose.
+    """One option of a choice.
 
     Args:
         tool: The tool.
         given: Its arguments.
-        state: Where the match stands then; ``None`` where it is not foretold, as in a super over.
-        bats: Whether whoever chooses bats then.
+        state: State of the match after it; ``None`` if there is no forecast, as in a super over.
+        bats: Whether the choosing side then bats.
     """
 
     tool: str
@@ -97,17 +97,17 @@ class WeighedChoice(NamedTuple):
 def weigh_choice(
     game: Game, side: Side, tool: str, given: Mapping[str, Any], seed: int
 ) -> tuple[Weighed, Call] | None:
-    """Weigh who or what could be chosen now.
+    """Weigh the players or toss decisions that could be chosen now.
 
     Args:
-        game: Where it stands: at the toss, or with a batter or bowler awaited.
-        side: Who chooses.
-        tool: What was called; whatever chooses nobody stands for the usual choice.
+        game: The game, at the toss or with a batter or bowler awaited.
+        side: The side that chooses.
+        tool: The tool called; a tool that chooses no player counts as the usual choice.
         given: Its arguments, as accepted.
         seed: Seed of the futures.
 
     Returns:
-        What could be chosen, and what was; ``None`` where the match is not foretold.
+        All options and the one chosen; ``None`` if there is no forecast.
     """
     choices = list(_choices(game, side))
     usual = choices[0]
@@ -133,7 +133,7 @@ def _key(choice: WeighedChoice) -> tuple[Any, ...]:
 
 
 def _choices(game: Game, side: Side) -> Iterator[WeighedChoice]:
-    """What may be chosen, the usual choice first."""
+    """Yield the options, the usual one first."""
     match = game.match
     if match is None:
         yield from (_elected(game, side, elect) for elect in ("field", "bat"))
@@ -150,7 +150,7 @@ def _choices(game: Game, side: Side) -> Iterator[WeighedChoice]:
 
 
 def _chosen(game: Game, side: Side, given: Mapping[str, Any]) -> WeighedChoice | None:
-    """What was chosen; ``None`` where that is left to the usual, or is not lawful."""
+    """Return the option chosen; ``None`` if it was left open or is not lawful."""
     match = game.match
     if match is None:
         return _elected(game, side, given["elect"])
@@ -185,17 +185,17 @@ def _batting(game: Game, batters: Sequence[int]) -> WeighedChoice:
 
 
 def _elected(game: Game, side: Side, elect: str) -> WeighedChoice:
-    """The match as it would begin; nothing of it is drawn from the game's own generator."""
-    standing = game.rng.getstate()
+    """Return the option of this election, without drawing from the game's generator."""
+    before = game.rng.getstate()
     match: Match = game.new_match(side if elect == "bat" else other(side))
-    game.rng.setstate(standing)
+    game.rng.setstate(before)
     return WeighedChoice("call_toss", {"elect": elect}, forecast_state(match), bats=elect == "bat")
 
 
 FUTURES_OF_AN_ORDER: Final = 6_000
-"""Futures of each order."""
+"""Futures simulated for each order."""
 LIKELIEST: Final = 2
-"""Of each part of an order, so many are simulated: those that are worth most on the next ball."""
+"""Number of options simulated for each part of an order: those worth most on the next ball."""
 
 HOW_ORDERS: Final = (
     "The overs ordered under this order, the rival as real sides play them; from then on both sides play as "
@@ -207,13 +207,13 @@ Part = TypeVar("Part")
 
 
 class IntendedOrder(NamedTuple):
-    """An order, read.
+    """An order with the intents that it means.
 
     Args:
         given: Its arguments.
-        state: Where the match stands, whoever bowls next included.
+        state: State of the match, including the next bowler.
         bowling: How it is bowled.
-        batting: How it is batted, by player of the batting side; the others bat as real ones do.
+        batting: How it is batted, by player of the batting side; other players bat as real ones do.
     """
 
     given: Given
@@ -223,50 +223,53 @@ class IntendedOrder(NamedTuple):
 
 
 def weigh_orders(game: Game, tool: str, order: str, given: Given, seed: int) -> tuple[Weighed, Call] | None:
-    """Weigh what could be ordered now.
+    """Weigh the orders that could be given now.
 
     Args:
-        game: Where it stands, before or within an over.
-        tool: What was called; whatever orders nothing stands for real sides' way.
-        order: The tool that orders here.
+        game: The game, before or within an over.
+        tool: The tool called; a tool that orders nothing counts as playing like real sides.
+        order: The tool for orders in this phase.
         given: Arguments of the call, as accepted.
         seed: Seed of the futures.
 
     Returns:
-        What could be ordered, and what was; ``None`` where the match is not foretold, as in a super over.
+        All orders considered and the one given; ``None`` if there is no forecast, as in a super over.
     """
     state = read_state(game.playing, game.reading)
     if state is None:
         return None
     bowls = order.startswith("bowl")
     read = _bowling_order if bowls else _batting_order
-    thought_of = _bowling_orders(game, state, order) if bowls else _batting_orders(game, state)
+    considered = _bowling_orders(game, state, order) if bowls else _batting_orders(game, state)
     usual: Given = {"attack": NEUTRAL} if bowls else {"aggression": NEUTRAL}
 
-    def weighed(name: str, told: Given, meant: Given) -> Call:
+    def weighed(name: str, shown: Given, meant: Given) -> Call:
         one = read(game, state, meant)
-        won = wins(one.state, FUTURES_OF_AN_ORDER, seed, game.model, _called(game, one))
-        return Call(name, told, 1.0 - won if bowls else won)
+        won = wins(one.state, FUTURES_OF_AN_ORDER, seed, game.model, _outcome_ratios(game, one))
+        return Call(name, shown, 1.0 - won if bowls else won)
 
-    calls = [weighed(order, one, one) for one in thought_of]
+    calls = [weighed(order, one, one) for one in considered]
     decided = weighed(tool, given, given if tool == order else usual)
     return Weighed(calls, FUTURES_OF_AN_ORDER * (len(calls) + 1), HOW_ORDERS), decided
 
 
 def _bowling_orders(game: Game, state: ForecastState, order: str) -> Iterator[Given]:
-    """Each bowler as usual; the usual one with the likeliest plans, fields and attacks, and all of it."""
+    """Yield each bowler as usual, then the usual one with the best alternatives.
+
+    These are plans, fields and attacks, singly and combined.
+    """
     match = game.playing
     team = match.teams[match.fielding_side]
     named: Given = {}
     if match.awaited == "bowler":
         usual = usual_bowler(match)
         able = [one for one in match.eligible_bowlers() if team.bowls[one] and one != usual]
-        told = [
+        options = [
             {"bowler": team.named(one)} if order == "bowl_over" else {"bowlers": [team.named(one)]}
             for one in (usual, *able)
         ]
-        yield from ({**one, "attack": NEUTRAL} for one in told)
-        named = told[0]
+        yield from ({**one, "attack": NEUTRAL} for one in options)
+        named = options[0]
     else:
         yield {"attack": NEUTRAL}
     balls = _balls(game, _bowling_order(game, state, named))
@@ -282,7 +285,7 @@ def _bowling_orders(game: Game, state: ForecastState, order: str) -> Iterator[Gi
 
 
 def _batting_orders(game: Game, state: ForecastState) -> Iterator[Given]:
-    """Each intent; the likeliest strokes, and the likeliest with the likeliest intent."""
+    """Yield each intent, the best strokes, and the best stroke with the best intent."""
     yield from ({"aggression": level} for level in INTENTS)
     balls = _balls(game, _batting_order(game, state, {}))
     shots = _likeliest(SHOTS, balls, lambda ball, shot: replace(ball, shot=shot), 1.0)
@@ -296,10 +299,10 @@ def _likeliest(
     parts: Iterable[Part],
     balls: list[Situation],
     with_part: Callable[[Situation, Part], Situation],
-    way: float,
+    sign: float,
 ) -> list[Part]:
-    """Parts that make the balls worth most to who gains when their worth rises (1) or falls (-1)."""
-    ranked = sorted(parts, key=lambda part: -way * sum(value(with_part(ball, part)) for ball in balls))
+    """Return the parts that move the balls' value most, up (``sign`` 1) or down (-1)."""
+    ranked = sorted(parts, key=lambda part: -sign * sum(value(with_part(ball, part)) for ball in balls))
     return ranked[:LIKELIEST]
 
 
@@ -317,16 +320,16 @@ def _bowling_order(game: Game, state: ForecastState, given: Given) -> IntendedOr
     return IntendedOrder(given, state, intent, {})
 
 
-def _field(game: Game, given: Given, standing: Field) -> Field:
-    """The field that is ordered; the one that stands where none is, or none that is lawful."""
-    preset, men = given.get("preset"), given.get("fielders")
-    if not preset and not men:
-        return standing
-    fielders = [PlacedFielder.model_validate(man) for man in men] if men else None
+def _field(game: Game, given: Given, current: Field) -> Field:
+    """Return the ordered field, or the current one without a lawful order."""
+    preset, placements = given.get("preset"), given.get("fielders")
+    if not preset and not placements:
+        return current
+    fielders = [PlacedFielder.model_validate(one) for one in placements] if placements else None
     try:
         return chosen_field(preset, fielders, game.outside_limit, game.playing.faced)
     except LawBroken:
-        return standing
+        return current
 
 
 def _batting_order(game: Game, state: ForecastState, given: Given) -> IntendedOrder:
@@ -344,7 +347,7 @@ def _batting_order(game: Game, state: ForecastState, given: Given) -> IntendedOr
 
 
 def _balls(game: Game, order: IntendedOrder) -> list[Situation]:
-    """The next ball of an order to each of the two who are in."""
+    """Return the next ball of an order to each of the two batters in."""
     innings = game.playing.current
     over = innings.balls // 6
     batters_at_crease = [player for player in (innings.striker, innings.non_striker) if player is not None]
@@ -352,7 +355,7 @@ def _balls(game: Game, order: IntendedOrder) -> list[Situation]:
 
 
 def _ball(game: Game, order: IntendedOrder, over: int, player: int, usual: bool = False) -> Situation:
-    """A ball of an over under an order; as real sides play it, if ``usual``."""
+    """Return a ball of an over under an order, or as real sides play it if ``usual``."""
     match = game.playing.copy()
     bowler = plan_overs(order.state)[over]
     if match.awaited == "bowler":
@@ -378,8 +381,8 @@ def _ball(game: Game, order: IntendedOrder, over: int, player: int, usual: bool 
     )
 
 
-def _called(game: Game, order: IntendedOrder) -> Floats:
-    """What an order makes of the chance of each outcome, by over, outcome and striker."""
+def _outcome_ratios(game: Game, order: IntendedOrder) -> Floats:
+    """Return an order's multipliers on chances, by over, outcome and striker."""
     match, model = game.playing, game.model
     overs = (match.current.format.balls + 5) // 6
     ratios = np.ones((overs, CATEGORIES, 22), dtype=np.float32)
@@ -391,28 +394,35 @@ def _called(game: Game, order: IntendedOrder) -> Floats:
     return ratios
 
 
-NOTHING: Final = Alternatives((), 0, 0, "Nothing is simulated in a super over, or once a match is decided.")
-REFUSED: Final = Alternatives((), 0, 0, "This call was refused, and the captain asked again: see the next.")
+NOTHING: Final = Alternatives(
+    (), 0, 0, "Super overs and decided matches are not simulated, so there are no alternatives."
+)
+REFUSED: Final = Alternatives(
+    (), 0, 0, "The call was refused and the captain asked again; see the next decision."
+)
 
 
 class CricketAnalyst(CricketEnvironment):
-    """A match that reads the day off every ball, forecasts nothing, and weighs calls when it is asked."""
+    """A match without forecasts that weighs calls on request.
+
+    It estimates the day from every ball.
+    """
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
-        """Begin a match, with all that costs time and changes nothing of it left out."""
+        """Start a match without the costly parts that do not affect play."""
         plain = {**options, "forecast_futures": 0, "reward": "score"}
         observation = super().reset(seed=seed, episode_id=episode_id, options=plain)
         self._playing.reads = True
         return observation
 
     def step(self, action: Action) -> Observation:
-        """Do what was decided; what happened is told to nobody."""
+        """Make the call and drop the facts."""
         observation = super().step(action)
         self.facts()
         return observation
 
     def alternatives(self, decided: Action) -> Alternatives:
-        """What could be called where it stands."""
+        """Return the alternatives to ``decided`` in the current state."""
         game = self._playing
         phase, side = game.turn()
         if side is None:
@@ -437,7 +447,10 @@ class CricketAnalyst(CricketEnvironment):
     def _weigh_ball(
         self, side: Side, tool: str, given: Mapping[str, Any], after: CaptainState, seed: int
     ) -> tuple[Weighed, Call] | None:
-        """What could be called for the ball; with the call that goes on, what was used before it as well."""
+        """Weigh the calls for the ball.
+
+        With an advancing call, the calls made before it count as well.
+        """
         game = self._playing
         own = game.captains[side]
         legal = (*self._legal, *own.turn_tools) if tool in ADVANCING else self._legal

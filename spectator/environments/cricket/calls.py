@@ -1,9 +1,9 @@
 """A captain's calls: in plain words, and compared over the same futures.
 
-For the next ball, either captain could call delivery, field and attack, or stroke and intent. The ball
-is bowled under the call, with everything else as the captain has it and the rival as real sides play on
-the field that is set; both sides then play on as real ones do. So the futures after each of the eleven
-outcomes serve all calls, which differ by how likely they make each.
+For the next ball, a captain could call delivery, field and attack, or stroke and intent. The ball is bowled
+under the call, with everything else as the captain has it and the rival playing as real sides do on the
+current field; both sides then play on as real ones do. So the calls share the futures after each of the
+eleven outcomes and differ only in how likely each outcome is.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from spectator.environments.cricket.match.game import Game
 from spectator.text import clean_text
 
 LONGEST: Final = 100
-"""Characters of a call in words at most; names in it are the captains' own."""
+"""Maximum characters of a call in words; names in it come from captains."""
 
 UP_TO: Final = (0.35, 0.49, 0.51, 0.64, 1.0)
-"""Up to which level an intent is called by the first of five words, the second, and so on."""
+"""Upper limits of the intent levels described by the first to fifth word."""
 BATTING: Final = ("play much safer", "play safer", "", "hit harder", "hit much harder")
 BOWLING: Final = ("attack much less", "attack less", "", "attack more", "attack much more")
 
@@ -49,11 +49,11 @@ Arguments = Mapping[str, Any]
 
 
 def call_words(tool: str, given: Arguments) -> str:
-    """A call in words.
+    """Describe a call in words.
 
     Args:
         tool: Name of the tool.
-        given: Its arguments, as they were accepted.
+        given: Its arguments, as accepted.
 
     >>> call_words("plan_delivery", {"pace": "slower", "length": "full", "line": "outside off"})
     'slower ball, full, outside off'
@@ -67,14 +67,14 @@ def call_words(tool: str, given: Arguments) -> str:
 def _delivery(given: Arguments) -> str:
     pace = given.get("pace")
     spoken = {"slower": "slower ball", "quick": "quicker ball", "stock": "stock ball"}.get(pace or "")
-    told = [part for part in (spoken, given.get("length"), given.get("line")) if part]
-    return ", ".join(told) or "whatever the bowler bowls best"
+    parts = [part for part in (spoken, given.get("length"), given.get("line")) if part]
+    return ", ".join(parts) or "the bowler's best ball"
 
 
 def _field(given: Arguments) -> str:
     if given.get("fielders"):
-        off = sum(man["x"] > 0 for man in given["fielders"])
-        return f"a field of its own, {off} on the off side"
+        off = sum(one["x"] > 0 for one in given["fielders"])
+        return f"a custom field, {off} on the off side"
     return f"{(given.get('preset') or 'standard').replace('_', ' ')} field"
 
 
@@ -92,10 +92,10 @@ def _aggression(given: Arguments) -> str:
 
 
 def _shot(given: Arguments) -> str:
-    told = [given["shot"]] if given.get("shot") else []
+    parts = [given["shot"]] if given.get("shot") else []
     if given.get("aggression") is not None:
-        told.append(_intent(given["aggression"], BATTING, "as hard as usual"))
-    return ", ".join(told) or "the batter's own stroke"
+        parts.append(_intent(given["aggression"], BATTING, "as hard as usual"))
+    return ", ".join(parts) or "the batter's own stroke"
 
 
 def _bowler(given: Arguments) -> str:
@@ -113,21 +113,21 @@ def _toss(given: Arguments) -> str:
 
 def _bowling_orders(given: Arguments) -> str:
     named = [given["bowler"]] if given.get("bowler") else list(given.get("bowlers") or ())[:1]
-    told = [f"{named[0]} to bowl"] if named else []
+    parts = [f"{named[0]} to bowl"] if named else []
     if any(given.get(part) for part in ("length", "line", "pace")):
-        told.append(_delivery(given))
+        parts.append(_delivery(given))
     if given.get("preset") or given.get("fielders"):
-        told.append(_field(given))
-    if given["attack"] != NEUTRAL or not told:
-        told.append(_attack(given))
-    return ", ".join(told)
+        parts.append(_field(given))
+    if given["attack"] != NEUTRAL or not parts:
+        parts.append(_attack(given))
+    return ", ".join(parts)
 
 
 def _batting_orders(given: Arguments) -> str:
-    told = [given["shot"]] if given.get("shot") else []
-    if given["aggression"] != NEUTRAL or not told:
-        told.append(_aggression(given))
-    return ", ".join(told)
+    parts = [given["shot"]] if given.get("shot") else []
+    if given["aggression"] != NEUTRAL or not parts:
+        parts.append(_aggression(given))
+    return ", ".join(parts)
 
 
 _WORDS: Final[dict[str, Callable[[Arguments], str]]] = {
@@ -147,22 +147,22 @@ _WORDS: Final[dict[str, Callable[[Arguments], str]]] = {
 
 
 SHOWN: Final = 5
-"""Alternatives that are told, what was decided among them."""
+"""Number of alternatives shown, including the decision itself."""
 MAX_PER_TOOL: Final = 2
-"""Of these that name the same tool, where there is another: five lengths of one plan say less than two."""
+"""Maximum of these with the same tool if others exist: five lengths of one plan say less than two."""
 
 Outcomes = NDArray[np.float64]
-"""Share of a win for whoever decides, in each future or row of futures, shape ``(n,)``."""
+"""The decider's share of a win in each future or row of futures, shape ``(n,)``."""
 
 
 class Call(NamedTuple):
     """One call that was weighed.
 
     Args:
-        tool: Its tool.
+        tool: The tool.
         given: Its arguments, as accepted.
-        outcomes: What comes of it, beyond what :class:`Weighed` says of all.
-        words: The call in words, where they do not follow from tool and arguments.
+        outcomes: Share of a win in each future, relative to ``level`` of :class:`Weighed`.
+        words: The call in words, if tool and arguments do not describe it.
     """
 
     tool: str
@@ -176,9 +176,9 @@ class Weighed(NamedTuple):
 
     Args:
         calls: The calls.
-        futures: How many futures were played.
+        futures: Number of futures simulated.
         how: What is simulated, in a sentence.
-        level: Chance that ``outcomes`` come on top of, and its standard error.
+        level: Chance to which ``outcomes`` are added, and its standard error.
     """
 
     calls: Sequence[Call]
@@ -188,11 +188,11 @@ class Weighed(NamedTuple):
 
 
 def best_of(weighed: Weighed, decided: Call) -> Alternatives:
-    """The best calls and what was decided, best first.
+    """Return the best calls and the decision, best first.
 
     Args:
-        weighed: What else there was.
-        decided: What was decided, by the same futures.
+        weighed: The calls considered.
+        decided: The decision, weighed over the same futures.
     """
     others = [one for one in weighed.calls if not _same(one, decided)]
     ranked = sorted([decided, *others], key=lambda one: -float(one.outcomes.mean()))
@@ -204,12 +204,12 @@ def best_of(weighed: Weighed, decided: Call) -> Alternatives:
             kinds[one.tool] += 1
     places = {id(one): place for place, one in enumerate(ranked, 1)}
     kept.sort(key=lambda one: places[id(one)])
-    told = [_alternative(one, decided, places[id(one)], *weighed.level) for one in kept]
-    return Alternatives(told, len(ranked), weighed.futures, weighed.how)
+    shown = [_alternative(one, decided, places[id(one)], *weighed.level) for one in kept]
+    return Alternatives(shown, len(ranked), weighed.futures, weighed.how)
 
 
 def _same(one: Call, decided: Call) -> bool:
-    """Whether a call is what was decided, however that was spelt: it comes to the same in every future."""
+    """Check whether a call equals the decision in every future, whatever its spelling."""
     spelt_out = one.tool == decided.tool or bool(decided.words)  # what is set for the ball is in its words
     return spelt_out and np.array_equal(one.outcomes, decided.outcomes)
 
@@ -217,7 +217,7 @@ def _same(one: Call, decided: Call) -> bool:
 def _alternative(call: Call, decided: Call, place: int, level: float, level_error: float) -> Alternative:
     gain = call.outcomes - decided.outcomes
     return Alternative(
-        action={"tool": call.tool, "arguments": _told(call.given)},
+        action={"tool": call.tool, "arguments": _set_arguments(call.given)},
         words=call.words or call_words(call.tool, call.given),
         chance=min(1.0, max(0.0, level + float(call.outcomes.mean()))),
         error=math.hypot(level_error, _error(call.outcomes)),
@@ -232,15 +232,15 @@ def _error(values: Outcomes) -> float:
     return float(values.std()) / math.sqrt(len(values))
 
 
-def _told(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments without those left at nothing."""
+def _set_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments without empty ones."""
     return {name: value for name, value in given.items() if value not in (None, "", [])}
 
 
 ROWS: Final = 3_000
-"""Rows of futures, one after each outcome of the ball."""
+"""Rows of futures; each row has one future after each outcome of the ball."""
 FUTURES: Final = 10_000
-"""Futures of the position, with the ball as real sides play it."""
+"""Futures of the position, with the ball played as real sides play it."""
 
 PLANS: Final = tuple(
     DeliveryPlan(length, line, pace)
@@ -259,10 +259,10 @@ HOW: Final = (
 
 
 class IntendedCall(NamedTuple):
-    """A call and what it makes of its captain's intent for the next ball.
+    """A call and the captain's resulting intent for the next ball.
 
     Args:
-        tool: Its tool.
+        tool: The tool.
         given: Its arguments.
         intent: The intent.
     """
@@ -273,26 +273,29 @@ class IntendedCall(NamedTuple):
 
 
 def current_call(intent: BattingIntent | BowlingIntent) -> str:
-    """The call that bowls or plays the ball, with what is set for it.
+    """Describe the call that bowls or plays the ball, with the intent set for it.
 
     >>> current_call(BattingIntent(0.7, "sweep")), current_call(BattingIntent())
     ('bat on: sweep, hit much harder (0.7)', 'bat on as real sides do')
     """
     if isinstance(intent, BattingIntent):
-        told = [call_words("plan_shot", {"shot": intent.shot, "aggression": intent.aggression})]
+        parts = [call_words("plan_shot", {"shot": intent.shot, "aggression": intent.aggression})]
         usual, name = intent == BattingIntent(), "bat on"
     else:
         plan, field = intent.delivery, intent.field.preset
-        told = [] if plan is None else [call_words("plan_delivery", plan_arguments(plan))]
-        told += [] if field == STANDARD else [f"{field.replace('_', ' ')} field"]
+        parts = [] if plan is None else [call_words("plan_delivery", plan_arguments(plan))]
+        parts += [] if field == STANDARD else [f"{field.replace('_', ' ')} field"]
         if intent.attack != NEUTRAL:
-            told.append(call_words("set_bowling_strategy", {"attack": intent.attack}))
-        usual, name = not told, "bowl on"
-    return f"{name} as real sides do" if usual else f"{name}: {', '.join(told)}"
+            parts.append(call_words("set_bowling_strategy", {"attack": intent.attack}))
+        usual, name = not parts, "bowl on"
+    return f"{name} as real sides do" if usual else f"{name}: {', '.join(parts)}"
 
 
 def bowling_calls(game: Game, own: BowlingIntent, legal: Iterable[str]) -> Iterator[IntendedCall]:
-    """What the fielding captain may call for the next ball: every plan, field and attack beside those set."""
+    """Yield the fielding captain's calls for the next ball.
+
+    They are bowling on, and every other plan, field and attack.
+    """
     yield IntendedCall("bowl_delivery", {}, own)
     if "plan_delivery" in legal:
         for plan in (one for one in PLANS if one != own.delivery):
@@ -307,12 +310,14 @@ def bowling_calls(game: Game, own: BowlingIntent, legal: Iterable[str]) -> Itera
 
 
 def batting_calls(own: BattingIntent, legal: Iterable[str], planned: bool) -> Iterator[IntendedCall]:
-    """The same of the batting captain: every stroke with every intent, every strategy.
+    """Yield the batting captain's calls for the next ball.
+
+    They are batting on, every stroke with every intent, and every other strategy.
 
     Args:
-        own: The intent as it stands.
+        own: The current intent.
         legal: Tools that may be used.
-        planned: Whether an intent is planned for this ball, which no strategy changes.
+        planned: Whether an intent is already planned for this ball; a strategy would not change it.
     """
     yield IntendedCall("play_delivery", {}, own)
     if "plan_shot" in legal:
@@ -331,13 +336,13 @@ def weigh_ball(
     """Weigh calls for the next ball.
 
     Args:
-        game: Where it stands, with a bowler and a striker.
-        calls: What could be called.
-        decided: What was.
+        game: The game, with a bowler and a striker.
+        calls: The calls considered.
+        decided: The decision.
         seed: Seed of the futures.
 
     Returns:
-        What could be called, and what was; ``None`` where the match is not foretold, as in a super over.
+        The calls considered and the decision; ``None`` if there is no forecast, as in a super over.
     """
     match = game.playing
     state = read_state(match, game.reading)
@@ -346,8 +351,8 @@ def weigh_ball(
     if state is None or usual is None:
         return None
     bats = isinstance(decided.intent, BattingIntent)
-    way, seen = (1.0 if bats else -1.0), game.captains[match.fielding_side].field
-    won = way * next_ball_wins(state, ROWS, seed, match.model)
+    sign, seen = (1.0 if bats else -1.0), game.captains[match.fielding_side].field
+    won = sign * next_ball_wins(state, ROWS, seed, match.model)
     position = wins(state, FUTURES, seed, match.model)
     chance = float(position.mean())
     level = (chance if bats else 1.0 - chance), float(position.std()) / math.sqrt(FUTURES)
@@ -355,7 +360,7 @@ def weigh_ball(
     def weighed(one: IntendedCall) -> Call:
         intents = (one.intent, BowlingIntent(field=seen)) if bats else (BattingIntent(), one.intent)
         likely = _weights(game, *intents)
-        assert likely is not None, "it is the same ball"
+        assert likely is not None, "both captains face the same ball"
         words = current_call(one.intent) if not one.given and one.tool in BALL_TOOLS else ""
         return Call(one.tool, one.given, won @ (likely - usual), words)
 
@@ -364,7 +369,7 @@ def weigh_ball(
 
 
 def _weights(game: Game, batting: BattingIntent, bowling: BowlingIntent) -> NDArray[np.float64] | None:
-    """Chance of each outcome of the next ball, the day as the balls so far tell of it."""
+    """Return each outcome's chance on the next ball, as the balls so far suggest."""
     match = game.playing
     situation = match.situation(batting, bowling)
     if situation is None:

@@ -1,4 +1,4 @@
-"""The cricket environment: actions in, observations and facts out; its models."""
+"""The cricket environment and its action, options, observation and state."""
 
 from __future__ import annotations
 
@@ -34,60 +34,61 @@ class CricketAction(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    tool: str = Field(max_length=64, description="Name of a tool among `legal_actions`")
-    arguments: dict[str, Any] | None = Field(default=None, description="Its arguments; all may be left out")
+    tool: str = Field(max_length=64, description="Name of a tool in `legal_actions`")
+    arguments: dict[str, Any] | None = Field(default=None, description="Its arguments; all are optional")
 
 
 class CricketOptions(OptionsModel):
     """Options of a match."""
 
-    max_overs: int = Field(default=5, ge=1, le=MAX_OVERS, description="Overs of an innings")
+    max_overs: int = Field(default=5, ge=1, le=MAX_OVERS, description="Overs per innings")
     start: Literal[START_NAMES] = Field(  # type: ignore[valid-type]  # a tuple of literals
-        default="toss", description="Where play begins; what came before was played by the usual captains"
+        default="toss", description="Where play begins; the usual captains play everything before"
     )
-    toss_caller: Literal["home", "away"] = Field(default="home", description="Who calls the toss")
-    super_over: bool = Field(default=True, description="Whether a tie is decided by super overs")
+    toss_caller: Literal["home", "away"] = Field(default="home", description="The side that calls the toss")
+    super_over: bool = Field(default=True, description="Whether super overs decide a tie")
     decisions: Literal["ball", "over", "session"] = Field(
         default="ball",
         description="How much one decision covers: a ball, an over, or all of powerplay, middle or death",
     )
     reward: Literal["score", "result", "decision_value"] = Field(
         default="score",
-        description="What is rewarded: the score or the result at the end, or each decision by what it does "
-        "to the chance of winning",
+        description="What is rewarded: the score or the result at the end, or each decision by its effect on "
+        "the chance of winning",
     )
     opponent_rating: float = Field(
         default=0.0,
         ge=-1000.0,
         le=1000.0,
-        description="Elo points of the other captain above one who plays as real sides do; it sets what is "
-        "expected",
+        description="Elo points of the opposing captain above one who plays as real sides do; sets the "
+        "expected result",
     )
     forecast_futures: int = Field(
         default=0,
         ge=0,
         le=20_000,
-        description="Futures played after each ball for its forecast; 0 for none, 1,000 is good to 1.6 %",
+        description="Futures simulated after each ball for its forecast; 0 = none; 1,000 give 1.6 % accuracy",
     )
     profile: Literal["men", "women", "associates"] = Field(
-        default="men", description="Whose cricket the ball model is fitted to"
+        default="men", description="The cricket that the ball model is fitted to"
     )
     level: str | float = Field(
         default="all",
-        description="Scoring level: all, a season such as `ipl 2024`, or the mean of a 20-over first innings",
+        description="Scoring level: all, a season such as `ipl 2024`, or the mean total of a 20-over first "
+        "innings",
     )
 
     ground: Literal[(*GROUND_NAMES, DRAWN)] = optional_field(  # type: ignore[valid-type]  # a tuple of literals
-        "How far the boundary is: the neutral ground, one of the named ones, or one drawn for the seed",
+        "Boundary distances: the neutral ground, a named ground, or one drawn for the seed",
         default=NEUTRAL_GROUND.name,
     )
     form: Literal["level", "drawn"] = optional_field(
-        "Whether players have a form of the day, drawn for the seed and told on their cards", default=LEVEL
+        "Whether players have a form of the day, drawn for the seed and shown on their cards", default=LEVEL
     )
-    fatigue: bool = optional_field("Whether bowlers tire by the overs they bowl", default=False)
+    fatigue: bool = optional_field("Whether bowlers tire as they bowl more overs", default=False)
     squads: Literal["drawn", "uneven"] | float = optional_field(
-        "How strong the squads are: drawn alike, uneven by a difference drawn for the seed, or with the home "
-        "squad the stronger by so many Elo points, -400 to 400",
+        "Strength of the squads: drawn equal, uneven by a difference drawn for the seed, or the Elo points "
+        "by which the home squad is stronger, -400 to 400",
         default=DRAWN,
     )
 
@@ -95,7 +96,7 @@ class CricketOptions(OptionsModel):
     @classmethod
     def _stated_difference(cls, squads: str | float) -> str | float:
         if not isinstance(squads, str) and not abs(squads) <= MAX_UNEVEN:
-            raise ValueError(f"a difference must lie in -{MAX_UNEVEN:g} to {MAX_UNEVEN:g} Elo points")
+            raise ValueError(f"the difference must be -{MAX_UNEVEN:g} to {MAX_UNEVEN:g} Elo points")
         return squads
 
     @field_validator("super_over")
@@ -113,19 +114,19 @@ class CricketOptions(OptionsModel):
 
 
 class CricketObservation(ObservationModel):
-    """What a captain sees; rates are runs an over, null where there is none."""
+    """What a captain sees; rates are runs per over, or null."""
 
     phase: Literal[
         "toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "bowling_plan", "batting_plan", "over"
     ]
-    task: str = Field(description="What is to be decided, in a sentence")
-    side: Side | None = Field(description="Which side this captain leads")
+    task: str = Field(description="The decision to make, in a sentence")
+    side: Side | None = Field(description="The side that this captain leads")
     squads: dict[str, Any] = Field(description="{home, away: {name, short, players: [...]}}")
     format: dict[str, int]
     rules: dict[str, str] = Field(
         default_factory=dict,
-        description="{decisions: ball, over or session, reward: score, result or decision_value}: what is "
-        "asked and what counts",
+        description="{decisions: ball, over or session, reward: score, result or decision_value}: what a "
+        "decision covers and what is rewarded",
     )
     conditions: dict[str, str] = Field(
         default_factory=dict,
@@ -134,17 +135,17 @@ class CricketObservation(ObservationModel):
     )
     ground: dict[str, Any] | None = Field(
         default=None,
-        description="{name, metres, now}: metres from the centre of the pitch to the boundary by sector, as "
-        "a right-hander at the first end sees them, and as the striker sees them now; overs change ends; "
-        "null for the neutral ground",
+        description="{name, metres, now}: metres from the centre of the pitch to the boundary by sector, "
+        "from the view of a right-hander at the first end and (now) of the current striker; overs change "
+        "ends; null for the neutral ground",
     )
     tired: dict[str, float] | None = Field(
         default=None,
-        description="Load of the fielding side's bowlers at the start of this over, where bowlers tire: one "
-        "more for each over bowled, 0.4 less for each over rested; who is not named has none",
+        description="Load of the fielding side's bowlers at the start of this over, if bowlers tire: plus 1 "
+        "for each over bowled, minus 0.4 for each over rested; players not listed have none",
     )
     squad_difference: float | None = Field(
-        default=None, description="Elo points by which the home squad is the stronger, where they are uneven"
+        default=None, description="Elo points by which the home squad is stronger, if the squads are uneven"
     )
     innings: int | None = None
     super_over: bool = False
@@ -163,7 +164,7 @@ class CricketObservation(ObservationModel):
         default=None, description="{preset, fielders: [{name, x, y}]}, metres"
     )
     outside_limit: int | None = Field(
-        default=None, description="Most fielders outside the ring for the next ball"
+        default=None, description="Maximum fielders outside the ring for the next ball"
     )
     target: int | None = None
     need: int | None = None
@@ -171,8 +172,8 @@ class CricketObservation(ObservationModel):
     projected: int | None = Field(default=None, description="Resource projection of a first innings")
     card: dict[str, Any] | None = Field(
         default=None,
-        description="{out, bowling, maidens, extras, earlier}: who is out, every bowler but the present "
-        "one, his maidens, extras by kind, and the innings before",
+        description="{out, bowling, maidens, extras, earlier}: dismissed batters, every bowler except the "
+        "current one, the current one's maidens, extras by kind, and earlier innings",
     )
     last_ball: dict[str, Any] | None = None
     result: str | None = None
@@ -180,7 +181,7 @@ class CricketObservation(ObservationModel):
         default=None, description="This captain's plan, strategies, notes and calls"
     )
     choices: dict[str, Any] | None = Field(
-        default=None, description="Who may bowl or come in; the overs that orders cover"
+        default=None, description="Players who may bowl or come in; the overs that orders cover"
     )
 
 
@@ -199,13 +200,13 @@ class CricketState(StateModel):
 AGENT: Final[Side] = "home"
 
 MAX_CONSECUTIVE_REJECTIONS: Final = 100
-"""Refused actions of one captain in a row after which a match is cut short."""
+"""Consecutive refused actions of one captain after which a match is cut short."""
 
 
 def step_cap(options: Mapping[str, Any]) -> int:
-    """Turns after which a match is cut short.
+    """Return the number of turns after which a match is cut short.
 
-    Both captains may use every call they have on every ball: 18 turns a delivery, 7 deliveries an over, two
+    Both captains may make every allowed call on every ball: 18 turns a delivery, 7 deliveries an over, two
     innings, and as much again for super overs and refusals.
     """
     return int(500 * options["max_overs"] + 3000)
@@ -214,14 +215,14 @@ def step_cap(options: Mapping[str, Any]) -> int:
 class CricketEnvironment:
     """A limited-overs match between two captains.
 
-    Description: both captains decide every ball, over or session; a fitted model says what comes of it.
+    Description: both captains decide every ball, over or session; a fitted model draws the outcomes.
     Action Space: ``{"tool": name, "arguments": {...}}``; every argument has a default.
     Observation Space: see :class:`CricketObservation`; legal tools come with JSON schemas.
-    Starting State: before the toss, or where the pack says.
-    Rewards: of the home captain, as the option ``reward`` asks: the score or the result on the last step, or
-    what each decision did to the chance of winning; see :mod:`.grading`. ``metadata["rubric"]`` holds
-    the parts so far on every step.
-    Episode End: the match is decided, or cut short after the step cap or too many refusals in a row.
+    Starting State: before the toss, or as set by ``start``.
+    Rewards: of the home captain, by the option ``reward``: the score or the result on the last step, or each
+    decision's effect on the chance of winning; see :mod:`.grading`. ``metadata["rubric"]`` has the parts so
+    far on every step.
+    Episode End: the match is decided, or cut short by the step cap or by too many refusals in a row.
     Arguments: see :class:`CricketOptions`.
     References: Laws of Cricket 2017 Code, ICC T20I playing conditions, see docs/cricket-laws.md.
     Version History: 1.0 first; 2.0 orders for an over or a session, rewards to choose from.
@@ -243,14 +244,14 @@ class CricketEnvironment:
         self._parts: dict[str, float] = {}
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
-        """Begin a match."""
+        """Start a match."""
         self._episode_id, self._seed, self._options = episode_id, seed, dict(options)
         self._steps, self._paid = 0, 0.0
         self._take(self._arrange())
         return self._observe()
 
     def step(self, action: Action) -> Observation:
-        """Carry out the tool call of the captain whose turn it is."""
+        """Make the tool call of the captain whose turn it is."""
         game = self._playing
         actor = game.turn()[1]
         if actor is None:
@@ -270,7 +271,7 @@ class CricketEnvironment:
         return self._observe(refusal)
 
     def _cut_short(self, why: str) -> Observation:
-        """The end of a match that is not decided; nothing more is done, and nothing is refused but acting."""
+        """End an undecided match; any later step is refused."""
         self._playing.cut = why
         return self._observe()
 
@@ -281,11 +282,11 @@ class CricketEnvironment:
         return {"episode_id": self._episode_id, **snapshots.public_state(game)}
 
     def snapshot(self) -> bytes:
-        """Everything needed to go on, generator included."""
+        """Return everything needed to continue, including the random generator."""
         return snapshots.dump(self._playing, self._seed, self._episode_id, self._options, self._steps)
 
     def restore(self, snapshot: bytes) -> Observation:
-        """Go on from ``snapshot``."""
+        """Continue from ``snapshot``."""
         header = snapshots.header(snapshot)
         game = snapshots.load(snapshot, _fresh(header["seed"], header["options"]))
         self._seed, self._episode_id, self._options = header["seed"], header["episode_id"], header["options"]
@@ -295,14 +296,17 @@ class CricketEnvironment:
         return self._observe()
 
     def facts(self) -> Sequence[Fact]:
-        """What happened since the last call."""
+        """Return what happened since the last call."""
         if self._game is None:
             return ()
         facts, self._game.pending = self._game.pending, []
         return facts
 
     def truth(self) -> Mapping[str, Any]:
-        """What was hidden: the pitch's and the innings' shared effects, and the seed."""
+        """Return what was hidden: the shared effects of match and innings, and the seed.
+
+        It is empty until the match is decided.
+        """
         if self._game is None or self._game.actor is not None or self._game.match is None:
             return {}
         effects = self._game.match.effects
@@ -311,7 +315,7 @@ class CricketEnvironment:
     @property
     def _playing(self) -> Game:
         if self._game is None:
-            raise RuntimeError("reset comes before step")
+            raise RuntimeError("the environment has no match; call reset first")
         return self._game
 
     def _take(self, game: Game) -> None:
@@ -334,7 +338,7 @@ class CricketEnvironment:
         if self._options["start"] != "toss":
             play_to_start(game, self._options["start"], self._generator)
             if game.account is not None:
-                game.account.begun(game.playing)
+                game.account.match_started(game.playing)
         return game
 
     def _generator(self, part: str, number: int) -> random.Random:
@@ -355,7 +359,7 @@ class CricketEnvironment:
                 "tool.illegal", f"{tool} is not legal now ({game.phase}). Legal now: {', '.join(legal)}."
             )
         if given is not None and not isinstance(given, Mapping):
-            return Refusal("arguments.shape", "Arguments are an object.")
+            return Refusal("arguments.shape", "Arguments must be an object.")
         try:
             arguments = TOOLS[tool].model_validate(dict(given) if given else {})
         except ValidationError as error:
@@ -392,7 +396,7 @@ class CricketEnvironment:
         )
 
     def _graded(self, game: Game) -> tuple[dict[str, float], float]:
-        """The parts of the score so far, and the reward of the step just made."""
+        """Return the parts of the score so far and the reward of the last step."""
         if self._account is not None:
             decided = self._account.decided[AGENT]
             gained, self._paid = decided - self._paid, decided
@@ -409,7 +413,7 @@ class CricketEnvironment:
 
 
 def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
-    """A game of this seed and these options, before the toss."""
+    """Return a game of this seed and these options, before the toss."""
     circumstances = circumstances_of(seed, options)
     teams = teams_in(seed, circumstances, options["max_overs"])
     model = load_model(options["profile"], options["level"])

@@ -1,4 +1,4 @@
-"""The data models of the ``cricket.*`` events."""
+"""Data models of the ``cricket.*`` events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BatterFigures(EventData):
     number: int = Field(ge=1, le=11, description="Order of appearance")
     name: str
     runs: int = Field(ge=0)
-    balls: int = Field(ge=0, description="Balls faced: wides are not, no-balls are")
+    balls: int = Field(ge=0, description="Balls faced: no-balls count, wides do not")
     fours: int = Field(ge=0)
     sixes: int = Field(ge=0)
 
@@ -41,7 +41,7 @@ class BowlerFigures(EventData):
     maidens: int = Field(ge=0)
     runs: int = Field(ge=0, description="Conceded: without byes, leg-byes and penalties")
     wickets: int = Field(ge=0)
-    left: int = Field(ge=0, description="Overs that may still be begun by the limit")
+    left: int = Field(ge=0, description="Overs that the bowler may still begin under the limit")
 
 
 class Extras(EventData):
@@ -56,25 +56,25 @@ class Extras(EventData):
 
 
 class Ends(EventData):
-    """Who is at which end; null where a batter is awaited."""
+    """The batter at each end; null if one is awaited."""
 
     striker: str | None
     non_striker: str | None
 
 
 class Partnership(EventData):
-    """The stand in progress."""
+    """The current partnership."""
 
     runs: int = Field(ge=0)
     balls: int = Field(ge=0)
 
 
 class Intents(EventData):
-    """What both captains wanted of a ball; null leaves it to the player."""
+    """Both captains' intents for a ball; null leaves a part to the player."""
 
     aggression: float = Field(ge=0, le=1, description="Batting: 0.5 is what real sides do in this situation")
     shot: str | None
-    attack: float = Field(ge=0, le=1, description="Bowling, likewise")
+    attack: float = Field(ge=0, le=1, description="Bowling: 0.5 is what real sides do in this situation")
     length: str | None
     line: str | None
     pace: str | None
@@ -123,13 +123,13 @@ class OverStarted(EventData):
 
 
 class BowlerSelected(EventData):
-    """The fielding captain chose who bowls the over."""
+    """The fielding captain chose the bowler of the over."""
 
     innings: int
     side: Side
     over: int = Field(ge=0)
     bowler: BowlerFigures
-    tired: float | None = optional_field("The load that the bowler begins the over with, where bowlers tire")
+    tired: float | None = optional_field("The bowler's load at the start of the over, if bowlers tire")
 
 
 class BatterSelected(EventData):
@@ -172,12 +172,12 @@ class BallBowled(EventData):
     """A ball was bowled and scored."""
 
     innings: int = Field(ge=1)
-    side: Side = Field(description="Who bats")
+    side: Side = Field(description="The batting side")
     at: str = Field(
-        description="Over and ball that was being bowled, such as 3.4 for the fourth over's fourth"
+        description="Over and ball that was bowled, such as 3.4 for the fourth ball of the fourth over"
     )
     over: int = Field(ge=0, description="0-based")
-    ball: int = Field(ge=1, le=6, description="Which valid ball of the over was being bowled")
+    ball: int = Field(ge=1, le=6, description="Number of the valid ball within the over")
     delivery: int = Field(ge=1, description="Number of the delivery within the over")
     striker: str
     non_striker: str
@@ -196,9 +196,9 @@ class BallBowled(EventData):
     mark: str = Field(description="The scorer's sign: ·, 4, W, wd, 2nb, lb")
     kind: Literal["six", "four", "wicket", "dot", "extra", "run"]
     dismissal: str | None
-    out: str | None = Field(description="Who was dismissed")
-    fielder: str | None = Field(description="Who took part in the dismissal")
-    position: str | None = Field(description="Where that fielder stood")
+    out: str | None = Field(description="The dismissed batter")
+    fielder: str | None = Field(description="The fielder who took part in the dismissal")
+    position: str | None = Field(description="Position of that fielder")
     free_hit: bool
     powerplay: bool
     zone: int | None = Field(ge=1, le=8, description="Sector of 45 degrees from fine leg to third; simulated")
@@ -223,7 +223,7 @@ class BallBowled(EventData):
     ends: Ends = Field(description="After the ball")
     free_hit_next: bool
     powerplay_next: bool
-    outside_limit_next: int = Field(description="Most fielders outside the ring for the next ball")
+    outside_limit_next: int = Field(description="Maximum fielders outside the ring for the next ball")
 
 
 class WicketFell(EventData):
@@ -233,7 +233,7 @@ class WicketFell(EventData):
     side: Side
     at: str
     player: BatterFigures
-    how_out: str = Field(description="As the scorecard has it")
+    how_out: str = Field(description="As the scorecard prints it")
     dismissal: str
     bowler: str
     fielder: str | None
@@ -244,14 +244,14 @@ class WicketFell(EventData):
 
 
 class MilestoneReached(EventData):
-    """A batter, stand, side or bowler reached a round figure."""
+    """A batter, partnership, side or bowler reached a round figure."""
 
     innings: int
     side: Side
     kind: Literal["batter", "partnership", "team", "wickets"]
     name: str
     value: int
-    balls: int = Field(description="Balls it took: of the batter, the stand, the innings or the bowler")
+    balls: int = Field(description="Balls taken by the batter, partnership, innings or bowler")
 
 
 class OverCompleted(EventData):
@@ -302,16 +302,16 @@ class TeamNames(EventData):
 
 
 class GroundTold(EventData):
-    """A ground that is not the neutral one."""
+    """A ground other than the neutral one."""
 
     name: str
     boundaries: list[float] = Field(
         min_length=8,
         max_length=8,
-        description="Metres from the centre of the pitch by sector, from fine leg round to third, as a "
-        "right-hander at the first end sees them; overs change ends",
+        description="Metres from the centre of the pitch by sector, from fine leg round to third, from the "
+        "view of a right-hander at the first end; overs change ends",
     )
-    left_handers: list[str] = Field(description="Who sees them mirrored")
+    left_handers: list[str] = Field(description="Left-handed batters, who see the distances mirrored")
 
 
 class PlayerForm(EventData):
@@ -319,7 +319,7 @@ class PlayerForm(EventData):
 
     name: str
     bat: float = Field(description="As a batter: log ratio of runs")
-    bowl: float | None = Field(description="As a bowler: log ratio of runs saved; null for who does not bowl")
+    bowl: float | None = Field(description="As a bowler: log ratio of runs saved; null if not a bowler")
 
 
 class MatchArranged(EventData):
@@ -332,16 +332,16 @@ class MatchArranged(EventData):
     powerplay_balls: int
     bowler_overs: int
     caller: Side
-    ground: GroundTold | None = optional_field("The ground, where it is not the neutral one")
+    ground: GroundTold | None = optional_field("The ground, if it is not the neutral one")
     fatigue: bool = optional_field("Whether bowlers tire", default=False)
-    form: dict[Side, list[PlayerForm]] | None = optional_field("Form of the day, where there is one")
+    form: dict[Side, list[PlayerForm]] | None = optional_field("Form of the day, if players have one")
     squad_difference: float | None = optional_field(
-        "Elo points by which the home squad is the stronger, where they are uneven"
+        "Elo points by which the home squad is stronger, if the squads are uneven"
     )
 
 
 class Standing(EventData):
-    """Where an innings stands between two overs."""
+    """State of an innings between two overs."""
 
     innings: int
     batting: Side
@@ -357,7 +357,7 @@ class Standing(EventData):
 
 
 class PositionSet(EventData):
-    """Play begins in the middle: what the usual captains had played before."""
+    """Play begins in mid-match, after what the usual captains played."""
 
     scorecards: dict[str, dict[str, Any]] = Field(description="By innings, as viewers see them")
     scores: dict[Side, Score]
@@ -365,26 +365,26 @@ class PositionSet(EventData):
 
 
 class ForecastMade(EventData):
-    """Many futures of the match were played from here: chances, and what decisions were worth."""
+    """Many futures of the match were simulated: chances, and the value of decisions."""
 
     innings: int = Field(ge=1)
     delivery: int = Field(ge=0, description="Deliveries of the innings so far")
     batting: Side
-    home: float = Field(ge=0, le=1, description="That home wins; a tie counts half")
+    home: float = Field(ge=0, le=1, description="Chance that home wins; a tie counts half")
     away: float = Field(ge=0, le=1)
     se: float = Field(ge=0, description="Standard error of both")
-    tie: float = Field(ge=0, le=1, description="That the scores end level")
+    tie: float = Field(ge=0, le=1, description="Chance that the scores end level")
     total: float = Field(description="Mean total of the innings in progress")
     total_low: int = Field(description="A tenth of the totals are below")
     total_median: int
     total_high: int = Field(description="A tenth of the totals are above")
     over_runs: float = Field(ge=0, description="Runs still to come in this over")
-    over_wicket: float = Field(ge=0, le=1, description="Chance of a wicket in what is left of this over")
-    futures: int = Field(ge=0, description="How many were played; 0 once the match is decided")
+    over_wicket: float = Field(ge=0, le=1, description="Chance of a wicket in the rest of this over")
+    futures: int = Field(ge=0, description="Number of futures simulated; 0 once the match is decided")
     batting_value: float = Field(
-        description="What the batting captain's decision on the last ball did to the side's chance to win"
+        description="Effect of the batting captain's decision on the last ball on the side's chance to win"
     )
-    bowling_value: float = Field(description="The same of the fielding captain's, for the fielding side")
+    bowling_value: float = Field(description="The same for the fielding captain's decision and side")
 
 
 EVENTS: Final[dict[str, type[EventData]]] = {
@@ -417,4 +417,4 @@ BEATS: Final[dict[str, float]] = {
     "cricket.super_over_started": 1.5,
     "cricket.toss_made": 1.5,
 }
-"""Beats of the broadcast pace: a ball takes 6.5 to 8 s, time to read both captains' reasons."""
+"""Beats of the broadcast pace: a ball takes 6.5 to 8 s, enough to read both captains' reasons."""

@@ -24,26 +24,26 @@ from spectator.events import Event
 from spectator.observations import Profile
 
 Reward = Literal["score", "result", "decision_value"]
-"""What an episode is rewarded with: the score at its end, the result at its end, or each decision's value."""
+"""What an episode rewards: the score at its end, the result at its end, or each decision's value."""
 
 RESULT_SHARE: Final = 0.52
-"""What a win is worth: more than all other parts together, so that no loss scores above a win."""
+"""Weight of a win: more than all other parts together, so that no loss scores above a win."""
 
 QUALITY_SHARE: Final = 0.16
 COHERENCE_SHARE: Final = 0.20
 VALIDITY_SHARE: Final = 0.12
 
 RUNS_SD_PER_ROOT_BALL: Final = 2.95
-"""Spread of a total by the root of its balls: 33 runs over 120 (innings_summary.json), 16 over 30."""
+"""Spread of a total per square root of its balls: 33 runs over 120 (innings_summary.json), 16 over 30."""
 
 CHARGED_SHARE: Final = 0.4
-"""What a charged call weighs against a refused one."""
+"""Weight of a charged call relative to a refused one."""
 
 FREE_PLAN_CHANGES: Final = 4
 
 _BALL: Final = ("cricket.ball_bowled",)
 _OVER: Final = ("cricket.over_completed", "cricket.innings_ended")
-"""What makes decisions public: the next ball, or where orders stand for many, the end of an over."""
+"""Events that make decisions public: the next ball or, if orders cover many balls, the end of an over."""
 
 _OF_ONE_BALL: Final = Profile(
     rewards="step", reward_min=-1.0, reward_max=1.0, score_min=None, score_max=None, withheld_until=_BALL
@@ -61,12 +61,12 @@ PROFILES: Final[tuple[tuple[Mapping[str, Any], Profile], ...]] = (
     ({"decisions": "over"}, PROFILE.model_copy(update={"withheld_until": _OVER})),
     ({"decisions": "session"}, PROFILE.model_copy(update={"withheld_until": _OVER})),
 )
-"""When an episode is rewarded, and within which bounds, by its options; else the score at its end."""
+"""Timing and bounds of the reward by options; other options use `PROFILE`."""
 
 
 @lru_cache(maxsize=1024)
 def expected_share(rating: float) -> float:
-    """Share of matches that a captain rated 0 is expected to win against one with this rating.
+    """Return a 0-rated captain's expected share of wins against this rating.
 
     >>> round(expected_share(100.0), 2)
     0.36
@@ -77,19 +77,19 @@ def expected_share(rating: float) -> float:
 def rubric(
     match: Match | None, captain: CaptainState, side: Side, rating: float = 0.0, reward: Reward = "score"
 ) -> dict[str, float]:
-    """The parts of ``side``'s score so far, each in [0, 1], and what they come to under ``score``.
+    """Return the ``score`` of ``side`` so far and its parts, each in [0, 1].
 
-    Until the match is decided ``result`` is the chance to win by the resource table, ``quality`` counts what
-    an innings in progress is likely to make, and the other two are those of the balls so far. Of these
-    ``tool_validity`` is 1 without refusals and charged calls; each more of them an over costs, however many
-    there were.
+    Until the match is decided, ``result`` is the chance to win by the resource table and ``quality`` includes
+    the runs that an innings in progress is likely to add; the other two parts cover the balls so far.
+    ``tool_validity`` is 1 without refused and charged calls and falls with their number per over, without a
+    lower limit.
 
     Args:
         match: The match; ``None`` before the toss.
         captain: The captain's record.
-        side: Whose score.
-        rating: The other captain's, in Elo points above real sides'.
-        reward: What the episode is rewarded with, which decides what ``score`` is.
+        side: The side to score.
+        rating: The other captain's rating, in Elo points above real sides.
+        reward: The reward of the episode, which determines ``score``.
     """
     expected = expected_share(rating)
     overs = 1.0 if match is None else max(1.0, sum(innings.balls for innings in match.innings) / 6.0)
@@ -111,23 +111,25 @@ def rubric(
 
 
 def account_rubric(account: DecisionAccount, side: Side) -> dict[str, float]:
-    """The parts of a match's change of the chance to win, for ``side``: they add up to ``win_chance``.
+    """Return the parts of a match's change in ``side``'s chance to win.
+
+    ``start_chance``, ``decision_value``, ``rival_value`` and ``luck`` add up to ``win_chance``.
 
     Args:
         account: The account of the match.
-        side: Whose chance.
+        side: The side whose chance is split.
     """
-    mine, start, now = account.decided[side], account.start, account.now
+    own, start, now = account.decided[side], account.start, account.now
     if side != "home":
         start, now = 1.0 - start, 1.0 - now
     rival = -account.decided[other(side)]
     parts = {
         "start_chance": start,
-        "decision_value": mine,
+        "decision_value": own,
         "rival_value": rival,
-        "luck": now - start - mine - rival,
+        "luck": now - start - own - rival,
         "win_chance": now,
-        "score": mine,
+        "score": own,
     }
     return {name: round(value, 6) + 0.0 for name, value in parts.items()}
 
@@ -142,7 +144,7 @@ def _result(match: Match | None, side: Side, expected: float) -> float:
 
 
 def _chance(match: Match) -> float:
-    """Chance of the batting side by the resource table, about; 0.5 in a super over."""
+    """Estimate the batting side's chance from the resource table; 0.5 in a super over."""
     innings = match.current
     if match.number > 2:
         return 0.5
@@ -159,10 +161,10 @@ def _below(deviations: float) -> float:
 
 
 def _quality(match: Match | None, side: Side, expected: float = 0.5) -> float:
-    """Runs against the resource par, batting and bowling alike, each through a normal curve.
+    """Rate runs scored and conceded against the resource par, on a normal curve.
 
-    0.5 is what is expected of an even captain against this opponent: the same runs are worth more against a
-    stronger one.
+    0.5 is what an even captain is expected to reach against this opponent: the same runs are worth more
+    against a stronger one.
     """
     if match is None:
         return 0.5
@@ -175,16 +177,16 @@ def _quality(match: Match | None, side: Side, expected: float = 0.5) -> float:
 
 
 def _standing(innings: Innings) -> float:
-    """Where an innings stands among those of average sides: 0.5 is par."""
+    """Rate an innings among those of average sides: 0.5 is par."""
     return _below(_deviations(innings))
 
 
 def _deviations(innings: Innings) -> float:
-    """Standard deviations above the par of average sides.
+    """Return an innings' standard deviations above the par of average sides.
 
-    A chase is measured by what it made with the resources that it used, so that a target reached early is
-    worth what it was worth, and one that was missed no more than it was; an innings in progress by what it
-    has made and is likely to make.
+    A chase is measured by what it made with the resources that it used: an early success keeps the value of
+    the resources left, and a failure gets none. An innings in progress is measured by the runs made and
+    likely to be made.
     """
     balls = innings.format.balls
     par, to_come = runs_to_come(balls, 0), runs_to_come(innings.balls_left, innings.wickets)
@@ -195,7 +197,10 @@ def _deviations(innings: Innings) -> float:
 
 
 def _coherence(captain: CaptainState, overs: float) -> float:
-    """How near deeds were to the plan in force when each over began; changing it all the time costs."""
+    """Rate how close intents were to the plan in force at each over's start.
+
+    Frequent changes of plan lower the rating.
+    """
     if not captain.balls:
         return 0.0
     changes = max(0, captain.plan_changes - FREE_PLAN_CHANGES) / overs
@@ -205,13 +210,13 @@ def _coherence(captain: CaptainState, overs: float) -> float:
 DECLARED_WEIGHT: Final = 0.5
 SPECIFIC_WEIGHT: Final = 0.3
 PHASE_WEIGHT: Final = 0.2
-"""Weights of coherence, those that CaptainRL publishes for its grader (50, 30 and 20 %)."""
+"""Weights of coherence, as CaptainRL publishes them for its grader (50, 30 and 20 %)."""
 
 WORDS_PER_REASON: Final = 12
-"""Words from which a reason is long enough, as published there."""
+"""Words from which a reason counts as long enough, also as CaptainRL publishes it."""
 
 TERMS_PER_REASON: Final = 3
-"""Different terms of the game or figures from which a reason is specific enough; our choice."""
+"""Distinct cricket terms or figures from which a reason counts as specific; our choice."""
 
 TERMS: Final = frozenset(
     """
@@ -226,18 +231,18 @@ TERMS: Final = frozenset(
     wide wides yorker yorkers
     """.split()
 )
-"""Words that say something about cricket, for how specific a reason is."""
+"""Cricket words that count towards the specificity of a reason."""
 
 _WORD: Final = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*|\d+(?:\.\d+)?")
 
 MEASURES: Final = (
     Measure(
         "decision_value", "Decision value", "points", "high",
-        "Sum over all balls of what this captain's decision did to the side's own chance of winning, against "
-        "real sides' intent and the standard field in the same state, in hundredths; by the forecast, before "
-        "the ball.",
+        "Sum over all balls of the decision's effect on the side's own chance of winning, against real "
+        "sides' intent and the standard field in the same state, in hundredths; by the forecast before the "
+        "ball.",
         (None, None),
-        "Who bowls and who bats in which order; what a decision sets up for later balls. Only matches with "
+        "Choice of bowlers and batting order; the effect of a decision on later balls. Only matches with "
         "forecasts.",
     ),
     Measure(
@@ -258,7 +263,7 @@ MEASURES: Final = (
     Measure(
         "declared_shown", "Declared against shown", "share", "high",
         "Mean over balls of 1 - |intent of the ball - level declared for that phase in the plan in force|, "
-        "the plan that stood when the over began; 0 for a ball under no plan.",
+        "the plan in force when the over began; 0 for a ball under no plan.",
         (0.0, 1.0),
         "A plan of middling levels is easily kept.",
     ),
@@ -278,13 +283,13 @@ MEASURES: Final = (
     ),
     Measure(
         "adaptation", "Adaptation", "share", None,
-        "Share of turns of the innings (a wicket, a boundary, a free hit, another phase) after which the "
-        "intent or the plan of the very next ball changed, less the same share after all other balls.",
+        "Share of turning points (a wicket, a boundary, a free hit, another phase) after which the intent or "
+        "the plan of the very next ball changed, minus the same share after all other balls.",
         (-1.0, 1.0),
         "Whether the change was right; a change that waits longer than a ball.",
     ),
 )  # fmt: skip
-"""What the meter measures, beside who won."""
+"""Measures of the meter in addition to the winner."""
 
 
 @dataclass(slots=True)
@@ -302,7 +307,7 @@ class _Mean:
 
 @dataclass(slots=True)
 class _Side:
-    """What one captain has shown so far."""
+    """What one captain has done so far."""
 
     plan: Mapping[str, Any] | None = None
     bound: Mapping[str, Any] | None = None
@@ -311,12 +316,15 @@ class _Side:
     reasons: _Mean = field(default_factory=_Mean)
     after_turns: _Mean = field(default_factory=_Mean)
     after_others: _Mean = field(default_factory=_Mean)
-    last_deed: tuple[object, ...] | None = None
+    last_choice: tuple[object, ...] | None = None
     value: dict[str, float] = field(default_factory=dict)
 
 
 class CricketMeter:
-    """Measures both captains of one match; see :class:`spectator.environments.contract.Meter`."""
+    """The meter of one match: it measures both captains.
+
+    It implements :class:`spectator.environments.contract.Meter`.
+    """
 
     def __init__(self) -> None:
         self._sides: dict[Side, _Side] = {side: _Side() for side in SIDES}
@@ -337,13 +345,13 @@ class CricketMeter:
         }
 
     def take(self, event: Event) -> None:
-        """Take note of the next event."""
+        """Process the next event."""
         take = self._takes.get(event.type)
         if take is not None:
             take(event.data)
 
     def figures(self) -> Mapping[str, Mapping[str, float]]:
-        """By side, then by measure."""
+        """Return the figures by side, then by measure."""
         return {side: self._figures(side) for side in SIDES}
 
     def _decided(self, data: Mapping[str, Any]) -> None:
@@ -361,7 +369,7 @@ class CricketMeter:
         self._arranged(data)
         self._phase, self._turned = "", False
         for side in self._sides.values():
-            side.last_deed = None
+            side.last_choice = None
 
     def _over(self, data: Mapping[str, Any]) -> None:
         for side in self._sides.values():
@@ -372,20 +380,20 @@ class CricketMeter:
         turned = self._turned or (bool(self._phase) and phase != self._phase)
         batting, intents = data["side"], data["intents"]
         self._batting = batting
-        deed: tuple[object, ...] = (intents["aggression"], intents["shot"])
-        self._judge(self._sides[batting], f"batting_{phase}", intents["aggression"], deed, turned)
-        deed = (intents["attack"], intents["length"], intents["line"], intents["pace"], intents["field"])
-        self._judge(self._sides[other(batting)], f"bowling_{phase}", intents["attack"], deed, turned)
+        choice: tuple[object, ...] = (intents["aggression"], intents["shot"])
+        self._judge(self._sides[batting], f"batting_{phase}", intents["aggression"], choice, turned)
+        choice = (intents["attack"], intents["length"], intents["line"], intents["pace"], intents["field"])
+        self._judge(self._sides[other(batting)], f"bowling_{phase}", intents["attack"], choice, turned)
         self._phase = phase
         self._turned = bool(data["dismissal"] or data["boundary"] or data["free_hit_next"])
 
-    def _judge(self, side: _Side, part: str, intent: float, deed: tuple[object, ...], turned: bool) -> None:
+    def _judge(self, side: _Side, part: str, intent: float, choice: tuple[object, ...], turned: bool) -> None:
         declared = None if side.bound is None else side.bound.get(part)
         side.declared.add(0.0 if declared is None else 1.0 - abs(intent - declared))
         side.phase.add(0.0 if declared is None else 1.0 - 2.0 * abs(declared - NEUTRAL))
-        if side.last_deed is not None:
-            (side.after_turns if turned else side.after_others).add(float(deed != side.last_deed))
-        side.last_deed = deed
+        if side.last_choice is not None:
+            (side.after_turns if turned else side.after_others).add(float(choice != side.last_choice))
+        side.last_choice = choice
 
     def _forecast(self, data: Mapping[str, Any]) -> None:
         if self._batting is None:
@@ -424,7 +432,9 @@ class CricketMeter:
 
 
 def specificity(reason: str) -> float:
-    """How specific a stated reason is, 0 .. 1; see the measure ``specific_reasons``.
+    """Rate how specific a stated reason is, 0 to 1.
+
+    See the measure ``specific_reasons``.
 
     >>> specificity("Yorkers at the stumps: he is set, and 14 off the over is too many.")
     1.0

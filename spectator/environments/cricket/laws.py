@@ -1,7 +1,7 @@
 """Formats, deliveries and the state of one innings, as the Laws define them.
 
-An innings knows neither teams nor chance; players are the indices 0 .. 10 of their sides. :mod:`.scorer`
-changes it.
+An innings has neither teams nor chance in it; players are indices 0 to 10 of their sides. :mod:`.scorer`
+changes its state.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Final, Literal, NamedTuple, TypeVar
 MAX_OVERS: Final = 50
 T20_OVERS: Final = 20
 RING_LIMIT: Final = 5
-"""Most fielders outside the ring when no powerplay is on (T20I playing conditions 28.7)."""
+"""Maximum fielders outside the ring without a powerplay (T20I playing conditions 28.7)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One length of innings.
+    """The rules of one length of innings.
 
     Args:
-        overs: Overs of an innings.
-        balls: Valid balls of an innings.
-        wickets: Dismissals that end it (10; 2 in a super over).
-        powerplay_balls: Valid balls of the first powerplay, in which two may be outside the ring; wides and
-            no-balls do not use it up (F7).
-        middle_balls: Valid balls after which the limit outside the ring is five again; before them, after
-            the powerplay, it is ``middle_limit``. Equal to ``powerplay_balls`` up to 20 overs.
-        middle_limit: Fielders outside the ring between the two (4 in the one-day game).
+        overs: Overs per innings.
+        balls: Valid balls per innings.
+        wickets: Dismissals that end the innings (10; 2 in a super over).
+        powerplay_balls: Valid balls of the first powerplay, in which two fielders may be outside the ring;
+            wides and no-balls do not use it up (F7).
+        middle_balls: Valid balls after which five fielders may be outside the ring again; before them, after
+            the powerplay, the limit is ``middle_limit``. Equal to ``powerplay_balls`` up to 20 overs.
+        middle_limit: Fielders outside the ring between the two (4 in one-day cricket).
         bowler_overs: Overs that every bowler may bowl.
-        extra_overs: How many bowlers may bowl one more than that.
-        is_super_over: Whether it decides a tie.
+        extra_overs: Number of bowlers who may bowl one more.
+        is_super_over: Whether the innings is a super over.
     """
 
     overs: int
@@ -46,23 +46,23 @@ class Format:
     is_super_over: bool = False
 
     def outside_limit(self, balls_bowled: int) -> int:
-        """Most fielders outside the ring for the next ball."""
+        """Return the maximum of fielders outside the ring for the next ball."""
         if balls_bowled < self.powerplay_balls:
             return 2
         return self.middle_limit if balls_bowled < self.middle_balls else RING_LIMIT
 
     def overs_allowed(self, overs_begun: Sequence[int], bowler: int) -> int:
-        """Overs that ``bowler`` may still begin, going by the limit alone (O5-O7).
+        """Return the overs that ``bowler`` may still begin under the limit alone (O5-O7).
 
         Args:
-            overs_begun: Overs begun by each player of the side; a part of one counts as one (O4).
-            bowler: Index into it.
+            overs_begun: Overs begun by each player of the side; part of one counts as one (O4).
+            bowler: Index into ``overs_begun``.
         """
-        mine = overs_begun[bowler]
-        if mine > self.bowler_overs or not self.extra_overs:
-            return max(0, self.bowler_overs - mine)
+        own = overs_begun[bowler]
+        if own > self.bowler_overs or not self.extra_overs:
+            return max(0, self.bowler_overs - own)
         used = sum(1 for begun in overs_begun if begun > self.bowler_overs)
-        return self.bowler_overs - mine + (1 if used < self.extra_overs else 0)
+        return self.bowler_overs - own + (1 if used < self.extra_overs else 0)
 
 
 SUPER_OVER: Final = Format(
@@ -81,22 +81,23 @@ SUPER_OVER: Final = Format(
 
 @cache
 def format_of(overs: int) -> Format:
-    """The format with ``overs`` an innings.
+    """Return the format with ``overs`` overs per innings.
 
-    Up to 20 overs the men's T20I conditions: the powerplay is 30 % to the nearest ball (F5), a bowler has
-    one fifth of 10 overs or more with the remainder as one more for that many bowlers (O5), two overs of
-    5 to 9 (O6). House rules: one over each of 1 to 4 (O7); from 21 overs the one-day pattern, in proportion:
-    a first powerplay of a fifth of the innings, then four outside until the last fifth.
+    Up to 20 overs the men's T20I conditions apply: the powerplay is 30 % to the nearest ball (F5); in 10
+    overs or more a bowler has one fifth of them, and as many bowlers as the remainder one more (O5); in 5 to
+    9 overs a bowler has two (O6). House rules: one over each in 1 to 4 (O7); from 21 overs the one-day
+    pattern in proportion: a first powerplay of a fifth of the innings, then four fielders outside until the
+    last fifth.
 
     Raises:
-        ValueError: ``overs`` is not in 1 .. 50.
+        ValueError: ``overs`` is not in 1 to 50.
 
     >>> twenty = format_of(20)
     >>> twenty.balls, twenty.powerplay_balls, twenty.bowler_overs
     (120, 36, 4)
     """
     if not 1 <= overs <= MAX_OVERS:
-        raise ValueError(f"overs must be 1 .. {MAX_OVERS}, not {overs}")
+        raise ValueError(f"overs must be 1 to {MAX_OVERS}, not {overs}")
     powerplay = (18 * overs + 5) // 10 if overs <= T20_OVERS else 6 * ((2 * overs + 5) // 10)
     bowler_overs, extra = (1, 0) if overs < 5 else (2, 0) if overs < 10 else divmod(overs, 5)
     return Format(
@@ -112,7 +113,7 @@ def format_of(overs: int) -> Format:
 
 
 Side = Literal["home", "away"]
-"""The two teams, which are also the two actors."""
+"""The two teams, which are also the actors' names."""
 
 SIDES: Final[tuple[Side, Side]] = ("home", "away")
 
@@ -122,34 +123,34 @@ BOWLERS_DISMISSALS: Final = frozenset(
 """Dismissals credited to the bowler (Laws 32-36, 39)."""
 
 RUNNING_DISMISSALS: Final = frozenset({"run out", "obstructing the field"})
-"""Dismissals that may happen while running, of either batter, with completed runs scored (Laws 37, 38)."""
+"""Dismissals while running, of either batter; completed runs count (Laws 37, 38)."""
 
 NO_BALL_DISMISSALS: Final = frozenset({"run out", "obstructing the field", "hit the ball twice"})
-"""All that can dismiss a batter off a no-ball (Law 21.18) and on a free hit (playing conditions 21.19)."""
+"""The only dismissals off a no-ball (Law 21.18) and on a free hit (playing conditions 21.19)."""
 
 WIDE_DISMISSALS: Final = frozenset({"stumped", "run out", "hit wicket", "obstructing the field"})
-"""All that can dismiss a batter off a wide (Law 22.9)."""
+"""The only dismissals off a wide (Law 22.9)."""
 
 DISMISSALS: Final = BOWLERS_DISMISSALS | NO_BALL_DISMISSALS
-"""Every dismissal that a ball can bring."""
+"""Every dismissal possible off a ball."""
 
 
 class Ball(NamedTuple):
-    """What happened with one ball, as a scorer needs it.
+    """The outcome of one ball, as a scorer needs it.
 
     Args:
-        bat: Runs off the bat, a boundary's allowance included.
+        bat: Runs off the bat, including a boundary's allowance.
         wide: Called wide.
         noball: Called no-ball; the penalty run is implied and not part of any other field.
-        wides: All runs of a wide, its 1-run penalty included; 0 when not wide.
+        wides: All runs of a wide, including its 1-run penalty; 0 when not wide.
         byes: Byes run or, with ``boundary``, allowed.
         legbyes: Leg-byes, likewise.
         penalty: Penalty runs to the batting side, a multiple of 5.
-        ran: Completed runs by running (with an overthrow boundary also the one in progress when the batters
-            had crossed at the throw); its parity decides the ends.
+        ran: Completed runs by running (with an overthrow boundary also the run in progress if the batters had
+            crossed at the throw); its parity decides the ends.
         boundary: The ball reached or cleared the boundary.
         dismissal: One of :data:`DISMISSALS`, or ``None``.
-        striker_out: Whether it is the striker who was run out (or obstructed); true for all other dismissals.
+        striker_out: Whether the striker was run out (or obstructed); true for all other dismissals.
         crossed: The batters had crossed on the run in progress when the wicket was broken.
     """
 
@@ -173,22 +174,22 @@ class Ball(NamedTuple):
 
     @property
     def extras(self) -> int:
-        """All runs that are not off the bat."""
+        """All runs that were not scored off the bat."""
         return self.wides + self.noball + self.byes + self.legbyes + self.penalty
 
     @property
     def runs(self) -> int:
-        """What the ball adds to the total."""
+        """Runs that the ball adds to the total."""
         return self.bat + self.wides + self.noball + self.byes + self.legbyes + self.penalty
 
     @property
     def conceded(self) -> int:
-        """What the ball costs the bowler: no byes, leg-byes or penalties (Laws 21.16, 23)."""
+        """Runs conceded by the bowler: no byes, leg-byes or penalties (Laws 21.16, 23)."""
         return self.bat + self.wides + self.noball
 
     @property
     def extra_kind(self) -> str | None:
-        """The kind of extra, the call before what was run: noball, wide, bye, legbye, penalty."""
+        """The kind of extra: noball, wide, bye, legbye or penalty, in this precedence."""
         if self.noball:
             return "noball"
         if self.wide:
@@ -201,9 +202,10 @@ class Ball(NamedTuple):
 
 
 def mark(ball: Ball) -> str:
-    """The scorer's sign for a ball: ``·``, ``4``, ``W``, ``wd``, ``2wd``, ``5nb``, ``2b``, ``lb``, ``1W``.
+    """Return the scorer's sign for a ball.
 
-    The number counts all runs of the ball and is left out when the sign itself says them.
+    Signs are ``·``, ``4``, ``W``, ``wd``, ``2wd``, ``5nb``, ``2b``, ``lb``, ``1W``. The number counts all
+    runs of the ball and is omitted if the sign already implies it.
 
     >>> mark(Ball(bat=4, boundary=True)), mark(Ball(wide=True, wides=1)), mark(Ball(dismissal="bowled"))
     ('4', 'wd', 'W')
@@ -225,7 +227,7 @@ def mark(ball: Ball) -> str:
 
 
 def overs_text(balls: int) -> str:
-    """Overs in cricket's base-six notation: 22 balls are ``3.4``, 24 are ``4.0``, 4.6 never appears.
+    """Return overs in base-six notation: 22 balls are ``3.4`` and 24 are ``4.0``.
 
     Args:
         balls: Valid balls bowled.
@@ -241,11 +243,11 @@ Awaited = Literal["batter", "bowler", "ball", "nothing"]
 
 
 class LawBroken(ValueError):
-    """Something that the Laws do not allow; nothing was changed.
+    """An attempt to do what the Laws forbid; nothing was changed.
 
     Args:
         rule: Short stable name, such as ``O3.consecutive_overs``.
-        message: A sentence that says what would be lawful.
+        message: A sentence with the lawful alternative.
     """
 
     def __init__(self, rule: str, message: str) -> None:
@@ -255,7 +257,7 @@ class LawBroken(ValueError):
 
 
 class BatterLine:
-    """One batter's line of the scorecard; ``number`` is the order of appearance, from 1."""
+    """A batter's scorecard line; ``number`` is the order of appearance, from 1."""
 
     __slots__ = ("balls", "bowler", "fielder", "fours", "how", "number", "player", "runs", "sixes")
 
@@ -269,7 +271,7 @@ class BatterLine:
 
 
 class BowlerLine:
-    """One bowler's line of the scorecard; ``overs_begun`` counts part overs as whole ones (O4)."""
+    """A bowler's scorecard line; ``overs_begun`` counts part overs as whole (O4)."""
 
     __slots__ = ("balls", "maidens", "noballs", "number", "overs_begun", "player", "runs", "wickets", "wides")
 
@@ -285,18 +287,18 @@ CardLine = TypeVar("CardLine", BatterLine, BowlerLine)
 
 
 class Innings:
-    """The state of one innings; it begins with both ends vacant and awaits its openers.
+    """The state of one innings, starting with both ends vacant.
 
-    ``striker`` and ``non_striker`` are ends as much as players: ``None`` marks an end that the next batter
-    takes. ``fall`` holds (runs, wicket, player, balls) and ``overs`` (runs, wickets, maiden)
-    of each completed over, ``over_starters`` who began each over.
+    ``striker`` and ``non_striker`` are ends as well as players: ``None`` marks an end that the next batter
+    takes. ``fall`` holds (runs, wicket, player, balls), ``overs`` holds (runs, wickets, maiden) of each
+    completed over, and ``over_starters`` the bowler who began each over.
 
     Args:
-        format: Its format.
+        format: The format.
         target: Runs that win it; ``None`` in a first innings.
-        players: Batters that the side has (11; K8).
-        barred_batters: Players who may not bat, as dismissed in an earlier super over (R6).
-        barred_bowlers: Players who may not bowl, as the bowler of the super over before (R6).
+        players: Batters in the side (11; K8).
+        barred_batters: Players who may not bat after a dismissal in an earlier super over (R6).
+        barred_bowlers: Players who may not bowl after bowling the previous super over (R6).
     """
 
     __slots__ = (
@@ -372,7 +374,7 @@ class Innings:
 
     @property
     def awaited(self) -> Awaited:
-        """What must happen next: the next batter comes in before the next bowler is chosen."""
+        """The next required step; a batter comes in before the next bowler is chosen."""
         if self.closed:
             return "nothing"
         if self.striker is None or self.non_striker is None:
@@ -390,7 +392,7 @@ class Innings:
         return self.format.balls - self.balls
 
     def copy(self) -> Innings:
-        """An independent copy."""
+        """Return an independent copy."""
         twin = Innings.__new__(Innings)
         for name in Innings.__slots__:
             value = getattr(self, name)

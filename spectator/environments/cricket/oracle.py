@@ -1,4 +1,4 @@
-"""The oracle captain: the planner, which has tried each intent on a copy of the world and takes the best."""
+"""The oracle captain: a planner that tries each intent on a copy of the world."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ from spectator.observations import Observation
 from spectator.policies.policy import Action, Decision, Preset
 
 LEVELS: Final = (0.2, 0.35, 0.5, 0.65, 0.8)
-"""Intents that it tries, those nearest to real sides' in the middle."""
+"""Intents that it tries; real sides' intent is in the middle."""
 
 _BALL: Final = "cricket.ball_bowled"
 _STEPS: Final = 8
-"""Most steps until a ball is bowled: a captain plans a few times at most."""
+"""Maximum steps until a ball is bowled: a captain plans a few times at most."""
 _OFF_THE_BAT: Final = {0: DOT, 1: ONE, 2: TWO, 3: THREE, 4: FOUR, 5: FOUR, 6: SIX}
 
 
 class OracleCaptain:
-    """Plays as the planner, but has seen the next ball under every intent, with and without its stroke.
+    """A planner that knows the next ball under every intent.
 
-    It is given the world itself, luck included, and so is no fair opponent: it marks the upper end of what an
-    intent can do, and proves that what is hidden stays hidden from everybody else. What a ball is worth it
-    takes from the prices of the ball's own state.
+    It tries each intent with and without its stroke.
+
+    It gets the world itself, luck included, so it is not a fair opponent. It marks the upper limit of what an
+    intent can achieve, and proves that hidden state stays hidden from all other captains. It values a ball at
+    the prices of the ball's own state.
 
     Args:
         seed: Seed of its own generator, for the toss.
@@ -56,7 +58,7 @@ class OracleCaptain:
         self._snapshot = b""
 
     def see(self, snapshot: bytes) -> None:
-        """Take the world as it is."""
+        """Receive the current state of the world."""
         self._snapshot = snapshot
 
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
@@ -64,10 +66,10 @@ class OracleCaptain:
         return await asyncio.to_thread(self.answer, observation)
 
     async def aclose(self) -> None:
-        """It holds nothing."""
+        """Do nothing; the captain has no resources."""
 
     def answer(self, observation: Observation) -> Decision:
-        """What it does, having seen the world (:meth:`see`)."""
+        """Return the decision, using the world from :meth:`see`."""
         planned = self._planner.choose(observation)
         view, tool = observation.content, planned.action["tool"]
         legal = {action["tool"] for action in observation.legal_actions}
@@ -80,21 +82,21 @@ class OracleCaptain:
         return Decision(planned.action, "oracle", planned.reasoning)
 
     def _order(self, view: Mapping[str, Any], usual: Decision) -> Decision:
-        """The intent to order under which the balls until the next decision come out best."""
-        intent, way = ("aggression", 1.0) if view["phase"] == "batting_plan" else ("attack", -1.0)
+        """Return the order whose intent gives the best balls until the next decision."""
+        intent, sign = ("aggression", 1.0) if view["phase"] == "batting_plan" else ("attack", -1.0)
         before, given = situation_of(view), usual.action["arguments"]
         levels = sorted(LEVELS, key=lambda level: abs(level - given[intent]))
         played = {
             level: self._played({**usual.action, "arguments": {**given, intent: level}}) for level in levels
         }
-        best = max(levels, key=lambda level: way * standing(before, played[level]))
+        best = max(levels, key=lambda level: sign * standing(before, played[level]))
         lost = sum(ball["dismissal"] is not None for ball in played[best])
         runs = sum(ball["runs"] for ball in played[best])
         reason = f"At {best:g} the balls to come bring {runs} for {lost}."
         return Decision({**usual.action, "arguments": {**given, intent: best}}, "oracle", reason)
 
     def _played(self, orders: Action) -> list[Mapping[str, Any]]:
-        """The balls that are bowled under these orders."""
+        """Return the balls bowled under these orders."""
         world = CricketEnvironment()
         world.restore(self._snapshot)
         world.facts()
@@ -103,13 +105,19 @@ class OracleCaptain:
             world.step(self._rival.choose(observation).action)
         return [fact.data for fact in world.facts() if fact.type == _BALL]
 
-    def _best(self, view: Mapping[str, Any], go_on: str, plans: Sequence[Action], way: float) -> Decision:
-        """Go on, or plan first what makes the next ball worth most to who gains when its worth rises (1) or
-        falls (-1)."""
+    def _best(self, view: Mapping[str, Any], go_on: str, plans: Sequence[Action], sign: float) -> Decision:
+        """Go on, or first make the plan that moves the next ball's value most.
+
+        Args:
+            view: Content of the observation.
+            go_on: The tool that goes on.
+            plans: Plans to try first.
+            sign: 1 to raise the batting side's value, -1 to lower it.
+        """
         values = category_values(situation_of(view))
         onward: Action = {"tool": go_on, "arguments": {}}
         tried = [(onward, self._ball([onward])), *((plan, self._ball([plan, onward])) for plan in plans)]
-        action, ball = max(tried, key=lambda one: way * worth_of(one[1], values))
+        action, ball = max(tried, key=lambda one: sign * worth_of(one[1], values))
         seen = ball.get("words", "nothing")
         if action is onward:
             return Decision(action, "oracle", f"The next ball is: {seen}.")
@@ -119,7 +127,7 @@ class OracleCaptain:
         return Decision(action, "oracle", f"With {planned} the next ball is: {seen}.")
 
     def _ball(self, actions: Sequence[Action]) -> Mapping[str, Any]:
-        """The next ball after these actions, as it would be; empty when none is bowled."""
+        """Return the next ball after these actions; empty if none is bowled."""
         world = CricketEnvironment()
         observation = world.restore(self._snapshot)
         world.facts()
@@ -136,7 +144,7 @@ class OracleCaptain:
 
 
 def _strokes(own: Mapping[str, Any], legal: Set[str], planned: Action) -> list[Action]:
-    """Every intent with the batter's own stroke and with the one planned, where one may still be planned."""
+    """Return every intent with the batter's own and the planned stroke, if legal."""
     if "plan_shot" not in legal or own["shot"] is not None or own["shot_aggression"] is not None:
         return []
     strokes = dict.fromkeys((None, planned["arguments"].get("shot")))
@@ -148,7 +156,7 @@ def _strokes(own: Mapping[str, Any], legal: Set[str], planned: Action) -> list[A
 
 
 def _attacks(own: Mapping[str, Any], legal: Set[str]) -> list[Action]:
-    """Every other intent of the bowler."""
+    """Return every other intent of the bowler."""
     if "set_bowling_strategy" not in legal:
         return []
     others = (level for level in LEVELS if level != own["attack"])
@@ -156,11 +164,11 @@ def _attacks(own: Mapping[str, Any], legal: Set[str]) -> list[Action]:
 
 
 def worth_of(ball: Mapping[str, Any], values: Values) -> float:
-    """What a ball brought the batting side, beyond a dot ball.
+    """Return what a ball brought the batting side beyond a dot ball.
 
     Args:
-        ball: Data of ``cricket.ball_bowled``; 0 when empty.
-        values: What each category is worth where it was bowled.
+        ball: Data of ``cricket.ball_bowled``; empty counts as 0.
+        values: Value of each category in the state in which it was bowled.
 
     >>> import numpy as np
     >>> four = {"runs": 4, "bat": 4, "dismissal": None, "wides": 0, "noball": 0, "byes": 0, "legbyes": 0}
@@ -175,7 +183,9 @@ def worth_of(ball: Mapping[str, Any], values: Values) -> float:
 
 
 def standing(before: Situation, balls: Sequence[Mapping[str, Any]]) -> float:
-    """Where balls leave the batting side: the total of a first innings to expect, or the chance of a chase.
+    """Return the batting side's position after balls.
+
+    It is the expected total of a first innings, or the chance of winning a chase.
 
     Args:
         before: The situation before them, in the same innings.

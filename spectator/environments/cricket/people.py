@@ -1,4 +1,4 @@
-"""Cricketers: names, skills, drawn squads, form on the day, and teams."""
+"""Cricketers: names, skills, drawn squads, form of the day, and teams."""
 
 from __future__ import annotations
 
@@ -33,27 +33,30 @@ STYLE_TITLES: dict[BowlingStyle, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """One cricketer; every ratio is multiplicative around 1, the average of those who do the same job.
+    """One cricketer; ratios are relative to 1, the average of the same job.
 
     Args:
         id: Unique within a match.
         name: Given name and surname.
-        role: What the side picked the player for.
-        order: Natural place in the batting order, 1 to 11; the model takes batting ability from it.
-        bats: The hand.
-        bowls: ``None`` for one who does not bowl.
-        style: Bowling style, present exactly when ``bowls`` is.
-        bat_runs: Runs per ball faced, against the average batter of that order in the same situation.
+        role: The job in the side.
+        order: Natural place in the batting order, 1 to 11; the model derives batting ability from it.
+        bats: Batting hand.
+        bowls: Kind of bowling; ``None`` for a player who does not bowl.
+        style: Bowling style; set exactly if ``bowls`` is.
+        bat_runs: Runs per ball faced, relative to the average batter of that order in the same situation.
         bat_out: Dismissals per ball faced, likewise: below 1 is better.
         bowl_runs: Runs conceded per ball: below 1 is better.
         bowl_wickets: Wickets per ball: above 1 is better.
         bowl_extras: Wides and no-balls per ball: below 1 is better.
-        bat_spin: How much more the batter makes off spin than off pace, as a log ratio of runs; 0 as usual.
-        bat_short: The same of short balls against full ones.
-        bat_leg: The same of the leg side against the off side.
-        bat_form: Form of the day as a batter: a log ratio of runs, 0 for his usual one.
-        bowl_form: The same as a bowler: runs that he saves, so that above 0 is better.
-        speed_kmh: Speed of the stock ball; 0 takes the average of the kind (135 for pace, 91 for spin).
+        bat_spin: How much more the batter scores off spin than off pace, as a log ratio of runs; 0 is usual.
+        bat_short: The same for short balls against full ones.
+        bat_leg: The same for the leg side against the off side.
+        bat_form: Form of the day as a batter: a log ratio of runs, 0 is usual.
+        bowl_form: The same as a bowler, for runs saved: above 0 is better.
+        speed_kmh: Speed of the stock ball; 0 means the average of the kind (135 for pace, 91 for spin).
+
+    Raises:
+        ValueError: A value is out of range, or ``bowls`` and ``style`` do not match.
     """
 
     id: str
@@ -79,23 +82,23 @@ class Player:
         if not 1 <= self.order <= 11:
             raise ValueError(f"order must be 1 to 11, not {self.order}")
         if (self.bowls is None) != (self.style is None):
-            raise ValueError(f"{self.name}: bowls and style are given together or not at all")
+            raise ValueError(f"{self.name}: give both bowls and style, or neither")
         if self.style is not None and (self.style in SPIN_STYLES) != (self.bowls == "spin"):
             raise ValueError(f"{self.name}: {self.style} is not a style of {self.bowls}")
         for ratio in (self.bat_runs, self.bat_out, self.bowl_runs, self.bowl_wickets, self.bowl_extras):
             if not 0.2 <= ratio <= 5.0:
-                raise ValueError(f"{self.name}: a skill ratio must lie in 0.2 to 5, not {ratio}")
+                raise ValueError(f"{self.name}: a skill ratio must be 0.2 to 5, not {ratio}")
         for trait in (self.bat_spin, self.bat_short, self.bat_leg, self.bat_form, self.bowl_form):
             if not -1.0 <= trait <= 1.0:
-                raise ValueError(f"{self.name}: a trait must lie in -1 to 1, not {trait}")
+                raise ValueError(f"{self.name}: a trait must be -1 to 1, not {trait}")
 
     @property
     def surname(self) -> str:
-        """The part after the first space, as a scorecard prints it."""
+        """The part of the name after the first space, as a scorecard prints it."""
         return self.name.partition(" ")[2] or self.name
 
 
-# Made up for this world. Given names are common in cricketing countries; surnames are inventions.
+# Invented for this world. Given names are common in cricketing countries; surnames are made up.
 GIVEN = (
     "Aarav Adil Akeem Alder Amari Anders Anil Arlo Arno Ashan Bashir Beau Bevan Bram Caleb Callum "
     "Chamo Corin Dario Darsh Declan Deven Dilan Eamon Edrik Elias Emre Ewan Faisal Farid Finlay "
@@ -133,10 +136,10 @@ _MARKS = frozenset(" '-.’")
 
 
 def name_fault(text: object) -> str | None:
-    """Say what is wrong with a name, or ``None`` when nothing is.
+    """Return what is wrong with a name, or ``None`` if it is valid.
 
-    A name is 2 to 40 characters of letters in any script, single spaces, apostrophes, hyphens and full stops;
-    it starts with a letter and holds no control, format or direction marks, so that it can be printed and
+    A name has 2 to 40 characters: letters in any script, single spaces, apostrophes, hyphens and full stops.
+    It starts with a letter and contains no control, format or direction marks, so that it can be printed and
     spoken anywhere.
 
     >>> name_fault("Ben O'Darrow"), name_fault("<script>")
@@ -151,13 +154,13 @@ def name_fault(text: object) -> str | None:
     if not text[0].isalpha():
         return "must start with a letter"
     if text[-1] in " '-’" or "  " in text:
-        return "must not end in a mark or hold two spaces in a row"
+        return "must not end in a mark or contain two spaces in a row"
     wrong = next((mark for mark in text if not (mark.isalpha() or mark in _MARKS or _is_accent(mark))), None)
-    return None if wrong is None else f"must not hold the character U+{ord(wrong):04X}"
+    return None if wrong is None else f"must not contain the character U+{ord(wrong):04X}"
 
 
 def draw_people(rng: random.Random, count: int) -> tuple[str, ...]:
-    """Draw full names without a repeated surname, so that a scorecard is never ambiguous."""
+    """Draw full names with distinct surnames, so that a scorecard is never ambiguous."""
     surnames = rng.sample(SURNAMES, count)
     return tuple(f"{rng.choice(GIVEN)} {surname}" for surname in surnames)
 
@@ -167,21 +170,21 @@ def _is_accent(mark: str) -> bool:
 
 
 TRAIT_SD: Final = {"bat_spin": 0.15, "bat_short": 0.13, "bat_leg": 0.13}
-"""Spread of batters' likes and dislikes, as log ratios of runs between spin and pace, short and full, leg and
-off side: as much as the runs of professionals differ (player_skill.json); an assumption, no table has it."""
+"""Spread of batters' traits, as log ratios of runs between spin and pace, short and full, leg and off side.
+It equals the spread of professionals' runs (player_skill.json); an assumption, since no table has it."""
 
 Job = tuple[Role, BowlingKind | None]
 
 SQUAD_SIZE = 11
 _SKILL_FILE = Path(__file__).parent / "data" / "player_skill.json"
 
-# Mean and standard deviation between bowlers, so that with the scatter of single balls the spread is that of
-# the usual speeds of the professional game; an assumption (pace 130 km/h with slower balls, spin 90 km/h).
+# Mean and standard deviation between bowlers. With the scatter of single balls they give the spread of usual
+# speeds in the professional game; an assumption (pace 130 km/h with slower balls, spin 90 km/h).
 _STOCK_SPEED_KMH = {"pace": (135.0, 5.0), "spin": (91.0, 3.5)}
 
-# Who plays where, in batting order: role, and the kind bowled (None: does not bowl). Six bowl in five sides
-# of eight and seven in three, because 61 % of full innings use six bowlers, 24 % five and 13 % seven
-# (bowler_usage.json); two to three are spinners, for spin bowls 38 % of balls.
+# Jobs in batting order: role, and the kind of bowling (None: does not bowl). Five sides of eight have six
+# bowlers and three have seven, because 61 % of full innings use six bowlers, 24 % five and 13 % seven
+# (bowler_usage.json). Two to three are spinners, since spin bowls 38 % of balls.
 _BATTER: Final[Job] = ("batter", None)
 _KEEPER: Final[Job] = ("keeper", None)
 _PACE_ROUNDER: Final[Job] = ("all-rounder", "pace")
@@ -194,16 +197,19 @@ _REST: Final = (
     (2, (_BATTER, _PACE_ROUNDER, _SPIN_ROUNDER, _SPINNER, _SPINNER, _PACER, _PACER)),
     (3, (_SPIN_ROUNDER, _PACE_ROUNDER, _SPIN_ROUNDER, _PACER, _SPINNER, _PACER, _PACER)),
 )
-"""How often the last seven places are so filled."""
+"""Jobs of the last seven places, with how often each combination is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Squad:
-    """Eleven who play, in their natural batting order.
+    """The eleven players of a side, in their natural batting order.
 
     Args:
         name: Name of the side.
-        players: Exactly eleven, with distinct ids and names.
+        players: Exactly eleven, with distinct ids.
+
+    Raises:
+        ValueError: The name is invalid, or there are not eleven players with distinct ids.
     """
 
     name: str
@@ -214,22 +220,26 @@ class Squad:
         if fault:
             raise ValueError(f"name {fault}")
         if len(self.players) != SQUAD_SIZE:
-            raise ValueError(f"players must be {SQUAD_SIZE}, not {len(self.players)}")
+            raise ValueError(f"a squad needs {SQUAD_SIZE} players, not {len(self.players)}")
         if len({player.id for player in self.players}) != SQUAD_SIZE:
             raise ValueError("players must have distinct ids")
 
     @property
     def bowlers(self) -> tuple[Player, ...]:
-        """Those who bowl, in batting order."""
+        """Players who bowl, in batting order."""
         return tuple(player for player in self.players if player.bowls is not None)
 
     @property
     def keeper(self) -> Player:
-        """The first wicket-keeper of the order."""
+        """The first wicket-keeper in the order."""
         return next(player for player in self.players if player.role == "keeper")
 
     def player(self, player_id: str) -> Player:
-        """Find one by id; raises `KeyError` when nobody has it."""
+        """Return a player by id.
+
+        Raises:
+            KeyError: No player has this id.
+        """
         for player in self.players:
             if player.id == player_id:
                 return player
@@ -237,18 +247,18 @@ class Squad:
 
 
 def draw_fixture(seed: int, names: tuple[str | None, str | None] = (None, None)) -> tuple[Squad, Squad]:
-    """Draw two squads that share neither a side's name nor a surname; equal arguments give equal squads.
+    """Draw two squads with distinct names and surnames, reproducibly.
 
     Ratios are log-normal with the latent standard deviations of ``player_skill.json``, by place in the order
-    for batting and by kind for bowling: the true spread between professionals, which is smaller than that of
-    raw averages.
+    for batting and by kind for bowling. These are the true spread between professionals, which is smaller
+    than that of raw averages.
 
     Args:
         seed: Any integer.
-        names: Names of the sides, drawn from our list where ``None``; see :func:`name_fault`.
+        names: Names of the sides; ``None`` draws one from our list. See :func:`name_fault`.
 
     Raises:
-        ValueError: A name breaks the rule for names.
+        ValueError: A name is invalid.
 
     >>> home, away = draw_fixture(7)
     >>> home.name, home.players[0].name, len(away.bowlers)
@@ -267,7 +277,7 @@ def draw_fixture(seed: int, names: tuple[str | None, str | None] = (None, None))
 
 
 def _with_traits(rng: random.Random, squad: Squad) -> Squad:
-    """The squad with every batter's likes and dislikes, clipped at two standard deviations."""
+    """Draw every batter's traits, clipped at two standard deviations."""
 
     def trait(name: str) -> float:
         return round(TRAIT_SD[name] * max(-2.0, min(2.0, rng.gauss(0.0, 1.0))), 2)
@@ -334,7 +344,7 @@ def _draw_player(
 
 
 def batting_group(order: int) -> str:
-    """Map a place in the order to the group of ``player_skill.json``."""
+    """Map a place in the order to a group of ``player_skill.json``."""
     return "top" if order <= 3 else "middle" if order <= 6 else "lower" if order <= 8 else "tail"
 
 
@@ -345,14 +355,14 @@ def _draw_style(rng: random.Random, kind: BowlingKind) -> BowlingStyle:
 
 @functools.cache
 def _styles(kind: BowlingKind) -> tuple[list[BowlingStyle], list[float]]:
-    """Styles of a kind of bowling, and how often regular bowlers have each."""
+    """Return the styles of a kind of bowling and their shares among regular bowlers."""
     shares: dict[BowlingStyle, float] = _skill()["bowler_style_share_of_regular_bowlers"]
     styles = [style for style in shares if (style in SPIN_STYLES) == (kind == "spin")]
     return styles, [shares[style] for style in styles]
 
 
 def _ratio(rng: random.Random, latent_sd: float) -> float:
-    """Draw a ratio with mean 1 and about this standard deviation, clipped at three of them."""
+    """Draw a ratio with mean 1 and about this deviation, clipped at three of them."""
     sigma = math.sqrt(math.log1p(latent_sd**2))
     return math.exp(sigma * max(-3.0, min(3.0, rng.gauss(0.0, 1.0))) - sigma * sigma / 2)
 
@@ -364,27 +374,27 @@ def _skill() -> dict[str, Any]:
 
 
 FORM_SD: Final = 0.08
-"""Spread of form, as a log ratio of runs: as much as the runs of professionals differ anyhow
-(player_skill.json); an assumption, since no table of ours tells form from luck."""
+"""Spread of form, as a log ratio of runs: equal to the spread of professionals' runs (player_skill.json). An
+assumption, since no table of ours separates form from luck."""
 
 UNEVEN_SD: Final = 100.0
-"""Spread of the difference of two uneven squads, in Elo points; an assumption."""
+"""Spread of the difference between uneven squads, in Elo points; an assumption."""
 MAX_UNEVEN: Final = 400.0
 
 SKILL_A_POINT: Final = 0.00045
-"""Log ratio of every skill of a side, at twenty overs, for each Elo point of difference: half of it is given
-to one side and half taken from the other. Measured by simulation (docs/cricket-game.md)."""
+"""Log ratio of each of a side's skills, at twenty overs, for each Elo point of difference; one side gains
+half of it and the other loses half. Measured by simulation (docs/cricket-game.md)."""
 FULL_OVERS: Final = 20
 OVERS_POWER: Final = 0.25
-"""How the skill that a point takes goes with the overs: shorter matches are more of a lottery."""
+"""Exponent of the overs in the skill that a point needs: shorter matches depend more on luck."""
 
 Squads = tuple[Squad, Squad]
 
 
-def in_form(rng: random.Random, squad: Squad) -> Squad:
-    """The squad on a day: each player's form as a batter and, if he bowls, as a bowler.
+def with_form(rng: random.Random, squad: Squad) -> Squad:
+    """Draw each player's form of the day, as a batter and (if any) a bowler.
 
-    Form is drawn about 0, is as often good as bad, and goes no further than two standard deviations.
+    Form is drawn around 0, equally often good and bad, and clipped at two standard deviations.
     """
 
     def drawn() -> float:
@@ -398,15 +408,20 @@ def in_form(rng: random.Random, squad: Squad) -> Squad:
 
 
 def draw_difference(rng: random.Random) -> float:
-    """Elo points by which the home squad is the stronger; below 0 it is the weaker."""
+    """Draw the Elo points by which the home squad is stronger (negative: weaker)."""
     return float(round(max(-2.5, min(2.5, rng.gauss(0.0, 1.0))) * UNEVEN_SD))
 
 
-def apart(squads: Squads, difference: float, overs: int) -> Squads:
-    """Two squads of which the first is the stronger by so many Elo points, in a match of so many overs.
+def with_difference(squads: Squads, difference: float, overs: int) -> Squads:
+    """Make the first squad stronger than the second.
+
+    Args:
+        squads: Two squads.
+        difference: Elo points by which the first becomes stronger; negative for weaker.
+        overs: Overs per innings.
 
     >>> from spectator.environments.cricket.people import draw_fixture
-    >>> home, away = apart(draw_fixture(7), 200.0, overs=20)
+    >>> home, away = with_difference(draw_fixture(7), 200.0, overs=20)
     >>> home.players[0].bat_runs > draw_fixture(7)[0].players[0].bat_runs
     True
     """
@@ -424,22 +439,22 @@ def _moved(squad: Squad, skill: float) -> Squad:
         bowls = player.bowls is not None
         return replace(
             player,
-            bat_runs=_kept(player.bat_runs * more),
-            bat_out=_kept(player.bat_out * less),
-            bowl_runs=_kept(player.bowl_runs * less) if bowls else player.bowl_runs,
-            bowl_wickets=_kept(player.bowl_wickets * more) if bowls else player.bowl_wickets,
+            bat_runs=_clipped(player.bat_runs * more),
+            bat_out=_clipped(player.bat_out * less),
+            bowl_runs=_clipped(player.bowl_runs * less) if bowls else player.bowl_runs,
+            bowl_wickets=_clipped(player.bowl_wickets * more) if bowls else player.bowl_wickets,
         )
 
     return Squad(squad.name, tuple(moved(player) for player in squad.players))
 
 
-def _kept(ratio: float) -> float:
+def _clipped(ratio: float) -> float:
     return min(5.0, max(0.2, ratio))
 
 
 PART_TIME_RUNS = 1.15
 PART_TIME_WICKETS = 0.75
-"""House figures for somebody who does not bowl and has to: no table has them, real sides avoid it."""
+"""House figures for a player who does not bowl but has to; no table has them, as real sides avoid it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,16 +462,16 @@ class Team:
     """A squad in a match.
 
     Args:
-        side: Which actor captains it.
+        side: The actor that captains it.
         name: Name of the side.
         short: Two or three capitals.
         players: The eleven in their natural order.
-        bowlers: The same as bowlers: one who does not bowl is an occasional off spinner.
+        bowlers: The same players as bowlers; one who does not bowl is an occasional off spinner.
         keeper: Index of the wicket-keeper, who does not bowl.
-        bowling_worth: Worth of each as a bowler: about 0 for the average, far less for the occasional.
+        bowling_worth: Value of each as a bowler: about 0 for the average, far less for an occasional one.
         death_bowlers: The two best quick bowlers.
         bowls: Whether each usually bowls.
-        bowls_spin: Whether each bowls spin when he has to.
+        bowls_spin: Whether each bowls spin when bowling.
         kinds: Bowling style of each in words.
     """
 
@@ -474,7 +489,7 @@ class Team:
 
     @staticmethod
     def of(side: Side, squad: Squad, *, not_short: str = "") -> Team:
-        """The team of a squad; its short name is not ``not_short``."""
+        """Return the team of a squad, with a short name other than ``not_short``."""
         players = squad.players
         return Team(
             side=side,
@@ -491,11 +506,11 @@ class Team:
         )
 
     def named(self, index: int | None) -> str:
-        """Name of the player at ``index``; empty for ``None``."""
+        """Return the name of the player at ``index``; empty for ``None``."""
         return "" if index is None else self.players[index].name
 
     def find(self, name: str) -> int | None:
-        """Index of the player called ``name``, in any case; a surname alone will do."""
+        """Return the index of the player with this name or surname, ignoring case."""
         wanted = name.strip().casefold()
         for index, player in enumerate(self.players):
             if wanted in (player.name.casefold(), player.surname.casefold()):
@@ -503,10 +518,10 @@ class Team:
         return None
 
     def card(self, index: int, *, formed: bool = False) -> dict[str, Any]:
-        """What both captains know of a player, plain JSON.
+        """Return what both captains know of a player, as plain JSON.
 
         Args:
-            index: Whose card.
+            index: Index of the player.
             formed: Whether players have a form of the day.
         """
         player = self.players[index]
@@ -535,7 +550,7 @@ class Team:
 
 
 def teams_of(squads: Sequence[Squad]) -> dict[Side, Team]:
-    """Home and away teams of two squads."""
+    """Return the home and away teams of two squads."""
     home = Team.of("home", squads[0])
     return {"home": home, "away": Team.of("away", squads[1], not_short=home.short)}
 
@@ -548,26 +563,26 @@ def _short(name: str, taken: str) -> str:
 
 
 def kind_in_words(player: Player) -> str:
-    """Bowling style of a player in words; an occasional one for who does not usually bowl."""
+    """Return a player's bowling style in words, "occasional ..." for a non-bowler."""
     title = STYLE_TITLES[as_bowler(player).style or "off"]
     return title if player.bowls else f"occasional {title}"
 
 
 def bowling_worth(player: Player) -> float:
-    """Worth of a player as a bowler: about 0 for the average, far less for one who does not bowl."""
+    """Return a player's value as a bowler: about 0 on average, -6 for a non-bowler."""
     if player.bowls is None:
         return -6.0
     return 2.0 * math.log(player.bowl_wickets / player.bowl_runs**2)
 
 
 def best_quick(players: Sequence[Player]) -> tuple[int, ...]:
-    """Indices of the two best quick bowlers, the best first."""
+    """Return the indices of the two best quick bowlers, best first."""
     quick = [index for index, player in enumerate(players) if player.bowls == "pace"]
     return tuple(sorted(quick, key=lambda index: -bowling_worth(players[index]))[:2])
 
 
 def as_bowler(player: Player) -> Player:
-    """The player as a bowler: who does not bowl is an occasional off spinner."""
+    """Return the player as a bowler, a non-bowler as an occasional off spinner."""
     if player.bowls:
         return player
     return replace(

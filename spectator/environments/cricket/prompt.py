@@ -1,6 +1,6 @@
-"""The match as text for a language model: a guide, what never changes, and a compact scorecard in lines.
+"""The match as text for a language model: guide, fixed facts, scorecard in lines.
 
-The guide and the squads come first and stay; after that each line of the scorecard is told when it changes.
+The guide and the squads come first and never change; each line of the scorecard is sent when it changes.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ All but the keeper may bowl; who has no style bowls occasional off spin, and bad
 hidden; the field is seen.
 
 LINES. Every message gives the lines that changed; all others stand as they were told last."""
-"""What a model is told of the game, the same in every match."""
+"""The description of the game for a model, the same in every match."""
 
 
 def opening(observation: Observation) -> str:
-    """What never changes in a match: the format, the conditions and both squads."""
+    """Return what never changes in a match: format, conditions and both squads."""
     seen = observation.content
     overs, conditions = seen["format"], seen.get("conditions") or {}
     heads = [
@@ -112,16 +112,16 @@ def opening(observation: Observation) -> str:
 
 
 def _circumstances(seen: Mapping[str, Any]) -> list[str]:
-    """What an episode has by its options: a ground of its own, squads that are not alike, form."""
-    told = []
+    """Return lines on optional features of an episode: ground, uneven squads, form."""
+    found = []
     if ground := seen.get("ground"):
-        told.append(f"Ground {ground['name']}, metres to the boundary for a right-hander at the first end:")
-        told.append(f"{_metres(ground['metres'])}. 10 m nearer: half as many sixes again there.")
+        found.append(f"Ground {ground['name']}, metres to the boundary for a right-hander at the first end:")
+        found.append(f"{_metres(ground['metres'])}. 10 m nearer: half as many sixes again there.")
     if (difference := seen.get("squad_difference")) is not None:
-        told.append(f"The home squad is the stronger by {difference:g} Elo points.")
+        found.append(f"The home squad is the stronger by {difference:g} Elo points.")
     if any("bat_form" in card for squad in seen["squads"].values() for card in squad["players"]):
-        told.append("form: log ratio of runs today (bowlers: runs saved), 0 as usual, above 0 is better.")
-    return told
+        found.append("form: log ratio of runs today (bowlers: runs saved), 0 as usual, above 0 is better.")
+    return found
 
 
 def _metres(sectors: Mapping[str, float]) -> str:
@@ -148,7 +148,10 @@ def _signed(ratio: float) -> str:
 
 
 def lines(observation: Observation) -> dict[str, str]:
-    """The situation in named lines of text, legal actions left out; a line that says nothing is empty."""
+    """Return the situation, without legal actions, as named lines of text.
+
+    Unused lines are empty.
+    """
     seen = observation.content
     shown = {"decide": f"{seen['phase']}: {seen['task']}{_choices(seen.get('choices') or {}, seen['phase'])}"}
     if seen.get("score") is not None:
@@ -257,7 +260,7 @@ def _own(you: Mapping[str, Any]) -> dict[str, str]:
         held.append("delivery " + ", ".join(word for word in delivery.values() if word))
     if you.get("field_frozen"):
         held.append("the field must stay")
-    told = {
+    shown = {
         "your plan": "none" if plan is None else _plan(plan),
         "your orders": ", ".join(held),
         "your calls": f"{you['free_calls']} free left this over, {you['charged_calls']} charged",
@@ -265,9 +268,9 @@ def _own(you: Mapping[str, Any]) -> dict[str, str]:
         "analysis": "" if not you["analysis"] else _analysis(you["analysis"]),
     }
     if "asked" in you:
-        told["asked because"] = you["asked"]
-        told["balls since you decided"] = "; ".join(you["since"])
-    return told
+        shown["asked because"] = you["asked"]
+        shown["balls since you decided"] = "; ".join(you["since"])
+    return shown
 
 
 def _plan(plan: Mapping[str, Any]) -> str:
@@ -281,30 +284,30 @@ def _plan(plan: Mapping[str, Any]) -> str:
 
 
 def _analysis(analysis: Mapping[str, Any]) -> str:
-    told = {name: value for name, value in analysis.items() if name != "bowlers_left"}
-    words = [f"{name.replace('_', ' ')} {value}" for name, value in told.items()]
+    figures = {name: value for name, value in analysis.items() if name != "bowlers_left"}
+    words = [f"{name.replace('_', ' ')} {value}" for name, value in figures.items()]
     left = [f"{one['name']} {one['overs']}" for one in analysis["bowlers_left"]]
     return ", ".join([*words, f"overs left: {', '.join(left)}"])
 
 
 def _choices(choices: Mapping[str, Any], phase: str) -> str:
-    """What the legal actions do not say themselves: the overs that orders cover, and the usual choice."""
-    told = ""
+    """Return what legal actions omit: the overs of orders, and the usual choice."""
+    text = ""
     if "overs" in choices:
-        told += f" Overs {', '.join(map(str, choices['overs']))}."
+        text += f" Overs {', '.join(map(str, choices['overs']))}."
     if phase == "batting_plan":
-        told += f" To come: {', '.join(choices['batters'])}."
-    return told + (f" Usual: {choices['usual']}." if "usual" in choices else "")
+        text += f" To come: {', '.join(choices['batters'])}."
+    return text + (f" Usual: {choices['usual']}." if "usual" in choices else "")
 
 
 def render_prompt(observation: Observation) -> str:
-    """An observation as text: what never changes, then every line of the scorecard that says something.
+    """Return an observation as text: fixed facts, then non-empty scorecard lines.
 
     Args:
-        observation: Of a :class:`.environment.CricketEnvironment`.
+        observation: An observation of :class:`.environment.CricketEnvironment`.
     """
-    told = "\n".join(f"{name}: {text}" for name, text in lines(observation).items() if text)
-    return f"{opening(observation)}\n\n{told}"
+    text = "\n".join(f"{name}: {line}" for name, line in lines(observation).items() if line)
+    return f"{opening(observation)}\n\n{text}"
 
 
 _BY_BALL: Final = ("select_bowler", "bowl_delivery", "plan_delivery", "set_bowling_strategy", "set_field",
@@ -315,11 +318,11 @@ _ORDERS: Final = {"over": ("bowl_over", "play_over"), "session": ("bowl_session"
 EVERY_TOOL: Final[Sequence[LegalAction]] = [
     LegalAction(tool=name, arguments=argument_schema(name)) for name in TOOLS
 ]
-"""Every tool of any match, with the widest schema of its arguments."""
+"""Every tool of every match, with the widest schema of its arguments."""
 
 
 def actions(observation: Observation) -> Sequence[LegalAction]:
-    """Every tool that may become legal in this match, with the widest schema of its arguments."""
+    """Return every tool that may become legal in this match, with the widest schemas."""
     decisions = (observation.content.get("rules") or {}).get("decisions", "ball")
     other = {name for names in (_BY_BALL, *_ORDERS.values()) for name in names}
     mine = set(_ORDERS.get(decisions, _BY_BALL))
@@ -333,4 +336,4 @@ RENDERING: Final = Rendering(
     actions=actions,
     in_full=frozenset({"last balls"}),
 )
-"""How a match is told to a language model."""
+"""How a match is rendered for a language model."""

@@ -1,9 +1,9 @@
-"""Score balls by the Laws of cricket, and decide results.
+"""Score balls by the Laws of cricket and decide results.
 
-``apply(innings, ball) -> innings`` scores one ball. Players are the indices 0 .. 10 of their sides. Rule
-names such as ``N7`` are those of docs/cricket-laws.md. Functions whose name begins with ``take_`` change
-the innings they are given (for a fast engine); ``apply``, ``send_in`` and ``give_ball`` return a changed
-copy instead. A ball that could not have happened is rejected.
+``apply(innings, ball) -> innings`` scores one ball. Players are indices 0 to 10 of their sides. Rule names
+such as ``N7`` are those of docs/cricket-laws.md. Functions named ``take_...`` change the innings in place
+(for a fast engine); ``apply``, ``send_in`` and ``give_ball`` return a changed copy. Impossible balls are
+rejected.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NOT_ON_FREE_HIT: Final = DISMISSALS - NO_BALL_DISMISSALS
 
 
 def check_ball(innings: Innings, ball: Ball) -> None:
-    """Raise when ``ball`` could not have happened now.
+    """Raise if ``ball`` is impossible in the current state.
 
     Raises:
         LawBroken: The message names the rule.
@@ -61,7 +61,7 @@ def check_ball(innings: Innings, ball: Ball) -> None:
     if innings.closed:
         raise LawBroken("R1.innings_closed", "The innings is over; no ball can follow.")
     if innings.awaited != "ball":
-        raise LawBroken("R1.not_ready", f"A {innings.awaited} is awaited before the next ball.")
+        raise LawBroken("R1.not_ready", f"Choose a {innings.awaited} before the next ball.")
     if innings.free_hit and ball.dismissal in _NOT_ON_FREE_HIT:
         raise LawBroken(
             "N7.free_hit", f"A batter cannot be out {ball.dismissal} on a free hit, not even off a wide."
@@ -71,7 +71,7 @@ def check_ball(innings: Innings, ball: Ball) -> None:
 
 @lru_cache(maxsize=4096)
 def check_alone(ball: Ball) -> None:
-    """Raise when ``ball`` could not have happened anywhere; one that was in order is not looked at again.
+    """Raise if ``ball`` is impossible in any state; valid balls are cached.
 
     Raises:
         LawBroken: The message names the rule.
@@ -85,10 +85,10 @@ def check_alone(ball: Ball) -> None:
         raise LawBroken("S1.negative", "Runs cannot be negative.")
     if not ball.boundary:
         if ball.ran != scored:
-            raise LawBroken("S1.ran", "Without a boundary the runs scored are the runs run.")
+            raise LawBroken("S1.ran", "Without a boundary, the runs scored must equal the runs run.")
     elif scored != ball.ran + 4 and not (ball.bat == 6 and not ball.ran) and not scored == ball.ran > 4:
         raise LawBroken(
-            "S4.allowance", "A boundary is worth 4, or 6 off the bat, beside the runs already run."
+            "S4.allowance", "A boundary scores 4, or 6 off the bat, in addition to the runs already run."
         )
 
 
@@ -96,20 +96,20 @@ def _check_extras(ball: Ball) -> None:
     if ball.wide and ball.noball:
         raise LawBroken("N4.wide_and_noball", "A no-ball overrides the call of wide.")
     if ball.wide and (ball.bat or ball.byes or ball.legbyes or ball.wides < 1):
-        raise LawBroken("W2.all_wides", "All runs off a wide are wides, the first one included.")
+        raise LawBroken("W2.all_wides", "All runs off a wide are wides, including the first.")
     if ball.wides and not ball.wide:
-        raise LawBroken("W2.not_wide", "Only a wide brings wides.")
+        raise LawBroken("W2.not_wide", "Only a wide can score wides.")
     if (ball.bat > 0) + (ball.byes > 0) + (ball.legbyes > 0) > 1 or ball.byes < 0 or ball.legbyes < 0:
-        raise LawBroken("S9.one_kind", "Runs are off the bat, or byes, or leg-byes.")
+        raise LawBroken("S9.one_kind", "Runs must be off the bat, byes or leg-byes; not several of these.")
     if ball.penalty % 5 or ball.penalty < 0:
-        raise LawBroken("R8.penalty", "Penalty runs come in fives.")
+        raise LawBroken("R8.penalty", "Penalty runs must be a multiple of 5.")
 
 
 def _check_dismissal(ball: Ball) -> None:
     kind = ball.dismissal
     if kind not in DISMISSALS:
         raise LawBroken(
-            "K5.dismissal", f"No ball can bring {kind!r}; it can bring {', '.join(sorted(DISMISSALS))}."
+            "K5.dismissal", f"{kind!r} is not a dismissal; use one of {', '.join(sorted(DISMISSALS))}."
         )
     if ball.noball and kind not in NO_BALL_DISMISSALS:
         raise LawBroken("N3.no_ball", f"A batter cannot be out {kind} off a no-ball.")
@@ -118,16 +118,16 @@ def _check_dismissal(ball: Ball) -> None:
     if kind in RUNNING_DISMISSALS:
         return
     if ball.bat or ball.byes or ball.legbyes or ball.ran or ball.wides > 1:
-        raise LawBroken("S6.no_runs", f"No runs are scored when a batter is out {kind}, but for a penalty.")
+        raise LawBroken("S6.no_runs", f"No runs except penalties count when a batter is out {kind}.")
     if not ball.striker_out:
         raise LawBroken("K3.striker", f"Only the striker can be out {kind}.")
 
 
 def settle(ball: Ball, needed: int) -> Ball:
-    """The part of ``ball`` that counts when ``needed`` runs win the match (R3, R4).
+    """Return the part of ``ball`` that counts if ``needed`` runs win (R3, R4).
 
-    Once the winning run is made nothing later counts, not even a wicket; but a boundary hit before enough
-    runs were run counts in full.
+    Nothing counts after the winning run, not even a wicket. But a boundary hit before enough runs were run
+    counts in full.
     """
     call = 1 if ball.wide or ball.noball else 0
     if ball.runs < needed:
@@ -155,15 +155,15 @@ def apply(innings: Innings, ball: Ball, fielder: int | None = None) -> Innings:
     """Score one ball.
 
     Args:
-        innings: The innings before it; left as it is.
+        innings: The innings before the ball; not changed.
         ball: What happened.
-        fielder: Who caught, stumped or ran out, an index of the fielding side.
+        fielder: The player who caught, stumped or ran out, as an index of the fielding side.
 
     Returns:
-        The innings after it.
+        The innings after the ball.
 
     Raises:
-        LawBroken: The ball could not have happened; the message names the rule.
+        LawBroken: The ball is impossible; the message names the rule.
 
     >>> from spectator.environments.cricket.laws import format_of
     >>> innings = give_ball(send_in(send_in(Innings(format_of(5)), 0), 1), 10)
@@ -181,14 +181,14 @@ def apply(innings: Innings, ball: Ball, fielder: int | None = None) -> Innings:
 
 
 def send_in(innings: Innings, player: int) -> Innings:
-    """The innings with ``player`` come in at the vacant end; see :func:`take_batter`."""
+    """Return the innings with ``player`` at the vacant end; see :func:`take_batter`."""
     after = innings.copy()
     take_batter(after, player)
     return after
 
 
 def give_ball(innings: Innings, player: int) -> Innings:
-    """The innings with ``player`` bowling the next over; see :func:`take_bowler`."""
+    """Return the innings with ``player`` bowling next; see :func:`take_bowler`."""
     after = innings.copy()
     take_bowler(after, player)
     return after
@@ -198,12 +198,12 @@ def take_batter(innings: Innings, player: int) -> None:
     """Send ``player`` in at the vacant end (K1-K4, K10).
 
     Raises:
-        LawBroken: No batter is awaited, or this one is in, out or not of the side.
+        LawBroken: No batter is awaited, or this player is in, out or not in the side.
     """
     if innings.awaited != "batter":
-        raise LawBroken("K10.no_vacancy", "A batter comes in only after a wicket has fallen.")
+        raise LawBroken("K10.no_vacancy", "A batter can come in only after a wicket.")
     if not may_bat(innings, player):
-        raise LawBroken("K10.batter", "The next batter must be one of the eleven who has not batted yet.")
+        raise LawBroken("K10.batter", "The next batter must be one of the eleven and not have batted yet.")
     line = innings.batting.get(player)
     if line is None:
         innings.batting[player] = BatterLine(player, len(innings.batting) + 1)
@@ -217,35 +217,37 @@ def take_batter(innings: Innings, player: int) -> None:
 
 
 def may_bat(innings: Innings, player: int) -> bool:
-    """Whether ``player`` may come in: has not batted, or retired hurt and may resume (K7)."""
+    """Check whether ``player`` has not batted or may resume after an injury (K7)."""
     if not 0 <= player <= 10 or player in innings.barred_batters:
         return False
     return player not in innings.batting or player in innings.retired
 
 
 def check_bowler(innings: Innings, player: int) -> None:
-    """Raise when ``player`` may not bowl the next over.
+    """Raise if ``player`` may not bowl the next over.
 
     Raises:
-        LawBroken: No over is about to begin, or O3 or the limit of O5-O7 forbids it.
+        LawBroken: An over is in progress, or O3 or the limit of O5-O7 forbids it.
     """
     if innings.closed or innings.bowler is not None:
-        raise LawBroken("O4.over_in_progress", "The over must be finished by the bowler who began it.")
+        raise LawBroken("O4.over_in_progress", "The bowler who began the over must finish it.")
     if not 0 <= player <= 10:
         raise LawBroken("O3.bowler", "The bowler must be one of the eleven.")
     if player in innings.barred_bowlers:
         raise LawBroken("R6.super_over_bowler", "The bowler of the last super over may not bowl this one.")
     if player in innings.previous_bowlers:
-        raise LawBroken("O3.consecutive_overs", "Nobody bowls in two overs running; choose another bowler.")
+        raise LawBroken(
+            "O3.consecutive_overs", "A bowler cannot bowl two overs in a row; choose another bowler."
+        )
     if not overs_left(innings, player):
         limit = innings.format.bowler_overs
         raise LawBroken(
-            "O5.bowler_limit", f"That bowler has bowled the {limit} over(s) allowed; choose another."
+            "O5.bowler_limit", f"This bowler has bowled the {limit} over(s) allowed; choose another."
         )
 
 
 def overs_left(innings: Innings, player: int) -> int:
-    """Overs that ``player`` may still begin by the limit (O5-O7)."""
+    """Return the overs that ``player`` may still begin under the limit (O5-O7)."""
     line = innings.bowling.get(player)
     begun = line.overs_begun if line else 0
     if not innings.format.extra_overs:
@@ -255,7 +257,7 @@ def overs_left(innings: Innings, player: int) -> int:
 
 
 def overs_left_of_all(innings: Innings) -> list[int]:
-    """Overs that each of the eleven may still begin by the limit; see :func:`overs_left`."""
+    """Return the overs that each player may still begin; see :func:`overs_left`."""
     limit, bowling = innings.format.bowler_overs, innings.bowling
     if innings.format.extra_overs:
         return [overs_left(innings, player) for player in range(11)]
@@ -277,15 +279,17 @@ def take_bowler(innings: Innings, player: int) -> None:
 
 
 def replace_bowler(innings: Innings, player: int) -> None:
-    """Let ``player`` finish an over that its bowler cannot finish (O4).
+    """Give ``player`` the rest of an over that its bowler cannot finish (O4).
 
     Raises:
         LawBroken: No over is in progress, or the replacement bowled the previous over or is at the limit.
     """
     if innings.closed or innings.bowler is None:
-        raise LawBroken("O4.no_over", "There is no over to finish.")
+        raise LawBroken("O4.no_over", "No over is in progress to finish.")
     if player in innings.previous_bowlers or player in innings.over_bowlers:
-        raise LawBroken("O4.replacement", "The replacement may not have bowled the previous over.")
+        raise LawBroken(
+            "O4.replacement", "The replacement must not have bowled the previous over or this one."
+        )
     if not overs_left(innings, player):
         raise LawBroken("O5.bowler_limit", "The replacement has bowled all the overs allowed.")
     _hand_over(innings, player)
@@ -301,10 +305,10 @@ def _hand_over(innings: Innings, player: int) -> None:
 
 
 def retire(innings: Innings, *, striker: bool, hurt: bool) -> None:
-    """Let a batter retire (K7): hurt is no wicket and may resume, otherwise it is one, not the bowler's.
+    """Retire a batter (K7): hurt, with a right to resume, or out, at no one's credit.
 
     Raises:
-        LawBroken: That batter is not in.
+        LawBroken: No batter is in at that end.
     """
     player = innings.striker if striker else innings.non_striker
     if player is None or innings.closed:
@@ -323,28 +327,30 @@ def retire(innings: Innings, *, striker: bool, hurt: bool) -> None:
 
 
 def rule_out(innings: Innings, player: int) -> None:
-    """Note that a batter who retired hurt will not resume, which brings the end of the innings nearer (K8).
+    """Lower the wicket limit because a batter who retired hurt will not resume (K8).
 
     Raises:
         LawBroken: The player has not retired hurt.
     """
     if player not in innings.retired:
-        raise LawBroken("K8.absent", "Only a batter who retired hurt can be unable to resume.")
+        raise LawBroken("K8.absent", "Only a batter who retired hurt can be ruled out.")
     innings.retired.remove(player)
     innings.limit -= 1
     _close_if_over(innings)
 
 
 def award_penalty(innings: Innings, runs: int = 5) -> None:
-    """Add penalty runs to a side's innings that is not facing the ball: its last one, or its next (R8).
+    """Add penalty runs to an innings of the side that is not batting (R8).
 
-    A first innings' penalty runs move the target, which is taken from its total.
+    They go to the side's last innings, or to its next.
+
+    Penalty runs of a first innings raise the target, which is taken from its total.
 
     Raises:
-        LawBroken: They do not come in fives.
+        LawBroken: ``runs`` is not a positive multiple of 5.
     """
     if runs <= 0 or runs % 5:
-        raise LawBroken("R8.penalty", "Penalty runs come in fives.")
+        raise LawBroken("R8.penalty", "Penalty runs must be a positive multiple of 5.")
     innings.runs += runs
     innings.penalties += runs
     _close_if_over(innings)
@@ -354,13 +360,13 @@ def take_ball(innings: Innings, ball: Ball, fielder: int | None = None) -> Ball:
     """Score one ball in place; see :func:`apply`.
 
     Returns:
-        The ball as it counted, which :func:`settle` may have shortened.
+        The ball as counted; :func:`settle` may have shortened it.
     """
     check_ball(innings, ball)
     if innings.target is not None:
         ball = settle(ball, innings.target - innings.runs)
     batter = innings.batting[innings.striker]  # type: ignore[index]  # check_ball saw that both are in
-    bowler = innings.bowling[innings.bowler]  # type: ignore[index]  # and that somebody bowls
+    bowler = innings.bowling[innings.bowler]  # type: ignore[index]  # and that there is a bowler
     _add_runs(innings, ball, batter, bowler)
     _count(innings, ball, batter, bowler)
     if ball.dismissal:
@@ -374,7 +380,7 @@ def take_ball(innings: Innings, ball: Ball, fielder: int | None = None) -> Ball:
 
 
 def _add_runs(innings: Innings, ball: Ball, batter: BatterLine, bowler: BowlerLine) -> None:
-    """Book every run of a ball where it belongs."""
+    """Add every run of a ball to the right totals."""
     bat, _, noball, wides, byes, legbyes, penalty, ran, boundary, _, _, _ = ball
     conceded = bat + wides + noball
     runs = conceded + byes + legbyes + penalty
@@ -400,7 +406,7 @@ def _add_runs(innings: Innings, ball: Ball, batter: BatterLine, bowler: BowlerLi
 
 
 def _count(innings: Innings, ball: Ball, batter: BatterLine, bowler: BowlerLine) -> None:
-    """Count a ball as delivered, faced and valid, as far as it is (W3, N1), and say if a free hit follows."""
+    """Count a ball as delivered, faced and valid (W3, N1), and set the free hit."""
     innings.deliveries += 1
     innings.over_deliveries += 1
     if ball.wide:
@@ -469,19 +475,19 @@ def _close_if_over(innings: Innings) -> None:
 
 
 SUPER_OVER_BATTERS: Final = 3
-"""Batters of a super over, which two dismissals end."""
+"""Batters who can bat in a super over; two dismissals end it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a match ended.
+    """The result of a match.
 
     Args:
-        kind: Won by runs, by wickets, in a super over, or tied (only where super overs are off).
+        kind: Won by runs, by wickets or in a super over, or tied (only if super overs are off).
         winner: ``None`` for a tie.
         margin: Runs or wickets; 0 for a tie or a super over.
-        balls_left: Valid balls left of a chase won (R5).
-        super_overs: How many super overs it took.
+        balls_left: Valid balls left in a successful chase (R5).
+        super_overs: Number of super overs played.
     """
 
     kind: Literal["runs", "wickets", "super over", "tie"]
@@ -491,7 +497,7 @@ class Result:
     super_overs: int
 
     def words(self, name: str) -> str:
-        """The result as scorecards print it, for a winner called ``name``.
+        """Return the result as scorecards print it, for a winner called ``name``.
 
         >>> Result("wickets", "home", 3, 7, 0).words("Ironbark")
         'Ironbark won by 3 wickets (7 balls left)'
@@ -513,22 +519,22 @@ def _ordinal(number: int) -> str:
 
 
 def other(side: Side) -> Side:
-    """The opposing side."""
+    """Return the opposing side."""
     return "away" if side == "home" else "home"
 
 
 def target_of(first: Innings) -> int:
-    """One more than the first innings' total, its penalty runs included (R2)."""
+    """Return the first innings' total, including penalty runs, plus one (R2)."""
     return first.runs + 1
 
 
 def decide(innings: Sequence[Innings], batting: Sequence[Side], *, super_over: bool = True) -> Result | None:
-    """The result after ``innings`` were completed, or ``None`` when the match goes on.
+    """Return the result of completed ``innings``; ``None`` if the match continues.
 
     Args:
         innings: Closed innings, oldest first: two of the match, then two of each super over.
-        batting: Who batted in each.
-        super_over: Whether a tie is decided by super overs.
+        batting: The side that batted in each.
+        super_over: Whether super overs decide a tie.
     """
     if len(innings) % 2:
         return None
@@ -546,18 +552,18 @@ def decide(innings: Sequence[Innings], batting: Sequence[Side], *, super_over: b
 
 
 def next_batting_side(batting: Sequence[Side]) -> Side:
-    """Who bats in the next innings.
+    """Return the side that bats in the next innings.
 
     The side that batted second bats first in a super over, and the order is reversed in every further one
-    (R6), so that each innings after the first pair is begun by whoever batted last.
+    (R6). So after the first pair, the side that batted last also starts the next pair.
     """
     return other(batting[-1]) if len(batting) % 2 else batting[-1]
 
 
 def barred_batters(innings: Sequence[Innings], batting: Sequence[Side], side: Side) -> frozenset[int]:
-    """Players of ``side`` dismissed in earlier super overs, who may not bat in another (R6).
+    """Return players of ``side`` barred by dismissals in earlier super overs (R6).
 
-    House rule: when fewer than three would be left, everybody may bat again.
+    House rule: if fewer than three would be left, all may bat again.
     """
     played = zip(innings[2:], batting[2:], strict=True)
     out = frozenset(fallen[2] for earlier, who in played if who == side for fallen in earlier.fall)
@@ -565,7 +571,7 @@ def barred_batters(innings: Sequence[Innings], batting: Sequence[Side], side: Si
 
 
 def barred_bowlers(innings: Sequence[Innings], batting: Sequence[Side], side: Side) -> frozenset[int]:
-    """Players of ``side`` who bowled the super over before, who may not bowl this one (R6)."""
+    """Return players of ``side`` barred by bowling the previous super over (R6)."""
     for played, who in zip(reversed(innings[2:]), reversed(batting[2:]), strict=True):
         if who != side:
             return frozenset(played.bowling)

@@ -27,15 +27,15 @@ from spectator.errors import FieldError, InvalidRequest
 
 
 def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Play whole matches between default squads under the default captains, one JSON object a delivery.
+    """Play whole matches between default squads and captains, one row per delivery.
 
-    The default captain's intent is that of real sides, his field the standard one and his bowler the usual
-    one, so that nothing is left to ask him but the toss; a test shows that an episode with the same seed has
-    the same deliveries.
+    The default captain bowls and bats with the intent of real sides, sets the standard field and picks the
+    usual bowler, so the toss is its only decision. A test shows that an episode with the same seed has the
+    same deliveries.
 
     Args:
-        matches: How many.
-        overs: Overs of an innings, 1 .. 50.
+        matches: Number of matches.
+        overs: Overs per innings, 1 to 50.
         seed: Seed of the whole run; match ``m`` has the seed ``derive_seed(seed, "match", m)``.
 
     Yields:
@@ -44,7 +44,7 @@ def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, 
         bowler, free_hit.
 
     Raises:
-        ValueError: ``overs`` is not in 1 .. 50, or ``matches`` is negative.
+        ValueError: ``overs`` is not in 1 to 50, or ``matches`` is negative.
 
     >>> deliveries = list(simulate_matches(1, overs=2, seed=3))
     >>> len(deliveries), sum(ball["runs_off_bat"] + ball["extras"] for ball in deliveries)
@@ -52,19 +52,22 @@ def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, 
     """
     format_of(overs)
     if matches < 0:
-        raise ValueError(f"matches must not be negative, not {matches}")
+        raise ValueError(f"matches must be 0 or more, not {matches}")
     for number in range(matches):
         yield from simulate_match(number + 1, overs, derive_seed(seed, "match", number))
 
 
 def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same with any of the world's options, but for a start other than the toss.
+    """Play whole matches under any of the world's options.
+
+    Yields:
+        The rows of :func:`simulate_matches`.
 
     Raises:
-        InvalidRequest: ``options`` ask for another start.
+        InvalidRequest: ``options`` ask for a start other than the toss.
     """
     if options["start"] != "toss":
-        raise InvalidRequest([FieldError("options.start", "a simulation begins with the toss")])
+        raise InvalidRequest([FieldError("options.start", "a simulation must start at the toss; use 'toss'")])
     for number in range(matches):
         match = open_match(
             options["max_overs"],
@@ -78,7 +81,7 @@ def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[di
 
 
 def simulate_match(match_id: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Play one match; see :func:`simulate_matches`."""
+    """Play one match and yield its rows; see :func:`simulate_matches`."""
     yield from _rows(match_id, open_match(overs, seed))
 
 
@@ -119,17 +122,17 @@ def open_match(
     elects: Mapping[Side, str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Match:
-    """A match of a seed after its toss, made as an episode of the same seed makes it.
+    """Return a seed's match after its toss, as an episode of the seed has it.
 
     Args:
-        overs: Overs of an innings.
-        seed: Its seed.
-        caller: Who calls the toss.
-        model: The ball model; men's cricket at the tables' own level when left out.
-        super_over: Whether a tie is decided by super overs.
-        elects: What a side does first if it wins the toss, ``bat`` or ``field``; as the default captain
-            decides for a side that is left out.
-        options: Options of ground, form, fatigue and squads; ordinary ones when left out.
+        overs: Overs per innings.
+        seed: Seed of the match.
+        caller: The side that calls the toss.
+        model: The ball model; by default men's cricket at the tables' own scoring level.
+        super_over: Whether super overs decide a tie.
+        elects: What each side does if it wins the toss, ``bat`` or ``field``; the default captain decides for
+            a side that is missing.
+        options: Options of ground, form, fatigue and squads; by default ordinary ones.
     """
     circumstances = circumstances_of(seed, options or {})
     teams = teams_in(seed, circumstances, overs)
@@ -151,7 +154,7 @@ def open_match(
 
 
 def play_out(match: Match) -> Iterator[PlayedBall]:
-    """Play on to the result under the default captains, ball by ball."""
+    """Play a match to its result under the default captains, one ball at a time."""
     batting = BattingIntent()
     while match.result is None:
         innings = match.innings[-1]
@@ -172,6 +175,6 @@ def _usual_intent(outside_limit: int) -> BowlingIntent:
 
 
 def send_in_next(match: Match) -> None:
-    """Send in the next batter of the natural order."""
+    """Send in the next batter in the natural order."""
     innings = match.current
     match.send_in(next(player for player in range(11) if may_bat(innings, player)))

@@ -1,15 +1,15 @@
-"""Win chances at every score of an innings, and the account of decisions in them.
+"""Win chances at every score of an innings, and the account of decisions.
 
-The table comes from dynamic programming. It values decisions while a captain learns, where the Monte
-Carlo forecast would be too expensive: one table serves an over. Both sides do what real sides do, the
-bowlers planned and the batters to come are the match's own, and pitch and day are unknown. What it
-leaves out is small: who of the pair is on strike, free hits, rhythm.
+The table comes from dynamic programming. It values decisions while a captain learns, when the Monte Carlo
+forecast would be too expensive: one table serves an over. Both sides do what real sides do, the planned
+bowlers and the batters to come are the match's own, and pitch and day are unknown. It leaves out only small
+effects: which of the pair is on strike, free hits, rhythm.
 
-In the account every change of the chance to win belongs to exactly one of three parts: what one captain
-decided, what the other did, and the luck of the ball; they add up to the result less the chance at the
-start. A decision is compared with the usual one in the same state (real sides' intent, the standard
-field, the side's usual bowler, the next batter of the order), over all outcomes of the ball. What came
-of it does not enter, and the same random numbers cannot be luckier for one captain than for another.
+The account assigns every change of the chance to win to exactly one of three parts: the captain's own
+decisions, the other captain's, and the luck of the ball. They add up to the result minus the chance at the
+start. A decision is compared with the usual one in the same state (real sides' intent, the standard field,
+the side's usual bowler, the next batter of the order), over all outcomes of the ball. The actual outcome does
+not count, so the same random numbers cannot be luckier for one captain than for another.
 """
 
 from __future__ import annotations
@@ -56,32 +56,35 @@ from spectator.environments.cricket.scorer import other
 Table = NDArray[np.float32]
 
 RUNS: Final = (0, 1, 2, 3, 4, 6, 0, 0, 1, 2, 1)
-"""Runs that each category brings, about: a wide one, a no-ball two, a bye one."""
+"""Approximate runs of each category: one for a wide, two for a no-ball, one for a bye."""
 
 _NODES: Final = (-math.sqrt(3.0), 0.0, math.sqrt(3.0))
 _SHARES: Final = (1 / 6, 2 / 3, 1 / 6)
-"""Three values of a normal variable that stand for all (Gauss and Hermite), and their weights."""
+"""Three values that represent a normal variable (Gauss-Hermite nodes), and their weights."""
 
 _FACING: Final = ((0, 0.5), (1, 0.25), (2, 0.25))
-"""Who faces, by how many came in after him, and his share of the balls: either of a pair is out as often as
-the other, so that the one before the last is still in half of the time, and else who was in before him."""
+"""Who faces, by the number of batters who came in later, and the share of the balls. Either of a pair is out
+as often as the other, so the last but one in is still batting half of the time; otherwise an earlier one."""
 
 _RUNS_A_BALL: Final = 2.0
 _SPARE_RUNS: Final = 60
-"""Totals beyond this many runs a ball and so many more are taken for the last that is looked at."""
+"""Totals beyond this many runs per ball plus spare runs count as the largest total considered."""
 
 _VALID: Final = tuple(category for category in range(CATEGORIES) if category not in (WIDE, NO_BALL))
 
 
 class WinTable:
-    """Chances of the side that bats now to win, at every score from a state on.
+    """The batting side's chances to win, at every score from a state on.
 
     Args:
-        state: Where the match stands: as the forecast has it.
+        state: Current state of the match, as the forecast uses it.
         model: The ball model.
-        reply: What a first innings is worth, by its total (see :func:`reply_to`); not read in a chase.
-        plan: Who bowls each over; as the forecast expects when left out.
-        places: Places in the order at which the two at the crease came in, from 1; their own when left out.
+        reply: The chance to win by first-innings total (see :func:`reply_to`); unused in a chase.
+        plan: The bowler of each over; by default as the forecast expects.
+        places: Places in the order at which the two batters in came in, from 1; by default their own.
+
+    Raises:
+        ValueError: ``reply`` is missing for a first innings.
     """
 
     __slots__ = ("_chances", "_lost", "_start", "_target", "places", "plan", "state")
@@ -101,7 +104,7 @@ class WinTable:
         weights = _weights(state, model, self.plan, self.places, chasing=state.target is not None)
         if state.target is None:
             if reply is None:
-                raise ValueError("a first innings is worth what the reply to it leaves")
+                raise ValueError("a first innings needs reply; use reply_to(state, model)")
             first = min(state.runs, reply.shape[1] - 1)
             solved = _first_innings(state, weights, reply[:, first:])
         else:
@@ -109,11 +112,11 @@ class WinTable:
         self._chances: Table = np.einsum("k,bwkn->bwn", np.array(_SHARES, dtype=np.float32), solved)
 
     def chance(self, balls: int, wickets: int, runs: int) -> float:
-        """Chance of the batting side once the innings has come to this score.
+        """Return the batting side's chance once the innings reaches this score.
 
         Args:
-            balls: Valid balls bowled, from the state's on.
-            wickets: Wickets lost, from the state's on.
+            balls: Valid balls bowled, at least the state's.
+            wickets: Wickets lost, at least the state's.
             runs: Runs scored.
         """
         place = runs - self.state.runs if self._target is None else max(0, self._target - runs)
@@ -122,7 +125,7 @@ class WinTable:
         return float(of_score[min(place, len(of_score) - 1)])
 
     def after(self, balls: int, wickets: int, runs: int) -> list[float]:
-        """The same after each of the eleven categories of the next ball."""
+        """Return the chance after each of the eleven categories of the next ball."""
         last = self.state.innings_balls
         return [
             self.chance(
@@ -135,7 +138,7 @@ class WinTable:
 
 
 def reply_state(state: ForecastState) -> ForecastState:
-    """The reply to a first innings, before its first ball."""
+    """Return the state of the reply to a first innings, before its first ball."""
     return state._replace(
         balls=0, runs=0, wickets=0, target=1, striker=0, striker_balls=0, partner=1, partner_balls=0,
         to_come=tuple(range(2, 11)), batting=state.bowling, bowling=state.batting, bowler=None,
@@ -146,15 +149,15 @@ def reply_state(state: ForecastState) -> ForecastState:
 
 
 def reply_to(state: ForecastState, model: BallModel, plan: Sequence[int] | None = None) -> Table:
-    """Chance that the side batting first wins, by what is known of the day and by its total.
+    """Return the first side's chance to win, by the day's effect and its total.
 
     Args:
         state: A first innings.
         model: The ball model.
-        plan: Who bowls each over of the reply; as the forecast expects when left out.
+        plan: The bowler of each over of the reply; by default as the forecast expects.
 
     Returns:
-        Shape ``(3, totals)``: one row for each value of the day's effect that the table looks at.
+        Shape ``(3, totals)``: one row for each value of the day's effect that the table considers.
     """
     chase = reply_state(state)
     plan = plan_overs(chase) if plan is None else plan
@@ -170,7 +173,10 @@ def _most_runs(innings_balls: int) -> int:
 
 
 def _conditional(model: BallModel) -> Table:
-    """Weights of the second innings' effect given the first's: they share the match's."""
+    """Return the second innings' effect weights given the first's effect.
+
+    Both innings share the match's effect.
+    """
     match_sd, innings_sd = model.tables.effect_sd
     shared = match_sd**2 / max(1e-9, match_sd**2 + innings_sd**2)
     rest = max(1e-6, 1.0 - shared**2)
@@ -192,7 +198,7 @@ def _weights(
     *,
     chasing: bool,
 ) -> Table:
-    """Probabilities of the categories.
+    """Return the probabilities of the categories.
 
     Shape ``(balls left, wickets from the state's on, 3, 11)``; in a chase ``(..., rate places, 11)``.
     """
@@ -232,8 +238,10 @@ def _people(
     favour: Table,
     batter: NDArray[np.int64],
 ) -> Table:
-    """What the batter in at each wicket, by place in the line, and the bowler make of the weights: shape
-    ``(balls, wickets, 3, 11)``."""
+    """Return the multipliers of bowler and batter, shape ``(balls, wickets, 3, 11)``.
+
+    ``batter`` is the batter in at each wicket, as an index of the line.
+    """
     line = _line(state)
     balls = np.arange(state.balls, state.innings_balls)
     faced = balls[:, None] // (wickets + 2)
@@ -257,8 +265,8 @@ def _people(
     )
     factors[..., WIDE] = _of(state.bowling, "bowl_extras")[bowler][:, None, None]
     factors[..., NO_BALL] = factors[..., WIDE]
-    weighed: Table = factors * found[:, :, None]
-    return weighed
+    weighted: Table = factors * found[:, :, None]
+    return weighted
 
 
 def _ground(
@@ -268,7 +276,7 @@ def _ground(
     bowler: NDArray[np.int64],
     batter: NDArray[np.int64],
 ) -> Table:
-    """What the ground makes of the weights: shape ``(balls, wickets, 1, 11)``."""
+    """Return the ground's multipliers, shape ``(balls, wickets, 1, 11)``."""
     balls = np.arange(state.balls, state.innings_balls)
     kind = np.array([int(one.bowls != "pace") for one in state.bowling])[bowler][:, None]
     left = np.array([int(one.bats == "left") for one in _line(state)])[batter]
@@ -278,14 +286,14 @@ def _ground(
 
 
 def _line(state: ForecastState) -> list[Player]:
-    """Who bats, in the order expected: the two at the crease, then those to come."""
+    """Return batters in the expected order: two at the crease, then those to come."""
     return [state.batting[player] for player in (state.striker, state.partner, *state.to_come)]
 
 
 def _favour(
     state: ForecastState, model: BallModel, bowler: NDArray[np.int64], balls: NDArray[np.int64]
 ) -> Table:
-    """Log ratio of runs of every match-up, shape ``(balls, batters)``: see `BallModel`."""
+    """Return every match-up's log ratio of runs, shape ``(balls, batters)``."""
     met = np.array(
         [[match_up(one, by, state.conditions, state.second) for one in _line(state)] for by in state.bowling]
     )
@@ -296,7 +304,7 @@ def _favour(
 
 
 def _out_of_place(state: ForecastState, places: Sequence[int] | None) -> Table:
-    """Log ratio of runs that each of the line loses by coming in above or below his place."""
+    """Return the log ratio of runs that each batter loses by batting out of place."""
     line = _line(state)
     crease = [one.order for one in line[:2]] if places is None else places
     come_in = [*crease, *range(state.wickets + 3, state.wickets + 1 + len(line))]
@@ -309,7 +317,7 @@ def _of(players: Sequence[Player], skill: str) -> Table:
 
 
 def _first_innings(state: ForecastState, weights: Table, reply: Table) -> Table:
-    """Chances by balls, wickets, day and runs, from the state's balls and wickets on."""
+    """Return chances by balls, wickets, day and runs, from the state on."""
     runs = np.arange(reply.shape[1])
     after = [np.minimum(runs + gained, runs[-1]) for gained in RUNS]
     ends = np.broadcast_to(reply, (11 - state.wickets, *reply.shape))
@@ -317,7 +325,7 @@ def _first_innings(state: ForecastState, weights: Table, reply: Table) -> Table:
 
 
 def _chase(state: ForecastState, weights: Table, cap: int) -> Table:
-    """The same by runs still needed."""
+    """Return the same chances by runs still needed."""
     need = np.arange(cap + 1)
     after = [np.maximum(need - gained, 0) for gained in RUNS]
     ends = np.where(need == 0, 1.0, np.where(need == 1, 0.5, 0.0)).astype(np.float32)
@@ -337,7 +345,11 @@ def _solve(
     after: Sequence[NDArray[np.int64]],
     weights: Callable[[int], Table],
 ) -> Table:
-    """Go back from the last ball: shape ``(balls + 1, wickets + 1, 3, places)``."""
+    """Solve backwards from the last ball.
+
+    Returns:
+        Shape ``(balls + 1, wickets + 1, 3, places)``.
+    """
     left, limit = state.innings_balls - state.balls, state.wickets_limit - state.wickets
     table = np.empty((left + 1, *ends.shape), dtype=np.float32)
     table[left] = ends
@@ -356,7 +368,7 @@ def _solve(
 
 
 EVEN: Final = 0.5
-"""Chance of both sides where the tables say nothing: at a toss and in super overs."""
+"""Chance of either side when the tables do not apply: at a toss and in super overs."""
 
 _PLAIN: Final = tuple(
     name for name in ForecastState._fields if name not in ("batting", "bowling", "attack", "reply")
@@ -364,12 +376,14 @@ _PLAIN: Final = tuple(
 
 
 class DecisionAccount:
-    """Keeps account of one match; see :class:`spectator.environments.cricket.match.game.Account`.
+    """The decision account of one match.
+
+    It implements :class:`spectator.environments.cricket.match.game.Account`.
 
     Attributes:
         start: Chance of the home side when play began.
-        now: Its chance now; its result once the match is over.
-        decided: What each side's own decisions have done to its own chance so far.
+        now: Its current chance; its result once the match is over.
+        decided: Sum of what each side's own decisions did to its own chance so far.
     """
 
     def __init__(self, model: BallModel, teams: Mapping[Side, Team]) -> None:
@@ -385,16 +399,16 @@ class DecisionAccount:
 
     @property
     def luck(self) -> float:
-        """What luck has done to the home side's chance so far."""
+        """What luck has added to the home side's chance so far."""
         return self.now - self.start - self.decided["home"] + self.decided["away"]
 
-    def begun(self, match: Match) -> None:
-        """Play is about to begin."""
+    def match_started(self, match: Match) -> None:
+        """Record that play is about to begin."""
         self._look(match)
         self.start = self.now
 
-    def choosing_bowler(self, match: Match, bowler: int) -> None:
-        """A bowler is about to be given the over: worth the table with him less that with the usual one."""
+    def before_over(self, match: Match, bowler: int) -> None:
+        """Value the bowler about to be given the over against the usual one."""
         state = forecast_state(match)
         if state is None:
             return
@@ -406,8 +420,8 @@ class DecisionAccount:
             self.decided[match.fielding_side] -= gained
         self._settle(match)
 
-    def choosing_batters(self, match: Match, batters: Sequence[int]) -> None:
-        """Batters are about to be sent in: worth the table with them less that with the next in the order."""
+    def before_batters(self, match: Match, batters: Sequence[int]) -> None:
+        """Value the batters about to be sent in against the next in the order."""
         state = forecast_state(match)
         if state is None:
             return
@@ -418,8 +432,8 @@ class DecisionAccount:
             self.decided[match.batting_side] += self._chance(match) - usual
             self._settle(match)
 
-    def deciding(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
-        """A ball is about to be bowled."""
+    def before_ball(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
+        """Value both captains' decisions for the ball about to be bowled."""
         innings = match.current
         usual_bat = BattingIntent()
         usual_bowl = BowlingIntent(field=standard_field(innings.format.outside_limit(innings.balls)))
@@ -438,8 +452,8 @@ class DecisionAccount:
             assert chosen is not None
             self.decided[match.fielding_side] -= self._worth(chosen, values) - default
 
-    def happened(self, match: Match) -> None:
-        """A ball was bowled; a table serves its innings until an over begins."""
+    def after_ball(self, match: Match) -> None:
+        """Record that a ball was bowled; a table serves its innings until the next over."""
         if match.result is not None:
             winner = match.result.winner
             self.now = EVEN if winner is None else float(winner == "home")
@@ -449,7 +463,7 @@ class DecisionAccount:
             self._settle(match)
 
     def dump(self) -> dict[str, Any]:
-        """All that :meth:`load` needs, plain JSON."""
+        """Return the account as plain JSON for :meth:`load`."""
         return {
             "start": self.start,
             "now": self.now,
@@ -461,7 +475,7 @@ class DecisionAccount:
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Go on from where :meth:`dump` was called."""
+        """Continue from a :meth:`dump`."""
         self.start, self.now, self.decided = data["start"], data["now"], dict(data["decided"])
         self._batting, self._innings = data["batting"], data["innings"]
         self._table = self._opening = self._reply = None
@@ -476,7 +490,7 @@ class DecisionAccount:
         return sum(p * value for p, value in zip(self._model.weights(at), values, strict=True))
 
     def _look(self, match: Match) -> None:
-        """Make a table for where the match stands, if the tables know such a place."""
+        """Make a table for the current state, if the tables cover it."""
         state = forecast_state(match)
         if state is None:
             self._table, self.now = None, EVEN
@@ -485,7 +499,7 @@ class DecisionAccount:
         self._settle(match)
 
     def _use(self, match: Match, state: ForecastState) -> None:
-        """Take the table of ``state``; the one in hand where it holds the same plans."""
+        """Use the table of ``state``, keeping the current one if its plans are the same."""
         if self._table is None or self._innings != match.number or not _covers(self._table, state):
             self._table = self._solved(match, state)
 
@@ -519,7 +533,7 @@ class DecisionAccount:
 
 
 def _plain(state: ForecastState, plan: Sequence[int]) -> dict[str, Any]:
-    """What a table was made of, but for the players; who bowled so far is in the plan."""
+    """Return a table's inputs except the players; past bowlers are in the plan."""
     return {"plan": list(plan), **{name: getattr(state, name) for name in _PLAIN}}
 
 
@@ -529,7 +543,7 @@ def _dumped(table: WinTable) -> dict[str, Any]:
 
 
 def _places(match: Match, state: ForecastState) -> tuple[int, ...]:
-    """Places at which the two at the crease came in; who is about to come in takes the next."""
+    """Return the places of the two at the crease; a new batter takes the next one."""
     lines = match.current.batting
     following = iter(range(len(lines) + 1, len(lines) + 3))
     return tuple(
@@ -539,7 +553,7 @@ def _places(match: Match, state: ForecastState) -> tuple[int, ...]:
 
 
 def _covers(table: WinTable, state: ForecastState) -> bool:
-    """Whether ``table`` has the same batters in and to come, and the same bowlers for what is left."""
+    """Check whether ``table`` has the batters and remaining bowlers of ``state``."""
     old = table.state
     over = state.balls // 6
     return (

@@ -1,8 +1,8 @@
-"""The cricket world, put together for the catalogue, with its evaluation packs.
+"""The cricket world as registered in the catalogue, with its evaluation packs.
 
 A pack is a named, versioned set of matches with development seeds. A development seed is below 2**52. A
-sealed one (``spectator.environments.world.sealed_seeds``) has that bit set and comes from a phrase that
-is kept outside this repository, so the two can share none.
+sealed seed (``spectator.environments.world.sealed_seeds``) has bit 52 set and is derived from a phrase
+kept outside this repository, so the two kinds never overlap.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SEEDS_A_PACK: Final = 40
 
 
 def development_seeds(name: str, version: str) -> tuple[int, ...]:
-    """The seeds of a pack that anybody may look at."""
+    """Return the public seeds of a pack; an agent may be developed on them."""
     return tuple(
         derive_seed(number, "cricket", "development", name, version) % SEALED_BIT
         for number in range(SEEDS_A_PACK)
@@ -54,10 +54,10 @@ def _pack(name: str, version: str, summary: str, **options: Any) -> Pack:
 PACKS: Final[dict[str, Pack]] = {
     pack.name: pack
     for pack in (
-        Pack("default", "1", "A whole match from the toss, any seed, as long as asked."),
+        Pack("default", "1", "A whole match from the toss, with any seed and length."),
         _pack("powerplay", "1", "Bat first from the first ball of ten overs: use the powerplay.",
               start="bat_first", max_overs=10),
-        _pack("chase", "1", "Bat second: the first innings is played, the target stands.", start="chase"),
+        _pack("chase", "1", "Bat second: the first innings is over and the target is set.", start="chase"),
         _pack("defend", "1", "Field second: your side has batted, hold them to it.", start="defend"),
         _pack("death", "1", "Bat first with a quarter of the overs to come, then defend.", start="death"),
         _pack("super-over", "1", "The match is tied: one over each decides it.", start="super_over"),
@@ -82,13 +82,13 @@ TASK = (
     "other calls an over are free, further ones cost part of your score. Where you give orders for an over "
     "or for several, they are played out before you are asked again, unless you say when to ask sooner."
 )
-"""What a language model is told before it captains a side."""
+"""The task description that a language model gets before it captains a side."""
 
 RATINGS: Final[dict[str, float]] = {
     "random": -208.0, "novice": -150.0, "blocker": -74.0, "match_ups": 80.0, "planner": 189.0,
 }  # fmt: skip
-"""Elo points above the percentage captain, of those who differ from it by more than the error of their
-matches (docs/cricket-game.md)."""
+"""Elo points above the percentage captain, for opponents whose difference exceeds the error of the
+measurement (docs/cricket-game.md)."""
 
 VERSION: Final = "2.0"
 

@@ -1,1 +1,1 @@
-"""The ball model: one delivery drawn from tables fitted to real matches, given plans and situation."""
+"""The ball model: draws deliveries from tables fitted to real matches."""

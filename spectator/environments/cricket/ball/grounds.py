@@ -1,13 +1,13 @@
-"""The ground: how far its boundary is all round, and what that does to a ball and to what is planned for it.
+"""Grounds: boundary distances by direction and their effect on balls and plans.
 
-No table of ours knows a boundary, so every figure is an assumption, sized so that totals differ between these
-grounds by about as much as they do between real ones: 11 runs (sd) of a first innings of twenty overs, once
-the luck of the matches is taken out (``venue_mean_total_sd_raw`` of 14.4 and ``venue_mean_sampling_sd`` of
-9.0 in variance.json). Real grounds differ by more than their size, so this is the most that size can do.
+No table of ours knows boundaries, so every figure is an assumption. They are sized so that totals differ
+between these grounds by about as much as between real ones: 11 runs (sd) of a 20-over first innings, after
+removing the luck of the matches (``venue_mean_total_sd_raw`` of 14.4 and ``venue_mean_sampling_sd`` of 9.0 in
+variance.json). Real grounds differ in more than size, so this is the most that size can do.
 
-A boundary is eight distances in metres from the centre of the pitch, in the order of `SECTORS`, as a
-right-hander at the first end sees them. Overs change ends, so that a short side is on the leg in one over and
-on the off in the next. An empty tuple is the neutral ground, which changes nothing.
+Boundaries are eight distances in metres from the centre of the pitch, in the order of `SECTORS`, from the
+view of a right-hander at the first end. Overs change ends, so a short side is on the leg side in one over and
+on the off side in the next. An empty tuple is the neutral ground, which changes nothing.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from spectator.environments.cricket.ball.tables import (
 Boundaries = tuple[float, ...]
 
 USUAL_BOUNDARY_M: Final = 68.0
-"""The boundary all round the neutral ground, which the tables stand for."""
+"""Boundary in every direction of the neutral ground, which the tables represent."""
 MIN_BOUNDARY_M: Final = 59.43
 MAX_BOUNDARY_M: Final = 82.29
-"""What the playing conditions allow: 65 to 90 yards from the centre of the pitch."""
+"""Limits of the playing conditions: 65 to 90 yards from the centre of the pitch."""
 
 SIXES: Final = 0.40
 """Log ratio of sixes into a sector for each ten metres that its boundary is nearer."""
 FOURS: Final = 0.10
-"""The same of fours."""
+"""The same for fours."""
 TWOS: Final = -0.12
-"""The same of twos and threes: there is less room to run them."""
+"""The same for twos and threes: there is less room to run them."""
 CATCHES: Final = -0.20
-"""The same of catches in the deep: what carries the rope is not caught in front of it."""
+"""The same for catches in the deep: a hit that clears the rope cannot be caught in front of it."""
 _RATES: Final = {TWO: TWOS, THREE: TWOS, FOUR: FOURS, SIX: SIXES}
 IN_THE_DEEP: Final = (0.17, 0.31, 0.46)
-"""Share of wickets that fall to the deep, by phase (see `fielding`)."""
+"""Share of wickets caught in the deep, by phase (see `plan_effects`)."""
 
 LEAN: Final = 0.08
-"""How much likelier runs are on the nearer side, as a log ratio between leg and off side, for each ten metres
-of difference: what a batter's own liking (``bat_leg``) is measured in."""
+"""Log ratio of runs between leg and off side for each ten metres of difference in distance, on the scale of a
+batter's own preference (``bat_leg``)."""
 STROKE: Final = 0.07
-"""Log ratio of runs of a planned stroke for each ten metres by which its boundary is nearer than the rest."""
+"""Log ratio of runs of a planned stroke for each ten metres that its boundary is nearer than the average."""
 HITTING: Final = 0.06
-"""Log ratio of runs by which hitting out pays more for each ten metres that the whole boundary is nearer."""
+"""Log ratio of runs that hitting out gains for each ten metres that the average boundary is nearer."""
 
 
 class Ground(NamedTuple):
@@ -78,15 +78,15 @@ _SIZES: Final[dict[str, Boundaries]] = {
     "broad": (62.0, 76.0, 76.0, 61.0, 61.0, 76.0, 76.0, 62.0),
     "lopsided": (64.0, 60.0, 60.0, 66.0, 72.0, 78.0, 78.0, 72.0),
 }
-"""Invented grounds; `lopsided` has its short side to the leg of a right-hander at the first end."""
+"""Invented grounds; `lopsided` has its short side on the leg side of a right-hander at the first end."""
 GROUNDS: Final = {"neutral": NEUTRAL_GROUND} | {name: Ground(name, sizes) for name, sizes in _SIZES.items()}
 GROUND_NAMES: Final = tuple(GROUNDS)
 _DRAWN: Final = {"compact": 1, "vast": 1, "long": 1, "broad": 1, "lopsided": 2}
-"""How often each is drawn; half of them mirrored, so that no side, end or hand is better off."""
+"""How often each is drawn; half are mirrored, so that no side, end or hand has an advantage."""
 
 
 def draw_ground(rng: random.Random) -> Ground:
-    """Draw a ground that is not the neutral one."""
+    """Draw a ground other than the neutral one."""
     (name,) = rng.choices(list(_DRAWN), list(_DRAWN.values()))
     sizes = _SIZES[name]
     return Ground(name, sizes[::-1] if rng.random() < 0.5 else sizes)
@@ -94,12 +94,12 @@ def draw_ground(rng: random.Random) -> Ground:
 
 @cache
 def as_faced(boundaries: Boundaries, over: int, left_handed: bool) -> Boundaries:
-    """The boundaries as a striker sees them: sector 1 is behind him on his leg side.
+    """Return the boundaries as the striker sees them: sector 1 is fine leg.
 
     Args:
-        boundaries: Of the ground; empty stays empty.
-        over: Over of the innings, from 0: the first is bowled to the first end.
-        left_handed: Whether he bats left-handed.
+        boundaries: Boundaries of the ground; empty stays empty.
+        over: Over of the innings, from 0; the first is bowled to the first end.
+        left_handed: Whether the striker bats left-handed.
 
     >>> lopsided = GROUNDS["lopsided"].boundaries
     >>> as_faced(lopsided, over=0, left_handed=False)[1], as_faced(lopsided, over=1, left_handed=False)[1]
@@ -116,12 +116,12 @@ def as_faced(boundaries: Boundaries, over: int, left_handed: bool) -> Boundaries
 def ground_factors(
     tables: Tables, boundaries: Boundaries, over: int, left_handed: bool, phase: int, kind: int
 ) -> tuple[float, ...]:
-    """What the ground multiplies the eleven categories of a ball by, from where balls are hit.
+    """Return the ground's multipliers on the eleven categories of a ball.
 
     Args:
         tables: The fitted tables.
-        boundaries: Of the ground; not empty.
-        over: Over of the innings, from 0; only which end matters.
+        boundaries: Boundaries of the ground; not empty.
+        over: Over of the innings, from 0; only the end matters.
         left_handed: Whether the striker bats left-handed.
         phase: Powerplay, middle or death.
         kind: Pace (0) or spin (1).
@@ -142,12 +142,12 @@ def ground_factors(
 
 @lru_cache(maxsize=512)
 def sectors_hit(faced: Boundaries, sums: Boundaries, hit: int) -> Boundaries:
-    """Running sums of the sectors' shares with what the ground makes of them.
+    """Adjust running sums of the sectors' shares to the ground.
 
     Args:
-        faced: The boundaries as the striker sees them; empty changes nothing.
+        faced: The boundaries from the striker's view; empty changes nothing.
         sums: Running sums of the eight shares.
-        hit: Dot, 1, 2, 3, 4 or 6, as a number of 0 to 5.
+        hit: Dot, 1, 2, 3, 4 or 6, as an index from 0 to 5.
     """
     rate = _RATES.get(hit, 0.0)
     if not faced or not rate:
@@ -163,10 +163,10 @@ def sectors_hit(faced: Boundaries, sums: Boundaries, hit: int) -> Boundaries:
 
 @cache
 def lean(faced: Boundaries) -> float:
-    """How much the ground favours the striker's leg side, on the scale of his own liking (``bat_leg``).
+    """Return the ground's bias to the striker's leg side, on ``bat_leg``'s scale.
 
     Args:
-        faced: The boundaries as he sees them, see `as_faced`.
+        faced: The boundaries from the striker's view, see `as_faced`.
     """
     if not faced:
         return 0.0
@@ -175,7 +175,12 @@ def lean(faced: Boundaries) -> float:
 
 @cache
 def stroke_reach(faced: Boundaries, sectors: tuple[int, ...]) -> float:
-    """Log ratio of runs of a stroke to these sectors (1 to 8), by how near the rope is there."""
+    """Return a stroke's log ratio of runs by the rope's distance in its sectors.
+
+    Args:
+        faced: The boundaries from the striker's view; empty for the neutral ground.
+        sectors: Sectors of the stroke, 1 to 8.
+    """
     if not faced:
         return 0.0
     there = sum(faced[sector - 1] for sector in sectors) / len(sectors)
@@ -184,20 +189,20 @@ def stroke_reach(faced: Boundaries, sectors: tuple[int, ...]) -> float:
 
 @cache
 def room_to_hit(boundaries: Boundaries) -> float:
-    """Log ratio of runs by which the size of the ground favours hitting out."""
+    """Return the log ratio of runs by which the ground's size favours hitting out."""
     if not boundaries:
         return 0.0
     return HITTING * (USUAL_BOUNDARY_M - sum(boundaries) / len(boundaries)) / 10.0
 
 
 def rope_at(faced: Boundaries, x: float, y: float) -> float:
-    """Metres from the centre of the pitch to the rope in the direction of a point.
+    """Return the metres from the pitch's centre to the rope in a point's direction.
 
-    The distances of the sectors hold in their middles; in between the rope goes evenly from one to the next.
+    A sector's distance applies at its middle; in between it is interpolated linearly.
 
     Args:
-        faced: The boundaries as the striker sees them; empty for the neutral ground.
-        x: Metres to the off side of the centre of the pitch.
+        faced: The boundaries from the striker's view; empty for the neutral ground.
+        x: Metres from the centre of the pitch towards the off side.
         y: Metres from it towards the bowler.
     """
     if not faced:

@@ -1,7 +1,7 @@
 """Details of an outcome: dismissal, extras, stroke, and the tracking of the ball.
 
-Tracking (pitch, pace, direction, contact, fielder) does not affect the score: its numbers are drawn when
-the ball is bowled, and read only when somebody looks.
+Tracking (pitch, pace, direction, contact, fielder) does not affect the score. Its random numbers are drawn
+when the ball is bowled and interpreted only when the track is read.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _OUTS: Final = tuple(Ball(dismissal=kind) for kind in KINDS)
 
 
 class OutcomeTables:
-    """The tables of the model file's ``details`` part as running sums, with the draws they serve.
+    """Running sums of the model file's ``details``, with the draws that use them.
 
     Args:
-        details: That part.
+        details: The ``details`` of a model file.
     """
 
     __slots__ = (
@@ -85,14 +85,16 @@ class OutcomeTables:
         self._run_out_runs = cumulative(details["run_out_runs"])
 
     def off_the_bat(self, category: int, u: float) -> Ball:
-        """Categories 0 to 5: a dot, ones to threes, four, six; now and then five with an overthrow, or five
-        penalty runs."""
+        """Return a ball of category 0 to 5: a dot, one, two, three, four or six.
+
+        Rarely it is a five with an overthrow, or five penalty runs.
+        """
         if u < self._odd_share[category]:
             return _PENALTY if category == DOT else _FIVE
         return _OFF_THE_BAT[category]
 
     def other(self, category: int, phase: int, at: Situation, u: float, v: float) -> Ball:
-        """All other categories: wickets and extras."""
+        """Return a ball of any other category: a wicket or an extra."""
         if category == WICKET:
             return _OUTS[bisect(self._dismissals[phase][STYLE_INDEX[at.bowler.style]], u)]
         if category == RUN_OUT:
@@ -103,14 +105,14 @@ class OutcomeTables:
         return self.noball(u, v) if category == NO_BALL else self.bye(u, v)
 
     def run_out(self, u: float, v: float) -> Ball:
-        """A run out, with the runs completed before it; the next run was in progress, crossed or not."""
+        """Return a run-out, its completed runs, and whether the batters then crossed."""
         runs = bisect(self._run_out_runs, u)
         striker = v < self._shares["run_out_striker"]
         crossed = (v * 1e3) % 1.0 < 0.5
         return Ball(bat=runs, ran=runs, dismissal="run out", striker_out=striker, crossed=crossed)
 
     def wide(self, u: float, v: float) -> Ball:
-        """A wide, now and then with runs, a stumping or a run out."""
+        """Return a wide, sometimes with runs, a stumping or a run-out."""
         if v < self._shares["wide_stumped"]:
             return Ball(wide=True, wides=1, dismissal="stumped")
         if v > 1.0 - self._shares["wide_run_out"]:
@@ -121,7 +123,7 @@ class OutcomeTables:
         return Ball(wide=True, wides=runs, ran=runs - 1)
 
     def noball(self, u: float, v: float) -> Ball:
-        """A no-ball, struck, missed, or run as byes."""
+        """Return a no-ball: hit, missed, or run as byes."""
         if v > 1.0 - self._shares["noball_run_out"]:
             return Ball(noball=True, dismissal="run out", striker_out=u < 0.5)
         runs = bisect(self._noball_bat, u)
@@ -133,7 +135,7 @@ class OutcomeTables:
         return Ball(noball=True, byes=byes, ran=0 if boundary else byes, boundary=boundary)
 
     def bye(self, u: float, v: float) -> Ball:
-        """Byes or leg-byes."""
+        """Return byes or leg-byes."""
         is_bye = v < self._shares["bye_share"]
         runs = 1 + bisect(self._bye_runs if is_bye else self._legbye_runs, u)
         ran, boundary = (0, True) if runs == 4 else (1, True) if runs == 5 else (runs, False)
@@ -155,7 +157,7 @@ _GROUND: Final = (
     (*(3 * (_FULL_STROKES,)), _GOOD_STROKES, _BACK_STROKES, _SHORT_STROKES),
     (*(3 * (("glance", "sweep", *_FULL_STROKES[2:]),)), _SPIN_STROKES, _BACK_STROKES, _SHORT_STROKES),
 )
-"""Along the ground, by kind of bowling, length and sector."""
+"""Strokes along the ground by kind of bowling, length and sector."""
 
 _AIR: Final = (
     ("scoop", "slog", "slog", "loft straight", "loft straight", "loft cover", "loft cover", "scoop"),
@@ -165,8 +167,15 @@ _SHORT_AIR: Final = ("hook", "pull", "pull", "slog", "loft straight", "loft cove
 
 
 def stroke(zone: int, length: int, line: int, aerial: bool, spin: bool) -> str:
-    """Name the stroke that sends a ball of this length and line (indices in `LENGTHS`, `LINES`) to a sector
-    (1 to 8)."""
+    """Name the stroke that sends a ball to a sector.
+
+    Args:
+        zone: Sector, 1 to 8.
+        length: Index in `LENGTHS`.
+        line: Index in `LINES`.
+        aerial: Whether the ball flew.
+        spin: Whether the bowler bowls spin.
+    """
     if aerial:
         return _SHORT_AIR[zone - 1] if length >= _BACK else _AIR[spin][zone - 1]
     name = _GROUND[spin][length][zone - 1]
@@ -177,13 +186,13 @@ def stroke(zone: int, length: int, line: int, aerial: bool, spin: bool) -> str:
 
 
 def inside_edge(zone: int, length: int, line: int, aerial: bool, spin: bool) -> bool:
-    """Whether a ball that went fine on the leg side must have come off the edge: it was not at the pads."""
+    """Check whether a hit to fine leg must be an inside edge, not being at the pads."""
     fine = zone == 1 and line <= _OUTSIDE_OFF and not aerial
     return fine and stroke(zone, length, line, aerial, spin) == "glance"
 
 
 def plausible_line(zone: int, length: int, line: int, aerial: bool, spin: bool) -> int:
-    """Move a line to the nearest from which a ball is hit there: nobody cuts what is at the pads."""
+    """Move a line to the nearest that allows a hit to this sector: no cuts off pads."""
     if line == _LEG and zone >= 6:
         line = _STUMPS
     if line == _STUMPS and zone == 7 and aerial and not spin and length < _BACK:
@@ -194,8 +203,8 @@ def plausible_line(zone: int, length: int, line: int, aerial: bool, spin: bool) 
 def plausible_pitch(pair: int, ball: Ball, v: float) -> int:
     """Move a (length, line) pair to the nearest one that the outcome allows.
 
-    Nobody is bowled by a bouncer or a ball wide of the stumps, nor lbw to one that pitches outside leg; a
-    wide is wide, or over the head; the pads are not where a ball wide of the off stump goes.
+    A batter is not bowled by a bouncer or a ball wide of the stumps, nor lbw to a ball that pitches outside
+    leg. A wide is wide or overhead. A ball wide of the off stump does not hit the pads.
     """
     length, line = divmod(pair, len(LINES))
     if ball.wide:
@@ -223,26 +232,25 @@ _BLOCKED_TO: Final = (3, 4, 5, 6)
 """Sectors that a ball is blocked to: in front of the wicket."""
 
 MISSED_YORKERS: Final = 0.75
-"""Share of the sixes off a meant yorker that were full or a full toss in the end (assumption)."""
-
+"""Share of sixes off a planned yorker where the ball was in fact full or a full toss (assumption)."""
 
 SWING_RATE: Final = 12.0
-"""Required runs an over from which a batter swings at what he would defend or leave otherwise."""
+"""Required runs per over from which a batter swings at balls otherwise defended or left."""
 
 
 class BallTrack(NamedTuple):
-    """What is seen of one ball.
+    """What a viewer sees of one ball.
 
     Args:
-        zone: Sector 1 to 8 the ball went to as the striker stands; ``None`` when it was not hit.
+        zone: Sector 1 to 8 from the striker's view; ``None`` if the ball was not hit.
         length: One of `LENGTHS`.
         line: One of `LINES`.
         speed_kmh: Speed at release.
-        shot: Name of the stroke; ``none`` when nothing was offered.
-        fielder: Position that fielded or caught it, ``keeper`` or ``bowler``; ``None`` when it reached
-            nobody.
+        shot: Name of the stroke; ``none`` without one.
+        fielder: Position that fielded or caught the ball, ``keeper`` or ``bowler``; ``None`` if no fielder
+            reached it.
         contact: ``middled``, ``mistimed``, ``edged``, ``missed``, ``padded`` or ``left``.
-        aerial: Whether it flew.
+        aerial: Whether the ball flew.
         pace: ``quick``, ``stock`` or ``slower``.
     """
 
@@ -258,22 +266,22 @@ class BallTrack(NamedTuple):
 
 
 Draws = tuple[float, float, float, float]
-"""Numbers in [0, 1) that a ball's track is read from: how it came about (contact, which end is out), who and
-what else (keeper or not, slower ball or not, near or far), speed about the bowler's own, direction."""
+"""Numbers in [0, 1) that determine a track: how (contact, which end is out), who (keeper or not, slower ball
+or not, near or far), speed around the bowler's own, direction."""
 
 Place = tuple[int, int, int, int]
 """Phase, kind of bowling (pace 0, spin 1), (length, line) pair and category."""
 
 
 class BowledBall:
-    """One ball as it happened; `track` says what it looked like.
+    """One bowled ball; `track` describes how it looked.
 
     Args:
-        ball: What the scorer needs.
-        at: The situation it was bowled in.
-        draws: What its track is read from.
-        place: Where the model drew it.
-        tracker: Reads its track.
+        ball: The outcome for the scorer.
+        at: The situation in which it was bowled.
+        draws: Random numbers that determine its track.
+        place: Phase, kind of bowling, pair and category that the model drew.
+        tracker: Computes the track.
     """
 
     __slots__ = ("_draws", "_place", "_track", "_tracker", "at", "ball")
@@ -285,19 +293,19 @@ class BowledBall:
 
     @property
     def track(self) -> BallTrack:
-        """What was seen of it: the same whenever and however often it is asked."""
+        """The track, computed on first use; always the same for the same ball."""
         if self._track is None:
             self._track = self._tracker.read(self.ball, self.at, self._draws, self._place)
         return self._track
 
     @property
     def category(self) -> int:
-        """Which of the eleven categories it was."""
+        """Index of its category, 0 to 10."""
         return self._place[3]
 
     @property
     def pair(self) -> int:
-        """Number of its (length, line) pair as it looked: ``length * len(LINES) + line``."""
+        """Index of its visible (length, line) pair: ``length * len(LINES) + line``."""
         _, _, pair, category = self._place
         return plausible_pitch(pair, self.ball, self._draws[0]) if category >= WICKET else pair
 
@@ -306,7 +314,7 @@ class BowledBall:
 
 
 class BallTracker:
-    """Reads a ball's track from its draws, by the model's shares of directions.
+    """Computes a ball's track from its draws and the model's shares of directions.
 
     Args:
         plans: The plans of the model.
@@ -322,7 +330,7 @@ class BallTracker:
         )
 
     def read(self, ball: Ball, at: Situation, draws: Draws, place: Place) -> BallTrack:
-        """What was seen of ``ball``."""
+        """Return the track of ``ball``."""
         (how, who, quick, _), (phase, kind, pair, category) = draws, place
         if category >= WICKET:
             pair = plausible_pitch(pair, ball, how)
@@ -347,7 +355,7 @@ class BallTracker:
     def _hit(
         self, at: Situation, place: Place, length: int, line: int, ball: Ball, draws: Draws, swings: bool
     ) -> tuple[int, str, str, bool]:
-        """Sector, stroke, contact and whether the ball flew, of one that the bat sent somewhere."""
+        """Return sector, stroke, contact and whether it flew, for a ball that was hit."""
         (phase, kind, _, category), (how, who, _, where) = place, draws
         out = ball.dismissal
         hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if how < SKIED else 0)
@@ -377,7 +385,7 @@ class BallTracker:
 
 
 def _swings(at: Situation, phase: int) -> bool:
-    """Whether the batter goes for everything: asked to, or by the required rate."""
+    """Check whether intent or required rate makes the batter swing at everything."""
     if at.runs_required is None:
         return at.aggression >= 0.8
     balls_left = at.innings_balls - at.balls_bowled
@@ -387,7 +395,7 @@ def _swings(at: Situation, phase: int) -> bool:
 def _not_hit(
     ball: Ball, category: int, length: int, line: int, draws: Draws, by_keeper: float, swings: bool
 ) -> tuple[int | None, str, str, bool] | None:
-    """The same of a ball that was not hit, or hit back to the bowler; ``None`` for the others."""
+    """Do as `_hit` for a ball missed, left or hit back to the bowler; else ``None``."""
     how, who, _, where = draws
     out = ball.dismissal
     if category == WIDE:
@@ -414,7 +422,7 @@ def _not_hit(
 
 
 def _fielder(at: Situation, ball: Ball, zone: int | None, draws: Draws, by_keeper: float) -> str | None:
-    """Position that fielded the ball, among those where somebody stands if it can be."""
+    """Return the position that fielded the ball, preferring occupied positions."""
     how, who, _, _ = draws
     out = ball.dismissal
     if ball.boundary or out in ("bowled", "lbw", "hit wicket"):

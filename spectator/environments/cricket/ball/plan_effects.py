@@ -1,9 +1,9 @@
-"""What planned deliveries, strokes and fields do to the outcome of a ball.
+"""The effects of planned deliveries, strokes and fields on the outcome of a ball.
 
-A plan only changes what happens: wickets against runs, one sector against another. A field saves fours,
-gives singles and holds catches, sector by sector. What a plan is worth is settled where it is used:
-`BallModel.weights` takes back at the ball's own prices what it would gain on average, and the match-ups
-say where it fits.
+A plan changes only what happens: wickets against runs, one sector against another. A field saves fours,
+gives singles and takes catches, sector by sector. The net value of a plan is set by its caller:
+`BallModel.weights` takes back, at the ball's own prices, what the plan would gain on average, and the
+match-ups add what it gains in this situation.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from spectator.environments.cricket.ball.tables import (
     cumulative,
 )
 
-# Reference fields by sector 1 to 8, two outside the ring in a powerplay and five after it: what the data's
-# captains are taken to set, since no table holds fields. Against them every other field is weighed.
+# Reference fields by sector 1 to 8, two fielders outside the ring in a powerplay and five after it. We assume
+# that the data's captains set these, since no table holds fields. Every other field is measured against them.
 POWERPLAY_FIELD: Final = FieldShape(
     (0, 0, 2, 1, 1, 1, 1, 0), (0, 1, 0, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 0, 0, 1)
 )
 OPEN_FIELD: Final = FieldShape((0, 0, 1, 0, 0, 1, 1, 1), (0, 1, 1, 1, 1, 1, 0, 0), (0,) * 8)
 
-# Strengths, per fielder at full cover of a sector: logs of a multiplier. No data set them. They are chosen so
-# that moving one fielder changes a sector's fours by about a third, that a catching field takes more wickets
-# and costs more runs, and that no preset is better than the data's own field against everything.
+# Strengths per fielder at full cover of a sector, as logs of a multiplier. No data set them. They are chosen
+# so that moving one fielder changes a sector's fours by about a third, that a catching field takes more
+# wickets and costs more runs, and that no preset beats the data's own field against everything.
 _DEEP_SAVES_FOUR = -0.75
 _RING_SAVES_FOUR = -0.35
 _RING_SAVES_ONE = -0.55
@@ -53,21 +53,21 @@ _DEEP_CATCHES = 0.35
 _RING_CATCHES = 0.20
 _CLOSE_CATCHES = 1.0
 _NEW_BATTER_EDGES = 1.8
-"""How much larger the close catchers' share is while a batter is new."""
+"""How much larger the close catchers' share is against a new batter."""
 _FALLS_TO = (((0.36, 0.18, 0.16, 0.30), (0.40, 0.30, 0.17, 0.13), (0.34, 0.46, 0.14, 0.06)),
              ((0.45, 0.25, 0.15, 0.15), (0.42, 0.34, 0.13, 0.11), (0.36, 0.46, 0.12, 0.06)))  # fmt: skip
-"""Shares of wickets that no fielder makes (bowled, lbw, stumped, keeper), and that fall to the deep, the ring
-and close catchers, by kind of bowling and phase; only the first share is near the tables', the others are
-assumptions."""
+"""Shares of wickets without a fielder (bowled, lbw, stumped, keeper), and of those taken in the deep, in the
+ring and by close catchers, by kind of bowling and phase. Only the first share is near the tables' own; the
+others are assumptions."""
 _EDGE_SECTORS: Final = (0.25, 0.10, 0.10, 0.05, 0.05, 0.10, 0.35, 1.0)
-"""How many edges fly to each sector, against the third-man sector."""
+"""Relative number of edges that fly to each sector; third man is 1."""
 
 Sectors = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FieldEffect:
-    """A field against the reference of its phase.
+    """A field compared with the reference field of its phase.
 
     Args:
         levers: Multipliers of the seven levers.
@@ -87,7 +87,7 @@ def field_effect(
     *,
     new_batter: bool = False,
 ) -> FieldEffect:
-    """Weigh a field by where balls go.
+    """Compare a field with the reference field, by where balls go.
 
     Args:
         shape: The field; the neutral shape changes nothing.
@@ -120,21 +120,21 @@ def field_effect(
         zones[SIX],
     )
     singles, fours = _mean(zones[ONE], one), _mean(zones[FOUR], four)
-    nobody, far, near, behind = _FALLS_TO[kind][phase]
+    unaided, far, near, behind = _FALLS_TO[kind][phase]
     if new_batter:
         behind *= _NEW_BATTER_EDGES
-    wickets = (nobody + far * air + near * ground + behind * edge) / (nobody + far + near + behind)
+    wickets = (unaided + far * air + near * ground + behind * edge) / (unaided + far + near + behind)
     levers = (1.0, singles, _mean(zones[TWO], two), fours, 1.0, wickets, 1.0)
     return FieldEffect(levers, tuple(cumulative(shares) for shares in weighted))
 
 
 def uncovered(shape: FieldShape) -> tuple[float, ...]:
-    """How much of each sector a field leaves open, of 1."""
+    """Return the open part of each sector, from 0 to 1."""
     return tuple(1.0 - _cover(ring + deep) for ring, deep in zip(shape.ring, shape.deep, strict=True))
 
 
 def _cover(fielders: int) -> float:
-    """How much of a sector so many fielders cover: 0, 0.7, 0.91, ... of all of it."""
+    """Return the part of a sector that this many fielders cover: 0, 0.7, 0.91, ..."""
     return 1.0 - 0.3**fielders
 
 
@@ -143,21 +143,21 @@ def _mean(shares: Sectors, values: list[float]) -> float:
 
 
 _EXECUTION: Final = 0.55
-"""How often a bowler hits a planned length, or line, that he would not have bowled anyway."""
+"""How often a bowler hits a planned length, or line, beyond those that habit would have hit."""
 _YORKER_MISSED: Final = 0.12
 _SENT: Final = 0.6
-"""How often a planned stroke sends the ball where it is meant to go."""
+"""How often a planned stroke sends the ball where it was meant to go."""
 _OFF_SIDE: Final = (0.8, 0.2, -0.2, -0.8)
 """Log tilt of shots towards the off side by line; the tables hold no direction by line (assumption)."""
 _FINDS_GAPS: Final = 0.3
-"""Log tilt of shots towards a sector that is left open: batters look before they hit (assumption)."""
+"""Log tilt of shots towards an open sector: batters look before they hit (assumption)."""
 _MEMORY: Final = 16384
 
 LOFT: Final = {
     "defend": -0.30, "push": -0.15, "guide": -0.10, "glance": -0.10, "late cut": -0.05, "loft straight": 0.15,
     "loft cover": 0.15, "slog": 0.25, "scoop": 0.15, "reverse sweep": 0.08, "upper cut": 0.08, "hook": 0.08,
 }  # fmt: skip
-"""Shift of the intent, on its scale of 0 to 1: a stroke moves along the frontier like intent itself."""
+"""Shift of the intent on its scale of 0 to 1: a stroke moves along the frontier as intent does."""
 
 _SHORT: Final = frozenset(("cut", "late cut", "pull", "hook", "upper cut"))
 _FULL: Final = frozenset(("drive", "straight drive", "flick", "loft straight", "loft cover", "slog", "scoop"))
@@ -172,9 +172,9 @@ class PlannedDelivery(NamedTuple):
     """A delivery plan in one phase and kind of bowling.
 
     Args:
-        pairs: By category, running sums of the shares of the (length, line) pairs that brought it.
-        lines: Shares of the lines that come of it.
-        aim: How far it departs from habit.
+        pairs: By category, running sums of the shares of the (length, line) pairs that led to it.
+        lines: Resulting shares of the lines.
+        aim: How far the plan departs from habit.
     """
 
     pairs: tuple[tuple[float, ...], ...]
@@ -183,7 +183,7 @@ class PlannedDelivery(NamedTuple):
 
 
 class PlanEffects:
-    """The plans of one model, each worked out once.
+    """The plan effects of one model, each computed once.
 
     Args:
         tables: The fitted tables.
@@ -202,7 +202,7 @@ class PlanEffects:
             self.delivery(HABIT, phase, kind)
 
     def delivery(self, plan: DeliveryPlan, phase: int, kind: int) -> PlannedDelivery:
-        """Where a plan, or habit, pitches the ball."""
+        """Return where a plan, or habit, pitches the ball."""
         key = (plan, phase, kind)
         known = self._deliveries.get(key)
         if known is None:
@@ -210,7 +210,7 @@ class PlanEffects:
         return known
 
     def levers(self, plan: DeliveryPlan, shot: str | None, phase: int, kind: int) -> Levers:
-        """What a plan and a stroke of `SHOTS` do together, over all the balls that come of it."""
+        """Return the joint levers of a plan and a stroke, over all resulting balls."""
         key = (plan, shot, phase, kind)
         known = self._means.get(key)
         if known is None:
@@ -227,7 +227,7 @@ class PlanEffects:
         shot: str | None,
         new_batter: bool,
     ) -> FieldEffect:
-        """What a field does to a ball of this line that is hit as planned, or anyhow."""
+        """Return the effect of a field on a ball of this line, with any planned stroke."""
         key = (shape, powerplay, phase, kind, line, shot, new_batter)
         known = self._fields.get(key)
         if known is None:
@@ -252,7 +252,7 @@ class PlanEffects:
         shot: str | None,
         new_batter: bool,
     ) -> Levers:
-        """The levers of a field over all lines that come of a plan."""
+        """Return the levers of a field over all lines that result from a plan."""
         key = (shape, powerplay, phase, kind, plan, shot, new_batter)
         known = self._mixed.get(key)
         if known is None:
@@ -306,29 +306,32 @@ class PlanEffects:
 
 
 HABIT: Final = DeliveryPlan()
-"""No plan: what the bowler bowls by habit."""
+"""No plan: the bowler bowls by habit."""
 
 
 def reference_field(powerplay: bool) -> FieldShape:
-    """The field that real sides are taken to set."""
+    """Return the field that real sides are assumed to set."""
     return POWERPLAY_FIELD if powerplay else OPEN_FIELD
 
 
 def gaps(shape: FieldShape, powerplay: bool) -> tuple[float, ...]:
-    """How much less of each sector a field covers than the usual one; nothing for the neutral shape."""
+    """Return how much less of each sector a field covers than the usual one.
+
+    The neutral shape gives zeros.
+    """
     if not shape.fielders:
         return (0.0,) * 8
     return tuple(a - b for a, b in zip(uncovered(shape), uncovered(reference_field(powerplay)), strict=True))
 
 
 def suits_of(shot: str, kind: int) -> tuple[float, ...]:
-    """Whether a stroke suits (1) or jars with (-1) each length of a kind of bowling."""
+    """Return whether a stroke suits (1) or does not suit (-1) each length of a kind."""
     found = [suitability(shot, kind, length) for length in range(len(LENGTHS))]
     return tuple(1.0 if levers is _SUITS else -1.0 if levers is _JARS else 0.0 for levers in found)
 
 
 def _executed(plan: DeliveryPlan, natural: Sequence[float]) -> list[float]:
-    """Mix the planned length and line with habit; a yorker that misses is often a full toss."""
+    """Mix planned length and line with habit; missed yorkers are often full tosses."""
     lines = len(LINES)
     lengths = [sum(natural[i * lines : (i + 1) * lines]) for i in range(len(LENGTHS))]
     habit = [sum(natural[i::lines]) for i in range(lines)]
@@ -350,7 +353,7 @@ def _aimed(shares: Sequence[float], target: int) -> list[float]:
 
 
 def _tilted(tables: Tables, phase: int, kind: int) -> tuple[tuple[Sectors, ...], ...]:
-    """Shares of the sectors by line and hit, which over all lines are those of the tables."""
+    """Return sector shares by line and hit; over all lines they match the tables."""
     pairs, lines = tables.pitch_share[phase][kind], len(LINES)
     share = [sum(pairs[line::lines]) / sum(pairs) for line in range(lines)]
     off = (-0.6, -1.0, -1.0, -0.4, 0.4, 1.0, 1.0, 0.6)
@@ -379,7 +382,13 @@ def _sent(shares: Sectors, aimed: Sequence[int]) -> Sectors:
 
 
 def suitability(shot: str, kind: int, length: int) -> Levers:
-    """How a stroke of `SHOTS` suits a ball of pace (0) or spin (1) of a length (index in `LENGTHS`)."""
+    """Return the levers of a stroke of `SHOTS` against a length.
+
+    Args:
+        shot: The stroke.
+        kind: Pace (0) or spin (1).
+        length: Index in `LENGTHS`.
+    """
     if shot in _SHORT:
         return _SUITS if length >= 4 else _JARS if length <= 2 else _NEITHER
     if shot in _FULL:

@@ -1,12 +1,11 @@
-"""What each outcome of a ball is worth, by backward induction over usual play.
+"""The value of each outcome of a ball, by backward induction over usual play.
 
-A first innings is worth the runs that come of it, a chase the chance that it is won. Both are computed
-for average players on an average day, over every state that a ball may find, and then averaged over the
-states in which usual play finds it. So a decision that is paid for at these prices gains nothing for a
-captain that ignores the state, and something for one that uses it where the state makes it worth more
-than on average.
+In a first innings an outcome is worth runs; in a chase, a chance of winning. Both are computed for average
+players on an average day over every state in which a ball can be bowled, then averaged over the states of
+usual play. So a decision charged at these prices gains nothing for a captain that ignores the state, and
+something for one that takes it where it is worth more than on average.
 
-Usual play is how often each category comes, by ball, wickets lost and required rate, of average players.
+Usual play is the frequency of each category by ball, wickets lost and required rate, for average players.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ Values = NDArray[np.float64]
 
 _DATA: Final = Path(__file__).parent.parent / "data"
 _SETTLED: Final = (0.07, 0.12, 0.15, 0.19, 0.14, 0.10, 0.12, 0.08, 0.03)
-"""How often a ball finds a batter who has faced as many balls as each bin of `SET_LIMITS` holds, in usual
-play."""
+"""Share of balls in usual play faced by a batter in each balls-faced bin of `SET_LIMITS`."""
 _SPIN: Final = (0.22, 0.58, 0.22)
 """Share of spin by phase, about that of ``bowler_kind_share_by_over.csv``."""
 _PACE_STYLE, _SPIN_STYLE = 0, 3
@@ -72,15 +70,17 @@ class UsualPlay:
         self._known: dict[tuple[int, bool], Values] = {}
 
     def by_need(self, ball: int, need: NDArray[np.int64]) -> Values:
-        """Chances of the categories, shape ``(11, wickets, runs wanted + 1)``."""
+        """Return chances of the categories, shape ``(11, wickets, runs needed + 1)``."""
         return self._by_place(ball)[:, :, self._places(ball, need)]
 
     def _places(self, ball: int, need: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(PLACE_EDGES, 6.0 * need / (self.balls - ball), side="right")
 
     def _by_place(self, ball: int) -> Values:
-        """Chances of a chase by category, wickets lost and place on the required-rate scale: one array for
-        each over, in and out of the powerplay."""
+        """Return a chase's chances by category, wickets lost and required-rate place.
+
+        One array is kept for each over, in and out of the powerplay.
+        """
         key = (ball // 6, ball < self.powerplay)
         if key not in self._known:
             rows = [self.shares(ball, place) for place in range(RATE_PLACES)]
@@ -88,8 +88,10 @@ class UsualPlay:
         return self._known[key]
 
     def shares(self, ball: int, place: int | None, style: int | None = None) -> Values:
-        """Chances of the categories by wickets lost, shape ``(wickets, 11)``, of the average batter in, off
-        one style or the usual mixture."""
+        """Return chances of the categories by wickets lost, shape ``(wickets, 11)``.
+
+        The average batter faces one bowling style or, by default, the usual mixture.
+        """
         tables, powerplay = self.tables, ball < self.powerplay
         over = over_like(self.balls, ball, powerplay)
         phase = phase_of(over)
@@ -114,8 +116,10 @@ class UsualPlay:
         return np.array(rows)
 
     def settling(self, ball: int) -> Values:
-        """Chances by wickets lost and balls since the last one, shape ``(wickets, OLD + 1, 11)``: half the
-        balls go to the batter who came in then."""
+        """Return chances by wickets lost and balls since the last wicket.
+
+        The batter who came in then faces half the balls. Shape ``(wickets, OLD + 1, 11)``.
+        """
         usual = self.shares(ball, None)
         tables, over = self.tables, over_like(self.balls, ball, ball < self.powerplay)
         phase = phase_of(over)
@@ -130,7 +134,7 @@ class UsualPlay:
         return np.array(rows)
 
     def _batters(self, phase: int, wickets: int, ball: int) -> Values:
-        """Mean weights of the two who are in, over how long they have been."""
+        """Return mean weights of the two batters in, over how long they have batted."""
         bins = len([limit for limit in SET_LIMITS if limit <= ball])
         settled = np.array(_SETTLED[: max(1, bins)])
         orders = (min(10, wickets), min(10, wickets + 1))
@@ -143,7 +147,7 @@ def _bin(faced: int) -> int:
 
 
 def moved_by(chances: Values, fit: float, tables: Tables) -> Values:
-    """Chances moved as skill moves them, by a log ratio of runs."""
+    """Move chances as skill would, by a log ratio of runs."""
     shift = tables.skill_gain * fit
     moved = chances.copy()
     moved[[4, 5]] *= np.exp(shift)
@@ -154,8 +158,10 @@ def moved_by(chances: Values, fit: float, tables: Tables) -> Values:
 
 @cache
 def style_shares() -> tuple[tuple[float, ...], ...]:
-    """Share of balls that each of `STYLES` bowls, by over of 20: the kind's share of the over, and the
-    style's among regular bowlers of its kind."""
+    """Return the share of balls of each of `STYLES`, by over of 20.
+
+    It is the kind's share of the over times the style's share among regular bowlers of its kind.
+    """
     with (_DATA / "bowler_kind_share_by_over.csv").open(encoding="utf-8", newline="") as lines:
         spin = [float(row["spin"]) for row in csv.DictReader(lines)]
     skill = json.loads((_DATA / "player_skill.json").read_text(encoding="utf-8"))
@@ -175,16 +181,16 @@ _STEP: Final = 0.02
 """Log ratio of runs at which the slope of a ball's value is measured."""
 
 _RUNS: Final = (0, 1, 2, 3, 4, 6, 0, 0, 1, 2, 1)
-"""Runs of each category, as whole ones: a wide brings about one and a no-ball about two, byes about one."""
+"""Whole runs of each category: a wide is worth about one, a no-ball about two, byes about one."""
 _SD_PER_ROOT_BALL: Final = 2.95
-"""Spread of totals by the root of their balls (innings_summary.json)."""
+"""Spread of totals per square root of their balls (innings_summary.json)."""
 _MOST: Final = 480
 _RUNS_A_BALL: Final = 3
-"""More than so many runs a ball left are out of reach: their chance is that of the last that is not."""
+"""Needing more than this many runs per ball left counts as needing exactly this many."""
 
 
 class BallPrices:
-    """The prices of one format; what is not asked for is not computed.
+    """The prices of one format, each computed on first use.
 
     Args:
         tables: The fitted tables.
@@ -204,7 +210,7 @@ class BallPrices:
 
     @property
     def first(self) -> Values:
-        """Runs of a first innings, shape ``(balls, 11)`` by valid balls bowled and category."""
+        """First-innings runs by valid balls bowled and category, shape ``(balls, 11)``."""
         return self._opened.prices
 
     @cached_property
@@ -213,16 +219,16 @@ class BallPrices:
 
     @property
     def chase(self) -> Values:
-        """Chances of winning a chase, likewise."""
+        """Chances of winning a chase, in the same shape."""
         return self._chased.prices
 
     def here(self, balls: int, wickets: int, need: int | None) -> Values:
-        """What each category is worth in one state, not on average over those of the ball; shape ``(11,)``.
+        """Return the value of each category in one state, shape ``(11,)``.
 
         Args:
             balls: Valid balls bowled.
             wickets: Wickets lost.
-            need: Runs still wanted; ``None`` in a first innings.
+            need: Runs still needed; ``None`` in a first innings.
         """
         if need is None:
             return np.asarray(self._opened.states[balls, wickets])
@@ -230,11 +236,11 @@ class BallPrices:
 
     @cached_property
     def styles(self) -> tuple[tuple[float, ...], ...]:
-        """Log ratio of runs, by over and bowling style, at which every style is worth the same on average.
+        """Log ratio of runs, by over and style, that makes all styles equally good.
 
-        The tables know what each style conceded where real captains used it. A captain who uses one where
-        they did not would get those figures for nothing; so they are centred on what the over costs whoever
-        bowls it, and a style is worth more only where batter, pitch or evening suit it.
+        The tables hold what each style conceded when real captains chose it. A captain that chooses it in
+        other situations would get those figures for free. So the styles are centred on what the over costs
+        under any bowler, and one is better only if batter, pitch or evening suit it.
         """
         return self._at.styles(self._opened)
 
@@ -246,7 +252,7 @@ class _FirstInnings(NamedTuple):
         prices: By ball and category.
         total: Mean total.
         settling: Runs that a new batter's settling costs, by ball.
-        down: How often so many wickets are lost, by ball.
+        down: Chance of each number of wickets lost, by ball.
         states: By ball, wickets lost and category, on average over how long the batters have been in.
     """
 
@@ -262,7 +268,7 @@ class _Chase(NamedTuple):
 
     Args:
         prices: By ball and category.
-        won: Chance that it is won, by ball, wickets lost and runs wanted.
+        won: Chance of winning, by ball, wickets lost and runs needed.
     """
 
     prices: Values
@@ -277,7 +283,7 @@ class _Induction:
         self.most = min(_MOST, _RUNS_A_BALL * play.balls + 12)
 
     def first(self) -> _FirstInnings:
-        """A first innings."""
+        """Compute a first innings."""
         shares = [self.play.settling(ball) for ball in range(self.balls)]
         to_come = np.zeros((self.balls + 1, self.wickets + 1, OLD + 1))
         prices = np.empty((self.balls, self.wickets, OLD + 1, CATEGORIES))
@@ -327,11 +333,11 @@ class _Induction:
         return tuple(rows)
 
     def chase(self, total: float, new: Values) -> _Chase:
-        """Prices of a chase of totals that spread about ``total``.
+        """Compute the prices of a chase of totals that spread around ``total``.
 
         Args:
-            total: Mean of the first innings.
-            new: What a new batter's settling costs, in runs, by ball.
+            total: Mean total of the first innings.
+            new: Runs that a new batter's settling costs, by ball.
         """
         need = np.arange(self.most + 1)
         won = np.zeros((self.balls + 1, self.wickets + 1, self.most + 1))
@@ -364,7 +370,7 @@ class _Induction:
         return _Chase(mean, won)
 
     def worth(self, won: Values, new: Values, ball: int, wickets: int, need: int) -> Values:
-        """Chances of a chase after each category in one state."""
+        """Return the chances of a chase after each category in one state."""
         need = min(need, self.most)
         same, lost = won[ball + 1, wickets], won[ball + 1, wickets + 1]
         lost_at = min(self.most, need + float(new[ball]))
@@ -377,7 +383,7 @@ class _Induction:
         return worth
 
     def _after(self, won: Values, new: float) -> dict[int, Values]:
-        """Chances after each category that uses up a ball, by wickets lost and runs wanted before it."""
+        """Return chances after each valid category, by wickets lost and runs needed."""
         same, lost = won[:-1], _farther(won[1:], new)
         return {
             category: _nearer(lost if category in (WICKET, RUN_OUT) else same, _RUNS[category])
@@ -386,7 +392,7 @@ class _Induction:
         }
 
     def _on(self, state: Values, p: Values) -> Values:
-        """The distribution over wickets lost and runs wanted one valid ball later."""
+        """Advance the distribution over wickets lost and runs needed by one valid ball."""
         moved = np.zeros_like(state)
         live = state[:-1].copy()
         moved[:-1, 0] += live[:, 0]
@@ -408,7 +414,7 @@ class _Induction:
 
 
 def _nearer(won: Values, runs: int) -> Values:
-    """Chances after ``runs`` more: those of as many fewer wanted."""
+    """Return the chances after ``runs`` more: those with that many fewer needed."""
     if not runs:
         return won
     ahead = np.empty_like(won)
@@ -418,13 +424,13 @@ def _nearer(won: Values, runs: int) -> Values:
 
 
 def _farther(won: Values, runs: float) -> Values:
-    """Chances with ``runs`` more to get, in parts of a run."""
+    """Return the chances with ``runs`` more needed, interpolating fractions."""
     need = np.arange(won.shape[1], dtype=np.float64)
     return np.stack([np.interp(need + runs, need, row) for row in won])
 
 
 def _scored(part: Values, runs: int) -> Values:
-    """Move a distribution over the runs wanted nearer by ``runs``; what is enough stays at 0."""
+    """Move a distribution over the runs needed down by ``runs``; it stops at 0."""
     if not runs:
         return part
     moved = np.zeros_like(part)
@@ -434,7 +440,7 @@ def _scored(part: Values, runs: int) -> Values:
 
 
 def _one_on(state: Values, p: Values, older: NDArray[np.int64]) -> Values:
-    """The distribution over wickets lost and balls since the last one, one valid ball later."""
+    """Advance wickets lost and balls since the last wicket by one valid ball."""
     moved = np.zeros_like(state)
     moved[-1] = state[-1]
     valid = 1.0 - p[..., WIDE] - p[..., NO_BALL]

@@ -1,7 +1,7 @@
-"""The ball model: draw a ball from the fitted tables, by situation and intents.
+"""The ball model: draws balls from fitted tables by situation, plans and intents.
 
-The chances of a ball are moved by the levers of a plan, by skill, and by the price that a gain is paid
-for with.
+The levers of a plan and skill move the chances of a ball. What a plan would gain on average is charged at
+the ball's prices.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ from spectator.environments.cricket.ball.tables import (
 from spectator.environments.cricket.laws import SUPER_OVER
 
 _MOST_MOVED: Final = 0.9
-"""Largest part of the boundaries, or dots, of a ball that a payment takes."""
+"""Largest part of a ball's boundaries, or dots, that a charge may move."""
 
 
 def apply_levers(chances: list[float], levers: Sequence[float]) -> list[float]:
-    """Probabilities multiplied by levers."""
+    """Multiply probabilities by levers and normalise them."""
     weights = [
         chance if lever is None else chance * levers[lever]
         for chance, lever in zip(chances, LEVER_OF, strict=True)
@@ -88,15 +88,16 @@ def charge_for_gain(
     least: float = -math.inf,
     most: float = math.inf,
 ) -> list[float]:
-    """``asked`` with what it gains on ``usual`` at these values given back: boundaries for dots, or dots for
-    boundaries.
+    """Cancel the gain of ``asked`` over ``usual`` by trading boundaries for dots.
+
+    A negative gain is cancelled by trading dots for boundaries.
 
     Args:
-        asked: Probabilities of the categories.
-        usual: The same when nothing is asked for.
-        values: What each category is worth to the batting side.
-        least: Gains of the batting side below this count as this, so that they are not made up for.
-        most: Gains above this likewise.
+        asked: Probabilities of the categories under a plan.
+        usual: Probabilities without the plan.
+        values: Value of each category to the batting side.
+        least: Lower bound on the batting side's gain that is charged, so that losses are not refunded.
+        most: Upper bound, likewise.
     """
     gain = sum((a - b) * float(value) for a, b, value in zip(asked, usual, values, strict=True))
     gain = min(max(gain, least), most)
@@ -116,7 +117,7 @@ def charge_for_gain(
 
 
 def fitted(chances: list[float], fit: float, tables: Tables) -> list[float]:
-    """Probabilities moved as skill moves them, by a log ratio of runs."""
+    """Move probabilities as skill would, by a log ratio of runs."""
     shift = tables.skill_gain * fit
     moved = chances.copy()
     moved[DOT] *= math.exp(-tables.dot_share * shift)
@@ -129,11 +130,11 @@ def fitted(chances: list[float], fit: float, tables: Tables) -> list[float]:
 
 FULL_BALLS: Final = 6 * FULL_OVERS
 NEW_BATTER_BALLS: Final = 6
-"""Balls faced until a batter no longer counts as new to the close catchers."""
+"""Balls faced before a batter stops counting as new to the close catchers."""
 
 
 class _Format(NamedTuple):
-    """What a format does to every ball of it.
+    """What a format does to each of its balls.
 
     Args:
         styles: By over and bowling style, see :attr:`.prices.BallPrices.styles`.
@@ -145,11 +146,11 @@ class _Format(NamedTuple):
 
 
 class BallModel:
-    """The fitted model; it holds no state of a match and may serve many at once.
+    """The fitted model; it has no match state, so many matches can share it.
 
     Args:
         tables: The fitted tables.
-        level: Mean total of a first innings of 20 overs; ``None`` leaves the tables' own.
+        level: Mean total of a 20-over first innings; ``None`` keeps the tables' own.
 
     >>> from spectator.environments.cricket.people import draw_fixture
     >>> home, away = draw_fixture(7)
@@ -183,21 +184,21 @@ class BallModel:
 
     @classmethod
     def load(cls, profile: str = "men", level: str | float = "all") -> BallModel:
-        """The model of the shipped file, which is read once per process.
+        """Load the model from the shipped file, which is read once per process.
 
         Args:
             profile: ``men``, ``women`` or ``associates``.
             level: Scoring level of the era: ``all`` for the tables' own mean, a season such as ``ipl 2024``,
-                or the mean total of a first innings of 20 overs as a number.
+                or the mean total of a 20-over first innings as a number.
 
         Raises:
-            ValueError: There is no such profile or level.
+            ValueError: The profile or level is unknown.
         """
         return cls(*_chosen(profile, level))
 
     @property
     def tables(self) -> Tables:
-        """The fitted tables, for those who compute with many balls at once."""
+        """The fitted tables, for code that computes many balls at once."""
         return self._tables
 
     @property
@@ -206,24 +207,27 @@ class BallModel:
         return self._level
 
     def draw_effects(self, rng: random.Random) -> Effects:
-        """Draw what a match and its innings share."""
+        """Draw the shared effects of a match and its innings."""
         match_sd, innings_sd = self._tables.effect_sd
         return Effects(rng.gauss(self._level, match_sd), tuple(rng.gauss(0.0, innings_sd) for _ in range(4)))
 
     def weights(self, at: Situation) -> list[float]:
-        """Probabilities of the eleven categories."""
+        """Return the probabilities of the eleven categories."""
         return self._chances(at, *self._place(at))
 
     def values(self, at: Situation) -> Values:
-        """What each category is worth to the batting side, averaged over usual play: runs in a first innings,
-        chances of winning in a chase; see :mod:`.prices`. Shape ``(11,)``."""
+        """Return the value of each category to the batting side, averaged over usual play.
+
+        The unit is runs in a first innings and the chance of winning in a chase; see :mod:`.prices`. Shape
+        ``(11,)``.
+        """
         prices = self.prices(at.innings_balls, super_over=at.wickets_limit == SUPER_OVER.wickets)
         table: Values = prices.first if at.runs_required is None else prices.chase
         row: Values = table[at.balls_bowled]
         return row
 
     def prices(self, innings_balls: int, *, super_over: bool = False) -> BallPrices:
-        """The prices of a format, made once."""
+        """Return the prices of a format, computed once."""
         key = (innings_balls, super_over)
         known = self._prices.get(key)
         if known is None:
@@ -255,13 +259,13 @@ class BallModel:
         return BowledBall(ball, at, draws, (phase, kind, pair, category), self._tracker)
 
     def _place(self, at: Situation) -> tuple[int, int, int]:
-        """Phase, over of a 20-over innings and kind of bowling."""
+        """Return the phase, the over of a 20-over innings and the kind of bowling."""
         phase, over = places_of(at.innings_balls, at.powerplay)[at.balls_bowled]
         return phase, over, 0 if at.bowler.bowls == "pace" else 1
 
     @staticmethod
     def _decided(at: Situation) -> bool:
-        """Whether anybody asks for something else than usual."""
+        """Check whether either side asks for something other than usual play."""
         return (
             at.delivery is not None
             or at.shot is not None
@@ -271,10 +275,10 @@ class BallModel:
         )
 
     def _usual(self, at: Situation, phase: int, over: int, kind: int) -> list[float]:
-        """Unnormalised probabilities of the categories when nobody asks for anything."""
+        """Return unnormalised probabilities of the categories in usual play."""
         tables, striker, bowler = self._tables, at.striker, at.bowler
         base = self._base(at, over)
-        format = self._formats.get((at.innings_balls, at.wickets_limit)) or self._take_up(at)
+        format = self._formats.get((at.innings_balls, at.wickets_limit)) or self._add_format(at)
         hand = 2 * STYLE_INDEX[bowler.style] + (striker.bats == "left")
         who = self._people[phase][striker.order - 1][bisect(_SET_STEPS, at.striker_balls)][hand]
         effect = at.effect if at.innings_balls == FULL_BALLS else at.effect * effect_scale(at.innings_balls)
@@ -312,10 +316,10 @@ class BallModel:
         return weights
 
     def _chances(self, at: Situation, phase: int, over: int, kind: int) -> list[float]:
-        """Probabilities of the categories under what is asked for, paid for and fitted.
+        """Return the probabilities of the categories under all plans and intents.
 
-        What it would gain on average, at the prices of the ball (`values`), is taken back; then what it fits
-        counts: the batter, the field, what has just been bowled.
+        What they would gain on average, at the prices of the ball (`values`), is taken back. Then their fit
+        counts: to the batter, the field and the deliveries just bowled.
         """
         weights = self._usual(at, phase, over, kind)
         total = sum(weights)
@@ -331,8 +335,10 @@ class BallModel:
         return fitted(asked, fit, self._tables) if fit else asked
 
     def _intended(self, at: Situation, phase: int, usual: list[float], values: Values) -> list[float]:
-        """Probabilities under both intents, each charged for what it gains its own side on average; what it
-        loses on average is not given back."""
+        """Return the probabilities under both intents.
+
+        Each side is charged for what its intent gains on average; an average loss is not refunded.
+        """
         asked, tables = usual, self._tables
         step = _step(at.aggression + LOFT.get(at.shot or "", 0.0))
         if step != INTENT_STEPS:
@@ -344,7 +350,10 @@ class BallModel:
         return asked
 
     def _fit(self, at: Situation, phase: int, kind: int) -> float:
-        """Log ratio of runs by which all that is asked for fits the people and what has been seen."""
+        """Return the log ratio of runs gained by plans and intents that fit.
+
+        They can fit the players, the ground and recent deliveries.
+        """
         striker, plans = at.striker, self._plans
         fit = 0.0
         aim = None
@@ -365,8 +374,8 @@ class BallModel:
             fit += intent_fit(at.aggression, at.attack, favour)
         return fit
 
-    def _take_up(self, at: Situation) -> _Format:
-        """Work out, once, what the format of a ball does."""
+    def _add_format(self, at: Situation) -> _Format:
+        """Compute, once, what the format of a ball does."""
         balls = at.innings_balls
         prices = self.prices(balls, super_over=at.wickets_limit == SUPER_OVER.wickets)
         levers = tuple(
@@ -383,7 +392,7 @@ class BallModel:
         return known
 
     def _base(self, at: Situation, over: int) -> Weights:
-        """Weights by over, wickets lost and required rate."""
+        """Return the weights by over, wickets lost and required rate."""
         tables = self._tables
         if at.free_hit:
             return tables.free_hit
@@ -394,7 +403,7 @@ class BallModel:
         return tables.chase[over][at.wickets_lost][rate_place(rate)]
 
     def _levers(self, at: Situation, phase: int, kind: int) -> list[float]:
-        """What plans and field multiply the usual weights by; nothing without any."""
+        """Return the multipliers of plans and field on the usual weights, if any."""
         plans, habit = self._plans, at.delivery or HABIT
         parts: list[Levers] = []
         if at.delivery is not None or at.shot is not None:
@@ -406,22 +415,24 @@ class BallModel:
 
 
 def _step(intent: float) -> int:
-    """Step of the intent tables for an intent of 0 to 1; beyond them it is the last one."""
+    """Return the step of the intent tables for an intent, clipped to 0 to 1."""
     return min(2 * INTENT_STEPS, max(0, int(2 * INTENT_STEPS * intent + 0.5)))
 
 
 def level_shift(tables: Tables, level: float | None) -> float:
-    """Effect that moves the mean first-innings total to ``level``, by the totals measured at several effects.
+    """Return the effect that moves the mean first-innings total to ``level``.
+
+    It interpolates between the totals measured at several effects.
 
     Raises:
-        ValueError: ``level`` is outside the totals that were measured.
+        ValueError: ``level`` is outside the measured totals.
     """
     if level is None:
         return 0.0
     effects: list[float] = tables.levels["effects"]
     totals: list[float] = tables.levels["totals"]
     if not totals[0] <= level <= totals[-1]:
-        raise ValueError(f"level must lie between {totals[0]:.0f} and {totals[-1]:.0f} runs, not {level}")
+        raise ValueError(f"level must be between {totals[0]:.0f} and {totals[-1]:.0f} runs, not {level}")
     at = min(len(totals) - 2, max(0, bisect(totals, level) - 1))
     part = (level - totals[at]) / (totals[at + 1] - totals[at])
     return effects[at] + part * (effects[at + 1] - effects[at])

@@ -1,14 +1,14 @@
 """The situation of a ball: plans, conditions, match-ups and tiredness.
 
-The match-up figures are assumptions: our tables do not split a batter's record by kind of bowling,
-length or side, and hold no pitch or evening. They are as large as what the tables do measure between
-players (a batter's runs differ by 7 to 10 % between professionals). Both captains are told all of it,
-and it is worth nothing to a captain that ignores it: traits, pitches and evenings favour either side
-equally often, and a repeated delivery only ever helps the batter.
+The match-up figures are assumptions: our tables do not split a batter's record by kind of bowling, length
+or side, and have no pitch or evening. Their size is that of the differences the tables do measure between
+players (a professional batter's runs differ by 7 to 10 %). Both captains know all of it, and a captain that
+ignores it neither gains nor loses: traits, pitches and evenings favour either side equally often, and a
+repeated delivery only ever helps the batter.
 
-Tiredness is an assumption too, since no table of ours follows a spell: every over bowled adds to a
-bowler's load, every over rested takes some off. What tired bowlers concede on average is in the tables
-already, so a match with tiredness sees a few runs more.
+Tiredness is also an assumption, since no table of ours follows a spell: every over bowled adds to a bowler's
+load and every over rested takes some off. The tables already include what tired bowlers concede on average,
+so a match with tiredness has slightly more runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.people import Player
 
 LENGTHS: Final = ("full toss", "yorker", "full", "good", "back of a length", "short")
-"""Where the ball pitches, fullest first; a full toss is never planned, it is a yorker that missed."""
+"""Where the ball pitches, fullest first. A full toss cannot be planned; it is a yorker that missed."""
 
 PLANNED_LENGTHS: Final = LENGTHS[1:]
 
@@ -35,8 +35,8 @@ PACES: Final = ("quick", "stock", "slower")
 SECTORS: Final = (
     "fine leg", "square leg", "midwicket", "long-on", "long-off", "cover", "point", "third",
 )  # fmt: skip
-"""The eight sectors of 45 degrees, numbered 1 to 8 from fine leg round to third, as the striker stands
-(mirrored for a left-hander, so that fine leg is always behind him on the leg side)."""
+"""The eight sectors of 45 degrees, numbered 1 to 8 from fine leg round to third, from the striker's view
+(mirrored for a left-hander, so that fine leg is always behind the batter on the leg side)."""
 
 SHOTS: Final[dict[str, tuple[int, ...]]] = {
     "defend": (4, 5),
@@ -63,7 +63,7 @@ SHOTS: Final[dict[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPlan:
-    """What the bowler means to bowl; ``None`` leaves that part to the bowler's habit.
+    """The delivery that the bowler intends; ``None`` leaves a part to habit.
 
     Args:
         length: One of `PLANNED_LENGTHS`.
@@ -71,7 +71,7 @@ class DeliveryPlan:
         pace: One of `PACES`.
 
     Raises:
-        ValueError: A word is not in its list.
+        ValueError: A value is not in its list.
     """
 
     length: str | None = None
@@ -90,19 +90,21 @@ class DeliveryPlan:
 
 @dataclass(frozen=True, slots=True)
 class FieldShape:
-    """Where the nine fielders besides bowler and keeper stand, by sector 1 to 8 as the striker stands.
+    """The nine fielders (without bowler and keeper), counted by sector.
+
+    Sectors 1 to 8 are from the striker's view.
 
     Args:
-        ring: Fielders inside the ring saving the single, one count per sector.
+        ring: Fielders inside the ring who save the single, one count per sector.
         deep: Fielders near the boundary.
-        catching: Close catchers: slips and gully count in the sector they face.
+        catching: Close catchers; slips and gully count in the sector they face.
 
     Attributes:
-        fielders: How many are placed: 9, or 0 for the neutral shape.
+        fielders: Number of placed fielders: 9, or 0 for the neutral shape.
 
     Raises:
-        ValueError: A part does not have eight counts, or there are not nine fielders (none at all is the
-            neutral shape).
+        ValueError: A part does not have eight counts, or the fielders are not nine (or zero, for the neutral
+            shape).
     """
 
     ring: tuple[int, ...] = (0,) * 8
@@ -114,13 +116,13 @@ class FieldShape:
         object.__setattr__(self, "fielders", sum(self.ring) + sum(self.deep) + sum(self.catching))
         for name, counts in (("ring", self.ring), ("deep", self.deep), ("catching", self.catching)):
             if len(counts) != len(SECTORS) or min(counts) < 0:
-                raise ValueError(f"{name} must hold eight counts, none negative")
+                raise ValueError(f"{name} must have eight counts, none of them negative")
         if self.fielders not in (0, 9):
-            raise ValueError(f"a field has 9 fielders besides bowler and keeper, not {self.fielders}")
+            raise ValueError(f"a field needs 9 fielders besides bowler and keeper, not {self.fielders}")
 
     @classmethod
     def neutral(cls) -> FieldShape:
-        """The field that the data's captains would set in the very situation: it changes nothing."""
+        """Return the field that real captains would set, which changes nothing."""
         return _NEUTRAL
 
 
@@ -133,21 +135,21 @@ PITCHES: Final[tuple[Pitch, ...]] = ("green", "even", "dry")
 EVENINGS: Final[tuple[Evening, ...]] = ("wearing", "even", "dew")
 
 SPIN_SHARE: Final = 0.38
-"""Share of balls that spin bowls; what a batter or pitch gives spin it takes from pace, by these shares."""
+"""Share of balls bowled by spin; an advantage against spin is a disadvantage against pace by these shares."""
 PITCH_RUNS: Final = 0.07
 """Log ratio of runs between pace and spin on a pitch that helps one of them."""
 EVENING_RUNS: Final = 0.04
-"""Log ratio of runs in a second innings with dew, or on a pitch that wears."""
+"""Log ratio of runs in a second innings with dew, or (negative) on a wearing pitch."""
 EVENING_SPIN: Final = 0.05
-"""How much more of it spin gives away, or gains."""
+"""How much more the evening affects spin."""
 
 MEMORY: Final = 6
-"""Deliveries that a batter has in mind: the last ones that he faced."""
+"""Number of the last deliveries faced that a batter remembers."""
 READ: Final = 0.10
-"""Log ratio of runs of a length, or line, that is bowled as surely as it has just been bowled."""
+"""Log ratio of runs of a length, or line, repeated as consistently as it was just bowled."""
 READ_LENGTHS: Final = (1.0, 1.0, 1.0, 0.0, 0.6, 1.0)
 READ_LINES: Final = (1.0, 0.4, 0.0, 1.0)
-"""How much of that each length and line has: a good length is no easier for being expected."""
+"""Factor on `READ` for each length and line: a good length is no easier when expected."""
 
 LENGTH_SIDE: Final = (-1.0, -1.0, -1.0, 0.0, 1.0, 1.0)
 """Whether a length is full (-1) or short (1), in the order of `LENGTHS`."""
@@ -166,16 +168,16 @@ SHOT_GAIN: Final = 0.5
 GAP_GAIN: Final = 0.10
 GUESS_GAIN: Final = 0.18
 INTENT_GAIN: Final = 0.7
-"""How far each decision makes use of what it fits."""
+"""Strength of each match-up: how much a decision gains when it fits."""
 INTENT_COST: Final = 0.02
-"""What an intent at either end of its scale costs in log runs, beside what it buys: nobody is at his best
+"""Log runs that an intent at either end of its scale costs, besides its price: no player is at their best
 there."""
 WICKET_FIT: Final = 1.0
-"""Log ratio of wickets against the log ratio of runs of a match-up, with the other sign."""
+"""Log ratio of wickets per log ratio of runs of a match-up, with the opposite sign."""
 
 
 PLACE_COST: Final = 0.03
-"""Log runs that a batter loses for each place in the order that he comes in above or below his own."""
+"""Log runs that a batter loses for each place in the order above or below the natural one."""
 MAX_PLACES: Final = 5
 
 
@@ -184,8 +186,8 @@ class Conditions(NamedTuple):
 
     Args:
         pitch: ``green`` helps pace, ``dry`` helps spin.
-        evening: ``dew`` makes a second innings easier to bat in, above all against spin; ``wearing`` the
-            reverse.
+        evening: ``dew`` makes batting in a second innings easier, above all against spin; ``wearing`` the
+            opposite.
     """
 
     pitch: Pitch = "even"
@@ -196,18 +198,18 @@ EVEN: Final = Conditions()
 
 
 def draw_conditions(rng: random.Random) -> Conditions:
-    """Draw a match's pitch and evening: even in half of all matches, either side of it in a quarter each."""
+    """Draw pitch and evening: even in half of all matches, each extreme in a quarter."""
     (pitch,) = rng.choices(PITCHES, (1, 2, 1))
     (evening,) = rng.choices(EVENINGS, (1, 2, 1))
     return Conditions(pitch, evening)
 
 
 KIND_OF_BOWLING: Final = {False: -SPIN_SHARE, True: 1.0 - SPIN_SHARE}
-"""Weight of what distinguishes spin (``True``) from pace: 0.62 and -0.38, 0 over all balls."""
+"""Weight of a spin-only effect against spin (``True``, 0.62) and pace (-0.38); 0 over all balls."""
 
 
 def condition_runs(conditions: Conditions, spin: bool, second: bool) -> float:
-    """Log ratio of runs by pitch and evening, against this kind of bowling.
+    """Return the log ratio of runs by pitch and evening, against this kind of bowling.
 
     >>> round(condition_runs(Conditions("dry", "dew"), spin=True, second=False), 4)
     -0.0434
@@ -230,15 +232,17 @@ _CONDITION_RUNS: Final = {
 
 
 def match_up(striker: Player, bowler: Player, conditions: Conditions, second: bool) -> float:
-    """Log ratio of runs that this batter makes off this bowler today, beside what both are on average: by
-    kind of bowling, pitch and evening, and both players' form."""
+    """Return the log ratio of runs of this batter against this bowler today.
+
+    It covers kind of bowling, pitch, evening and both players' form, but not their average skill.
+    """
     spin = bowler.bowls != "pace"
     fit = striker.bat_spin * KIND_OF_BOWLING[spin] + _CONDITION_RUNS[(*conditions, spin, second)]
     return fit + (striker.bat_form - bowler.bowl_form)
 
 
 def out_of_place(order: int, place: int) -> float:
-    """Log runs that a batter of this natural order loses when he comes in at ``place``.
+    """Return the log runs that a batter of this natural order loses at ``place``.
 
     >>> out_of_place(order=4, place=4), out_of_place(order=7, place=1)
     (0.0, 0.15)
@@ -247,13 +251,13 @@ def out_of_place(order: int, place: int) -> float:
 
 
 class Aim(NamedTuple):
-    """How far a planned delivery departs from habit, in the shares of lengths and lines that come of it.
+    """A planned delivery's departure from habit, as shares of lengths and lines.
 
     Args:
-        lengths: Share of each length less its usual share.
-        lines: The same of each line.
+        lengths: Share of each length minus its usual share.
+        lines: The same for each line.
         usual_lengths: Usual share of each length.
-        usual_lines: The same of each line.
+        usual_lines: The same for each line.
         short: Departure towards short (1) or full (-1).
         leg: Departure towards the leg side (1) or the off side (-1).
     """
@@ -267,7 +271,12 @@ class Aim(NamedTuple):
 
 
 def aim_of(planned: Sequence[float], usual: Sequence[float]) -> Aim:
-    """What a plan changes, from shares of the (length, line) pairs that each sum to 1."""
+    """Return a plan's departure from habit.
+
+    Args:
+        planned: Shares of the (length, line) pairs under the plan, summing to 1.
+        usual: Their usual shares, summing to 1.
+    """
     lines = len(LINES)
 
     def margins(shares: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -288,13 +297,15 @@ def aim_of(planned: Sequence[float], usual: Sequence[float]) -> Aim:
 
 
 def delivery_fit(aim: Aim, striker: Player, seen: Sequence[int], leg: float = 0.0) -> float:
-    """Log ratio of runs of a planned delivery to this batter: his weaknesses, and what he has just seen.
+    """Return the log ratio of runs of a planned delivery to this batter.
+
+    It covers the batter's weaknesses and the deliveries just faced.
 
     Args:
         aim: The plan.
-        striker: Who faces.
-        seen: The (length, line) pairs that he faced last, oldest first.
-        leg: What the ground adds to his liking of the leg side, see :func:`.grounds.lean`.
+        striker: The batter on strike.
+        seen: The (length, line) pairs that the batter faced last, oldest first.
+        leg: What the ground adds to the batter's preference for the leg side, see :func:`.grounds.lean`.
     """
     fit = LENGTH_GAIN * striker.bat_short * aim.short + LINE_GAIN * (striker.bat_leg + leg) * aim.leg
     if seen:
@@ -303,7 +314,7 @@ def delivery_fit(aim: Aim, striker: Player, seen: Sequence[int], leg: float = 0.
 
 
 def _remembered(aim: Aim, seen: Sequence[int]) -> float:
-    """How much of a plan's departure from habit the batter has just seen, against what habit shows."""
+    """Return how much of a plan's departure the batter has seen, relative to habit."""
     last, lines = seen[-MEMORY:], len(LINES)
     more = 0.0
     for pair in last:
@@ -315,33 +326,37 @@ def _remembered(aim: Aim, seen: Sequence[int]) -> float:
 
 
 def field_fit(shape: FieldShape, reference: FieldShape, striker: Player, leg: float = 0.0) -> float:
-    """Log ratio of runs of a field to this batter: men on his better side save what he is good at.
+    """Return the log ratio of runs of a field against this batter.
+
+    Fielders on the batter's better side save more runs.
 
     Args:
         shape: The field.
-        reference: The usual one.
-        striker: Who faces.
-        leg: What the ground adds to his liking of the leg side.
+        reference: The usual field.
+        striker: The batter on strike.
+        leg: What the ground adds to the batter's preference for the leg side.
     """
     return -FIELD_GAIN * (striker.bat_leg + leg) * (_leg_side(shape) - _leg_side(reference))
 
 
 def _leg_side(shape: FieldShape) -> float:
-    """How much of a field stands on the leg side, less what stands on the off side, of 1."""
-    men = [a + b + c for a, b, c in zip(shape.ring, shape.deep, shape.catching, strict=True)]
-    return (sum(men[:3]) - sum(men[5:])) / 9.0
+    """Return the share of fielders on the leg side minus the share on the off side."""
+    fielders = [a + b + c for a, b, c in zip(shape.ring, shape.deep, shape.catching, strict=True)]
+    return (sum(fielders[:3]) - sum(fielders[5:])) / 9.0
 
 
 def shot_fit(
     shot: str, striker: Player, aim: Aim | None, suits: Sequence[float], gaps: Sequence[float]
 ) -> float:
-    """Log ratio of runs of a planned stroke: the batter's better side, the length guessed, the gap found.
+    """Return the log ratio of runs of a planned stroke.
+
+    It covers the batter's better side, a correctly guessed length and gaps in the field.
 
     Args:
         shot: The stroke.
-        striker: Who plays it.
-        aim: What the bowler has planned; ``None`` when nothing.
-        suits: Whether the stroke suits (1) or jars with (-1) each length.
+        striker: The batter who plays it.
+        aim: The bowler's plan; ``None`` without one.
+        suits: Whether the stroke suits each length (1) or not (-1).
         gaps: How much less of each sector is covered than by the usual field.
     """
     fit = SHOT_GAIN * striker.bat_leg * SHOT_SIDE[shot]
@@ -352,11 +367,13 @@ def shot_fit(
 
 
 def intent_fit(aggression: float, attack: float, favour: float) -> float:
-    """Log ratio of runs of both intents: hitting out pays in a good match-up, hunting wickets in a bad one.
+    """Return the log ratio of runs of both intents.
+
+    Hitting out pays in a good match-up, attacking for wickets in a bad one.
 
     Args:
-        aggression: The batter's.
-        attack: The bowler's.
+        aggression: The batter's intent.
+        attack: The bowler's intent.
         favour: `match_up` of the two.
     """
     bold, hunting = 2.0 * aggression - 1.0, 2.0 * attack - 1.0
@@ -365,7 +382,7 @@ def intent_fit(aggression: float, attack: float, favour: float) -> float:
 
 
 RECOVERS: Final = 0.4
-"""Load that an over's rest takes off, where bowling one puts on 1."""
+"""Load that one over of rest removes; bowling one over adds 1."""
 TIRED_RUNS: Final = {False: 0.06, True: 0.03}
 """Log ratio of runs for each over of load, against pace and against spin (``True``)."""
 TIRED_EXTRAS: Final = 0.10
@@ -375,12 +392,11 @@ TIRED_KMH: Final = {False: 1.5, True: 0.4}
 
 
 def loads(starters: Sequence[int], players: int = 11) -> list[float]:
-    """The load of everybody before the next over.
+    """Return every player's load before the next over.
 
     Args:
-        starters: Who bowled each over so far.
-        players: How many there are.
-
+        starters: The bowler of each over so far.
+        players: Number of players.
     >>> loads([0, 1, 0], players=3)
     [1.6, 0.6, 0.0]
     """
@@ -391,7 +407,7 @@ def loads(starters: Sequence[int], players: int = 11) -> list[float]:
 
 
 def next_loads(before: Sequence[float], bowler: int) -> list[float]:
-    """Everybody's load one over later, in tenths of an over."""
+    """Return every player's load one over later, in tenths of an over."""
     return [
         round(load + 1.0 if player == bowler else max(0.0, load - RECOVERS), 1)
         for player, load in enumerate(before)
@@ -399,7 +415,7 @@ def next_loads(before: Sequence[float], bowler: int) -> list[float]:
 
 
 def load_by_over(plan: Sequence[int], players: int = 11) -> list[float]:
-    """The load that each over's bowler begins it with.
+    """Return the load with which each over's bowler begins it.
 
     >>> load_by_over([0, 1, 0, 1, 2], players=3)
     [0.0, 0.0, 0.6, 0.6, 0.0]
@@ -413,59 +429,59 @@ def load_by_over(plan: Sequence[int], players: int = 11) -> list[float]:
 
 
 def tired_runs(spin: bool, load: float) -> float:
-    """Log ratio of runs off a bowler with this load."""
+    """Return the log ratio of runs off a bowler with this load."""
     return TIRED_RUNS[spin] * load
 
 
 def tired_extras(load: float) -> float:
-    """Ratio of wides and no-balls of a bowler with this load."""
+    """Return the ratio of wides and no-balls of a bowler with this load."""
     return math.exp(TIRED_EXTRAS * load)
 
 
 class Effects(NamedTuple):
-    """What a match and its innings share, as shifts of the log odds of boundaries.
+    """Shared effects of a match and its innings: shifts of boundaries' log odds.
 
     Args:
         match: Pitch, ground and day: the same for both innings.
-        innings: One of each of the four innings that a match with a super over can have; later ones reuse the
-            last.
+        innings: One for each of the four innings that a match with a super over can have; later innings reuse
+            the last.
     """
 
     match: float
     innings: tuple[float, ...]
 
     def of(self, innings: int) -> float:
-        """The shift in an innings, numbered from 1."""
+        """Return the shift in an innings, numbered from 1."""
         return self.match + self.innings[min(innings, len(self.innings)) - 1]
 
 
 @dataclass(slots=True)
 class Situation:
-    """Everything the next ball depends on.
+    """Everything that the next ball depends on.
 
     Args:
         balls_bowled: Valid balls bowled in the innings.
-        innings_balls: Valid balls an innings has, 6 to 300.
+        innings_balls: Valid balls of a full innings, 6 to 300.
         wickets_lost: 0 to 9.
-        runs_required: Runs still needed to win; ``None`` when there is no target.
-        striker: Who faces.
-        striker_balls: Balls he has faced in the innings.
-        bowler: Who bowls; somebody who does not usually bowl counts as an off-spinner.
+        runs_required: Runs still needed to win; ``None`` without a target.
+        striker: The batter on strike.
+        striker_balls: Balls the striker has faced in the innings.
+        bowler: The bowler; one who does not usually bowl counts as an off-spinner.
         free_hit: Whether it is a free hit.
-        powerplay: Whether fielding restrictions of the powerplay hold.
-        aggression: Batter's intent from 0 to 1; 0.5 is what the data does in this very situation.
+        powerplay: Whether the powerplay's fielding restrictions apply.
+        aggression: Batter's intent from 0 to 1; 0.5 is what real batters do in this situation.
         attack: Bowler's intent, likewise.
-        delivery: What the bowler means to bowl.
+        delivery: The planned delivery.
         shot: A name in `SHOTS`, or ``None``.
         field: The field.
         effect: Shared shift of the match and innings, from `Effects.of`.
         conditions: Pitch and evening.
         second: Whether it is a second innings.
-        seen: (length, line) pairs, as numbers, of the deliveries that the striker faced last, oldest first.
-        place: Place in the order that the striker came in at, from 1; 0 for the natural one.
+        seen: (length, line) pairs, as indices, of the last deliveries that the striker faced, oldest first.
+        place: Place in the order at which the striker came in, from 1; 0 for the natural one.
         wickets_limit: Dismissals that end the innings; 2 in a super over.
         boundaries: Boundaries of the ground, see :mod:`.grounds`; empty for the neutral one.
-        tired: Load that the bowler began the over with, see :func:`loads`.
+        tired: Load with which the bowler began the over, see :func:`loads`.
     """
 
     balls_bowled: int

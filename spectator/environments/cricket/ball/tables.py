@@ -1,4 +1,4 @@
-"""The fitted tables of the ball model: reading them, and finding a ball's place."""
+"""The fitted tables of the ball model: load them and look up the place of a ball."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Levers = tuple[float, ...]
 """Multipliers of (dot, single, two and three, four, six, wicket, wide)."""
 
 LEVER_OF: Final = (0, 1, 2, 2, 3, 4, 5, None, 6, None, None)
-"""Which lever acts on each category; run-outs, no-balls and byes are left alone."""
+"""The lever that acts on each category; run-outs, no-balls and byes have none."""
 
 STYLES: Final = ("right_pace", "left_pace", "off", "leg", "left_orth", "left_wrist")
 STYLE_INDEX: Final[Mapping[str | None, int]] = {
     None: STYLES.index("off"),
     **{style: index for index, style in enumerate(STYLES)},
 }
-"""Place of each style in the tables; who has none bowls off spin."""
+"""Index of each style in the tables; a player without a style bowls off spin."""
 SET_LIMITS: Final = (0, 2, 5, 10, 15, 20, 30, 45)
 RATE_KNOTS: Final = (5.0, 7.0, 9.0, 11.4, 16.0)
-"""Runs per over required that stand for the five bands of the tables."""
+"""Required runs per over that represent the five bands of the tables."""
 
 RATE_STEPS: Final = 4
 RATE_PLACES: Final = 4 * RATE_STEPS + 1
@@ -48,31 +48,31 @@ _FIRST_MIDDLE_OVER: Final = 6
 _EFFECT_POWER: Final = 0.4
 _UNIFORM_WIDTH: Final = math.sqrt(12.0)
 _SCRAMBLE: Final = 1414213.5623730951
-"""Large and irrational, so that neither near nor round effects share an over's shift."""
+"""Large and irrational, so that neither close nor round effects give an over the same shift."""
 REFERENCE_STATES: Final = ((3, 1), (10, 2), (17, 4))
-"""Over and wickets lost that stand for each phase."""
+"""Over and wickets lost that represent each phase."""
 REFERENCE_STYLES: Final = (0, 3)
-"""Style that stands for pace and for spin."""
+"""Style that represents pace and spin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """Everything the sampler reads, as nested tuples; equal only to itself, so that it can key a cache.
+    """All tables of the sampler as nested tuples, compared by identity.
 
     Args:
-        first: Weights by over (20) and wickets lost (10) of a first innings.
-        chase: The same with the place on the required-rate scale (17).
+        first: First-innings weights by over (20) and wickets lost (10).
+        chase: The same for a chase, also by place on the required-rate scale (17).
         batter: By phase (3), place in the order (11) and balls-faced bin (9).
         bowler: By phase, bowling style (6) and batter's hand (right, left).
         intent: Levers by phase and step of the batter's intent, from -20 to 20.
         attack: Levers by step of the bowler's attack, likewise.
         free_hit: Weights on a free hit.
-        powerplay: Logs of the levers of restrictions that an innings under 20 overs has when a longer one has
-            none.
-        short: Logs of the levers of a first innings of 5 overs; shorter and longer ones in proportion to the
-            overs missing.
-        short_chase: The same of a chase.
-        long: Logs of the levers of the middle of a 50-over innings.
+        powerplay: Logs of the levers of fielding restrictions that an innings under 20 overs has when a
+            longer one has none.
+        short: Logs of the levers of a first innings of 5 overs; other lengths get a share in proportion to
+            the overs missing from 20.
+        short_chase: The same for a chase.
+        long: Logs of the levers in the middle of a 50-over innings.
         pitch_share: By phase and kind: shares of the 6 x 4 (length, line) pairs.
         pitch_effect: By phase, kind and pair: levers.
         zones: By phase, kind and hit (dot, 1, 2, 3, 4, 6): shares of the eight sectors.
@@ -81,9 +81,9 @@ class Tables:
         rhythm_sd: Standard deviation of an over's own shift, see `rhythm`.
         skill_gain: Shift of boundaries' log weight per unit log ratio of runs.
         dot_share: How far dots move against boundaries under a shift.
-        wicket_share: How far wickets do, under a match or innings effect.
-        levels: Mean first-innings totals by name, and the effect that moves the total.
-        details: Everything that says how a category came about.
+        wicket_share: How far wickets move under a match or innings effect.
+        levels: Mean first-innings totals by name, and the effect that produces each total.
+        details: How each category came about: dismissal, extras and runs.
     """
 
     first: tuple[tuple[Weights, ...], ...]
@@ -111,11 +111,11 @@ class Tables:
 
 
 def over_like(innings_balls: int, balls_bowled: int, powerplay: bool) -> int:
-    """The over (0 to 19) of a 20-over innings that an over resembles.
+    """Return the over (0 to 19) of a 20-over innings that an over resembles.
 
-    Up to 20 overs it is the one with as many overs left. A longer innings opens like a powerplay, and is in
-    its middle overs from the end of its powerplay on, until as many are left as in a 20-over innings past its
-    own powerplay.
+    In an innings of up to 20 overs it is the over with as many overs left. A longer innings opens like a
+    powerplay. After its powerplay it is in the middle overs, until as many overs are left as a 20-over
+    innings has after its own powerplay.
     """
     over = FULL_OVERS - (innings_balls - balls_bowled + 5) // 6
     if innings_balls <= 6 * FULL_OVERS:
@@ -124,11 +124,11 @@ def over_like(innings_balls: int, balls_bowled: int, powerplay: bool) -> int:
 
 
 def rhythm(effect: float, over: int, sd: float) -> float:
-    """An over's own shift of boundaries: bowler and batters find theirs, or do not.
+    """Return an over's own shift of boundaries, as players find their rhythm or not.
 
-    It is uniform with standard deviation ``sd`` and unrelated from over to over, yet a function of the
-    match's drawn effect, so that nothing more than that need be kept or restored. An effect of exactly 0, as
-    in analysis, has none.
+    The shift is uniform with standard deviation ``sd`` and unrelated from over to over. It is a function of
+    the match's drawn effect, so no further state needs saving. An effect of exactly 0, as in analysis, gives
+    no shift.
 
     Args:
         effect: Shared effect of match and innings.
@@ -142,24 +142,23 @@ def rhythm(effect: float, over: int, sd: float) -> float:
 
 
 def phase_of(over: int) -> int:
-    """Index of powerplay, middle or death for an over of a 20-over innings."""
+    """Return an over's phase in a 20-over innings: powerplay 0, middle 1, death 2."""
     return 0 if over < 6 else 1 if over < 15 else 2
 
 
 @functools.cache
 def places_of(innings_balls: int, powerplay: bool) -> tuple[tuple[int, int], ...]:
-    """Phase, and over of a 20-over innings, that each ball of an innings belongs to; see `over_like`."""
+    """Return each ball's phase and its over in a 20-over innings; see `over_like`."""
     overs = (over_like(innings_balls, bowled, powerplay) for bowled in range(innings_balls))
     return tuple((phase_of(over), over) for over in overs)
 
 
 @functools.cache
 def effect_scale(innings_balls: int) -> float:
-    """How much more a match or innings effect weighs in an innings under 20 overs, where less of it averages
-    out.
+    """Return the factor on match and innings effects in an innings under 20 overs.
 
-    The power is chosen so that totals of 5 overs spread by 14 to 15 runs, as the last 5 overs of real innings
-    do.
+    Less of an effect averages out in a short innings. The power makes totals of 5 overs spread by 14 to 15
+    runs, as the last 5 overs of real innings do.
     """
     return max(1.0, math.pow(6.0 * FULL_OVERS / innings_balls, _EFFECT_POWER))
 
@@ -167,7 +166,10 @@ def effect_scale(innings_balls: int) -> float:
 def format_levers(
     tables: Tables, innings_balls: int, balls_bowled: int, powerplay: bool, chasing: bool
 ) -> Levers | None:
-    """What the length of the innings does beyond `over_like`; ``None`` for 20 overs."""
+    """Return the levers of an innings' length; ``None`` for 20 overs.
+
+    They come on top of `over_like`.
+    """
     if innings_balls == 6 * FULL_OVERS:
         return None
     logs = [0.0] * 7
@@ -184,12 +186,12 @@ def format_levers(
 
 
 def rate_place(required_rate: float) -> int:
-    """Place of a required rate (runs per over) on the scale of the chase tables, 0 to 16."""
+    """Return the place (0 to 16) of a required rate in runs per over."""
     return bisect(PLACE_EDGES, required_rate)
 
 
 def cumulative(shares: Sequence[float]) -> tuple[float, ...]:
-    """Running sums scaled to end at exactly 1."""
+    """Return running sums, scaled to end at exactly 1."""
     total = sum(shares)
     sums = [value / total for value in accumulate(shares)]
     sums[-1] = 1.0
@@ -197,8 +199,11 @@ def cumulative(shares: Sequence[float]) -> tuple[float, ...]:
 
 
 def people_weights(tables: Tables) -> tuple[tuple[tuple[tuple[Weights, ...], ...], ...], ...]:
-    """Weights of batter and bowler together, by phase, place in the order, balls-faced bin, and
-    ``2 * style + left``."""
+    """Combine the weights of batter and bowler.
+
+    Returns:
+        Weights by phase, place in the order, balls-faced bin, and ``2 * style + left``.
+    """
     return tuple(
         tuple(
             tuple(
@@ -216,7 +221,13 @@ def people_weights(tables: Tables) -> tuple[tuple[tuple[tuple[Weights, ...], ...
 
 
 def reference_weights(tables: Tables, phase: int, kind: int) -> list[float]:
-    """Weights of a usual ball of each phase to an average batter by pace (0) or spin (1)."""
+    """Return the weights of a phase's usual ball to an average batter.
+
+    Args:
+        tables: The fitted tables.
+        phase: Powerplay, middle or death.
+        kind: Pace (0) or spin (1).
+    """
     over, wickets = REFERENCE_STATES[phase]
     parts = (
         tables.first[over][wickets],
@@ -234,13 +245,13 @@ WICKET_CENTRES: Final = (0.6, 2.5, 4.5, 6.8)
 
 @functools.cache
 def load_tables(profile: str = "men") -> Tables:
-    """Read the model file once for each profile; the tables never change afterwards.
+    """Read the model file, once per profile; the tables never change.
 
     Args:
         profile: One of `PROFILES`.
 
     Raises:
-        ValueError: There is no such profile.
+        ValueError: The profile is unknown.
     """
     if profile not in PROFILES:
         raise ValueError(f"profile must be one of {', '.join(PROFILES)}; not {profile!r}")
@@ -248,13 +259,13 @@ def load_tables(profile: str = "men") -> Tables:
 
 
 def tables_of(model: dict[str, Any], profile: str) -> Tables:
-    """Read the content of a model file."""
+    """Build the tables of a profile from the content of a model file."""
     played = model["profiles"][profile]
     first, chase = (_shifted(model[innings], played[innings]) for innings in ("first", "chase"))
-    stands = model["stand"]
+    late = model["stand"]
     tables = Tables(
-        first=tuple(_wickets_of_first(over, stands[0]) for over in first),
-        chase=tuple(tuple(_rates(rates) for rates in _wickets_of_chase(over, stands[1])) for over in chase),
+        first=tuple(_wickets_of_first(over, late[0]) for over in first),
+        chase=tuple(tuple(_rates(rates) for rates in _wickets_of_chase(over, late[1])) for over in chase),
         batter=_deep_exp(model["batter"]),
         bowler=_deep_exp(model["bowler"]),
         intent=tuple(
@@ -283,7 +294,7 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
 
 
 def _neutral(tables: Tables) -> tuple[tuple[tuple[Levers, ...], ...], ...]:
-    """Scale the levers of the pitches so that unplanned bowling has exactly the usual ball's outcomes."""
+    """Scale the pitches' levers so that unplanned bowling gives the usual outcomes."""
     return tuple(
         tuple(
             _balanced(
@@ -320,10 +331,10 @@ def _balanced(
 def intent_levers(
     direction: Sequence[float], bend: Sequence[float], cost: Sequence[float]
 ) -> tuple[Levers, ...]:
-    """Levers along a frontier, by step: log = direction * s + bend * |s| + cost * s^2 for s from -1 to 1.
+    """Return levers along a frontier, by step.
 
-    The bend makes every departure from what the data does dearer than the data's own frontier, so that none
-    beats it.
+    log = direction * s + bend * |s| + cost * s^2 for s from -1 to 1. The bend makes every departure from the
+    data's own intent cost more than the frontier itself, so no departure beats it.
     """
     return tuple(
         tuple(math.exp(d * s + b * abs(s) + c * s * s) for d, b, c in zip(direction, bend, cost, strict=True))
@@ -342,9 +353,9 @@ def _add(nested: Any, logs: list[float]) -> Any:
     return [a + b for a, b in zip(nested, logs, strict=True)]
 
 
-def _wickets_of_first(bands: list[list[float]], stands: list[float]) -> tuple[Weights, ...]:
+def _wickets_of_first(bands: list[list[float]], late: list[float]) -> tuple[Weights, ...]:
     """Interpolate log weights from the four bands of wickets lost to each of 0 to 9."""
-    rows = _late(_interpolated(bands, WICKET_CENTRES, range(10)), stands)
+    rows = _add_to_wickets(_interpolated(bands, WICKET_CENTRES, range(10)), late)
     return tuple(tuple(math.exp(value) for value in row) for row in rows)
 
 
@@ -359,19 +370,19 @@ def _interpolated(
     return rows
 
 
-def _wickets_of_chase(over: list[list[list[float]]], stands: list[float]) -> list[list[list[float]]]:
+def _wickets_of_chase(over: list[list[list[float]]], late: list[float]) -> list[list[list[float]]]:
     """Interpolate ``[4 bands][5 rates]`` to ``[10 wickets][5 rates]``."""
     by_rate = [
-        _late(_interpolated([band[rate] for band in over], WICKET_CENTRES, range(10)), stands)
+        _add_to_wickets(_interpolated([band[rate] for band in over], WICKET_CENTRES, range(10)), late)
         for rate in range(5)
     ]
     return [[by_rate[rate][wickets] for rate in range(5)] for wickets in range(10)]
 
 
-def _late(rows: list[list[float]], stands: list[float]) -> list[list[float]]:
-    """Add the logs by wickets lost to the wicket category."""
-    for row, stand in zip(rows, stands, strict=True):
-        row[WICKET] += stand
+def _add_to_wickets(rows: list[list[float]], logs: list[float]) -> list[list[float]]:
+    """Add one log per number of wickets lost to the wicket category."""
+    for row, log in zip(rows, logs, strict=True):
+        row[WICKET] += log
     return rows
 
 

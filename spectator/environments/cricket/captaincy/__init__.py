@@ -1,1 +1,1 @@
-"""Captains: the tools they use, what they see, and the captains that need no model."""
+"""Captains: their tools, their observations, and the captains without a model."""

@@ -26,7 +26,7 @@ ATTACK: Final = "0 save runs .. 0.5 what real sides do in this situation .. 1 hu
 
 
 class ToolArguments(BaseModel):
-    """Base of every tool's arguments: all may be left out, nothing unknown is accepted."""
+    """Base of every tool's arguments: all optional, unknown ones rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -237,7 +237,7 @@ TOOLS: Final[dict[str, type[ToolArguments]]] = {
     "play_session": PlaySession,
     "bowl_session": BowlSession,
 }
-"""The arguments of each tool, by its name."""
+"""The arguments of each tool, by tool name."""
 
 OVERHEAD: Final = frozenset(
     {
@@ -250,14 +250,14 @@ OVERHEAD: Final = frozenset(
         "analyze_situation",
     }
 )
-"""Tools of which one a ball, six an over, are free."""
+"""Tools of which one per ball, six per over, are free."""
 
 ONCE_A_BALL: Final = frozenset({"set_field", "plan_shot"})
-"""Tools that may be used once for each ball."""
+"""Tools that may be used once per ball."""
 
 
 def argument_schema(tool: str) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments, without the noise of optional types.
+    """Return the JSON schema of a tool's arguments, with optional types simplified.
 
     Args:
         tool: A key of :data:`TOOLS`.
@@ -301,7 +301,7 @@ _BY_PHASE: Final[dict[Phase, tuple[str, ...]]] = {
     "batting_plan": ("play_over", *_PLANNING),
     "over": (),
 }
-"""The tools of each phase, the one that goes on with the game first."""
+"""The tools of each phase, the one that advances the game first."""
 
 _SESSION: Final = {"bowl_over": "bowl_session", "play_over": "play_session"}
 
@@ -312,16 +312,16 @@ ADVANCING: Final = frozenset(
     | _SESSION.keys()
     | {*_SESSION.values()}
 )
-"""Tools that go on with the game."""
+"""Tools that advance the game."""
 
 
 def legal_tools(game: Game, phase: Phase, actor: Side | None) -> tuple[str, ...]:
-    """Names of the tools that ``actor`` may use now, one that goes on with the game first.
+    """Return the tools that ``actor`` may use now, one that advances the game first.
 
     Args:
         game: The game.
-        phase: What is being decided.
-        actor: Who decides it; see :meth:`Game.turn`.
+        phase: The phase of the decision.
+        actor: The side that decides; see :meth:`Game.turn`.
     """
     if actor is None:
         return ()
@@ -350,11 +350,11 @@ def _legal(phase: Phase, spent: bool, planned: bool, reflected: bool, frozen: bo
 
 
 def legal_actions(game: Game, tools: tuple[str, ...]) -> Sequence[LegalAction]:
-    """What the actor may do now, with the ranges of the arguments.
+    """Return the legal actions, with the ranges of their arguments.
 
     Args:
         game: The game.
-        tools: As :func:`legal_tools` has them.
+        tools: The result of :func:`legal_tools`.
     """
     if not tools:
         return ()
@@ -370,14 +370,14 @@ def legal_actions(game: Game, tools: tuple[str, ...]) -> Sequence[LegalAction]:
 
 
 def batters(game: Game) -> list[str]:
-    """Names of those who may come in, in their natural order."""
+    """Return the names of players who may come in, in their natural order."""
     match = game.playing
     team = match.teams[match.batting_side]
     return [player.name for index, player in enumerate(team.players) if may_bat(match.current, index)]
 
 
 def bowlers(game: Game) -> list[str]:
-    """Names of those who may bowl the over about to begin."""
+    """Return the names of players who may bowl the next over."""
     match = game.playing
     team = match.teams[match.fielding_side]
     return [team.players[index].name for index in match.eligible_bowlers()]
@@ -410,7 +410,10 @@ def _choice(tool: str, names: tuple[str, ...], openers: bool) -> LegalAction:
 
 @cache
 def _bowling_orders(tool: str, names: tuple[str, ...], outside_limit: int) -> LegalAction:
-    """Who may bowl the next over, and which presets are lawful; nobody is to be named within an over."""
+    """Return the action for bowling orders with lawful bowlers and presets.
+
+    Within an over no bowler can be named.
+    """
     schema = _narrowed(tool, ("preset",), legal_presets(outside_limit))
     if tool == "bowl_over":
         if names:

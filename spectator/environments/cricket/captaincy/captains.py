@@ -1,4 +1,4 @@
-"""Captains that need no model: named styles, weaker ones, and a random one."""
+"""Captains without a model: named styles, weaker ones, and a random one."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from spectator.policies.policy import (
 )
 
 LEFT_OUT: Final = 0.3
-"""How often an argument is left to its default."""
+"""Probability of omitting an optional argument."""
 
 
 class RandomCaptain(RandomPolicy):
-    """Draws a tool among the legal ones and each of its arguments among the lawful ones.
+    """Draws a legal tool and lawful arguments.
 
     Args:
         seed: Seed of its own generator.
     """
 
     def arguments(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Lawful arguments, no value twice, some of them left to their defaults."""
+        """Draw lawful arguments, all different, leaving some to their defaults."""
         properties: Mapping[str, Any] = schema.get("properties", {})
         arguments: dict[str, str | float] = {}
         for name, rule in properties.items():
@@ -60,7 +60,7 @@ class RandomCaptain(RandomPolicy):
         return arguments
 
     def _drawn(self, schema: Mapping[str, Any]) -> str | float | None:
-        """A value of a schema; ``None`` for texts and lists, which nobody can draw sensibly."""
+        """Draw a value of a schema; ``None`` for texts and lists."""
         if "enum" in schema:
             choice: str = self._random.choice(schema["enum"])
             return choice
@@ -82,19 +82,19 @@ STANDARD_FIELD: Final = "standard"
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a scripted captain plays.
+    """The way a scripted captain plays.
 
     Args:
         name: Name in the catalogue.
-        label: Name shown to people.
+        label: Display name.
         summary: A sentence on how it plays.
         batting: Aggression in powerplay, middle and death.
-        bowling: Attack likewise.
-        fields: Preset likewise; one that is not lawful yet is left for the standard field.
+        bowling: Attack, likewise.
+        fields: Preset fields, likewise; one that is not lawful yet is replaced by the standard field.
         spin_first: Whether spin opens the bowling.
-        plans_balls: Whether it plans deliveries and strokes as the situation asks.
+        plans_balls: Whether it plans deliveries and strokes for the situation.
         declares: Whether it declares a match plan.
-        weighs_toss: Whether it elects by the format and the evening, instead of as often as real sides do.
+        weighs_toss: Whether it elects by format and evening, instead of as often as real sides do.
     """
 
     name: str
@@ -146,7 +146,7 @@ class StyledCaptain(ScriptedPolicy):
     """A captain of one style.
 
     Args:
-        style: How it plays.
+        style: Its style.
         seed: Seed of its own generator, for the toss.
     """
 
@@ -159,7 +159,7 @@ class StyledCaptain(ScriptedPolicy):
         self._random = random.Random(self.seed)
 
     def choose(self, observation: Observation) -> Decision:
-        """Decide what to do."""
+        """Return the decision for an observation."""
         view = observation.content
         legal = [action["tool"] for action in observation.legal_actions]
         if self.style.declares and "set_match_plan" in legal:
@@ -171,19 +171,20 @@ class StyledCaptain(ScriptedPolicy):
         return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
 
     def snapshot(self) -> Any:
-        """Where its generator stands, and what it said last."""
+        """Return the state of its generator and its last reason."""
         return [generator_snapshot(self._random), self._said]
 
     def restore(self, snapshot: Any) -> None:
-        """Go on from there."""
+        """Continue from a snapshot."""
         generator, self._said = snapshot
         restore_generator(self._random, generator)
 
     def elect(self, overs: int, evening: Evening) -> tuple[str, str]:
-        """What to call, and what to do first.
+        """Return what to call at the toss and what to do first.
 
         Args:
-            overs: Overs of an innings.
+            overs: Overs per innings.
+            evening: The evening of the match.
             evening: The evening of the match.
         """
         call = "heads" if self._random.random() < 0.5 else "tails"
@@ -243,7 +244,7 @@ class StyledCaptain(ScriptedPolicy):
         return "bowl_delivery", {}, play_reason(view, attack, batting=False, said=self._said)
 
     def _order_bowling(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
-        """Orders for an over or a session: the bowlers usual for the style, its field and its attack."""
+        """Order an over or a session: the style's usual bowlers, field and attack."""
         part = SEGMENTS.index(view["segment"])
         attack, preset = self.style.bowling[part], self.style.fields[part]
         orders: dict[str, Any] = {"attack": attack}
@@ -259,7 +260,7 @@ class StyledCaptain(ScriptedPolicy):
         return legal[0], orders, reason
 
     def _order_batting(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
-        """Orders for an over or a session: the style's intent, to be asked again when the rate runs away."""
+        """Order batting at the style's intent; ask again if the rate gets too steep."""
         aggression = self._aggression(view)
         orders: dict[str, Any] = {"aggression": aggression}
         if aggression < 0.5 and view.get("need"):
@@ -278,7 +279,7 @@ class StyledCaptain(ScriptedPolicy):
         return "play_delivery", {}, play_reason(view, aggression, batting=True, said=self._said)
 
     def _aggression(self, view: Mapping[str, Any]) -> float:
-        """The style's own; no less than real sides' when the rate runs away, till the end of the over."""
+        """Return the style's intent; if hurried, at least 0.5 until the over ends."""
         wanted = self.style.batting[SEGMENTS.index(view["segment"])]
         if wanted >= 0.5:
             return wanted
@@ -303,7 +304,10 @@ _BY_PHASE: Final[dict[str, Callable[[StyledCaptain, Mapping[str, Any], list[str]
 
 
 def _delivery_for(view: Mapping[str, Any]) -> tuple[dict[str, str], str] | None:
-    """A plan for the over: yorkers at the death, a good length at new batters, slower balls at set ones."""
+    """Return a plan for the over and its reason, if one fits.
+
+    It plans yorkers at the death, a good length at new batters and slower balls at set ones.
+    """
     striker = view["striker"]
     pace = "pace" in view["bowler"]["kind"]
     if view["segment"] == "death" and pace:
@@ -325,7 +329,7 @@ def _delivery_for(view: Mapping[str, Any]) -> tuple[dict[str, str], str] | None:
 
 
 def _shot_for(view: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
-    """A stroke worth planning: the free hit, and the last ball of a chase."""
+    """Return a stroke for a free hit or the last ball of a chase; otherwise ``None``."""
     if view["free_hit"]:
         return {
             "shot": "loft straight",
@@ -351,7 +355,7 @@ _SELF: Final = replace(
     CAPTAINS["heuristic"],
     name="self",
     label="Itself",
-    summary="Whoever captains the home side captains both.",
+    summary="The home side's captain captains both sides.",
     mirrors=True,
 )
 OPPONENTS: Final[dict[str, Preset]] = {**CAPTAINS, "cricsheet": _preset(CRICSHEET), "self": _SELF}
@@ -371,35 +375,38 @@ NOVICE: Final = replace(
 
 
 class UnbendingCaptain(StyledCaptain):
-    """Keeps to its tempo whatever the rate.
+    """A styled captain that keeps its tempo at any required rate.
 
     Args:
-        style: How it plays.
+        style: Its style.
         seed: Seed of its own generator, for the toss.
     """
 
     def _aggression(self, view: Mapping[str, Any]) -> float:
-        """The style's own, hurried or not."""
+        """Return the style's intent, hurried or not."""
         part: Segment = view["segment"]
         return self.style.batting[("powerplay", "middle", "death").index(part)]
 
 
 class NoviceCaptain(UnbendingCaptain):
-    """The same, and shares the bowling out: who has bowled least bowls next, in the order of the cards."""
+    """An unbending captain that shares the bowling equally.
+
+    The bowler with the fewest overs bowls next, in the order of the cards.
+    """
 
     def choose(self, observation: Observation) -> Decision:
-        """Decide what to do."""
+        """Return the decision for an observation."""
         decision, view = super().choose(observation), observation.content
-        asked = decision.action["arguments"]
-        if "bowler" not in asked and "bowlers" not in asked:
+        given = decision.action["arguments"]
+        if "bowler" not in given and "bowlers" not in given:
             return decision
         name = _in_turn(view)
-        arguments = asked | ({"bowler": name} if "bowler" in asked else {"bowlers": [name]})
+        arguments = given | ({"bowler": name} if "bowler" in given else {"bowlers": [name]})
         return Decision({**decision.action, "arguments": arguments}, "heuristic", f"It is {name}'s turn.")
 
 
 def _in_turn(view: Mapping[str, Any]) -> str:
-    """Who has bowled least of those who may, and usually do, bowl."""
+    """Return the eligible bowler with the fewest overs, preferring regular bowlers."""
     able = view["choices"]["bowlers"]
     own = [one for one in able if "occasional" not in one["kind"]] or able
     return str(min(own, key=lambda one: float(one["overs"]))["name"])

@@ -1,11 +1,10 @@
-"""The planner's look ahead, from the observation alone: balls, orders, and overs.
+"""The planner's lookahead, from the observation alone: balls, orders, and overs.
 
 A ball is valued by the rules and the ball model, an order by the average over the balls that it covers.
 
-Who bowls is decided for all overs that are left at once: the best bowlers are worth most where most is
-scored, and a bowler is worth more against batters and on pitches that do not suit him, but every over
-that he bowls now he cannot bowl later. The next over goes to the bowler who has it in the best order of
-all that are left.
+All remaining overs are assigned to bowlers at once. The best bowlers are worth most in the overs with most
+runs, and a bowler is worth more against batters and on pitches that suit the bowler, but an over bowled now
+cannot be bowled later. The next over goes to its bowler in the best order of all remaining overs.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ _STYLE_OF: Final = {title: style for style, title in STYLE_TITLES.items()}
 
 
 def situation_of(view: Mapping[str, Any]) -> Situation:
-    """The next ball as an observation shows it, with nothing planned.
+    """Return the next ball as an observation shows it, with nothing planned.
 
-    Where nobody is on strike, or nobody has the ball yet, the first of the side stands there.
+    Without a striker or bowler, the first player of the side is used.
     """
     score, batting = view["score"], view["batting"]
     striker, bowler = view["striker"], view["bowler"]
     fielders, batters = cards(view, fielding(view)), cards(view, batting)
-    thrower = next(iter(fielders.values())) if bowler is None else fielders[bowler["name"]]
+    bowling = next(iter(fielders.values())) if bowler is None else fielders[bowler["name"]]
     field, faced = view["field"], [] if striker is None else striker["faced"]
     return Situation(
         balls_bowled=score["balls"],
@@ -63,7 +62,7 @@ def situation_of(view: Mapping[str, Any]) -> Situation:
         runs_required=view.get("need"),
         striker=next(iter(batters.values())) if striker is None else batters[striker["name"]],
         striker_balls=0 if striker is None else striker["balls"],
-        bowler=as_bowler(thrower),
+        bowler=as_bowler(bowling),
         free_hit=view["free_hit"],
         powerplay=view["powerplay"],
         field=_shape(field),
@@ -72,62 +71,62 @@ def situation_of(view: Mapping[str, Any]) -> Situation:
         seen=tuple(LENGTHS.index(a) * len(LINES) + LINES.index(b) for a, b in faced),
         wickets_limit=2 if view["super_over"] else 10,
         boundaries=tuple(view["ground"]["metres"].values()) if view.get("ground") else (),
-        tired=(view.get("tired") or {}).get(thrower.name, 0.0),
+        tired=(view.get("tired") or {}).get(bowling.name, 0.0),
     )
 
 
 def _shape(field: Mapping[str, Any]) -> FieldShape:
     if field["preset"] == "standard":
         return FieldShape.neutral()
-    return shape_of([Fielder(man["name"], man["x"], man["y"]) for man in field["fielders"]])
+    return shape_of([Fielder(one["name"], one["x"], one["y"]) for one in field["fielders"]])
 
 
 def cards(view: Mapping[str, Any], side: str) -> dict[str, Player]:
-    """The players of a side, by name, as their cards describe them."""
+    """Return the players of a side by name, as their cards describe them."""
     return {card["name"]: _player(tuple(card.items())) for card in view["squads"][side]["players"]}
 
 
 @cache
-def _player(card: tuple[tuple[str, Any], ...]) -> Player:
-    told = dict(card)
-    style = _STYLE_OF.get(told.get("bowls", ""))
+def _player(items: tuple[tuple[str, Any], ...]) -> Player:
+    card = dict(items)
+    style = _STYLE_OF.get(card.get("bowls", ""))
     kind = None if style is None else "pace" if "pace" in style else "spin"
     return Player(
-        told["name"], told["name"], told["role"], told["order"], told["bats"], kind, style,  # type: ignore[arg-type]  # pace or spin
-        told["bat_runs"], told["bat_out"], told.get("bowl_runs", 1.0), told.get("bowl_wickets", 1.0),
-        bat_spin=told["bat_spin"], bat_short=told["bat_short"], bat_leg=told["bat_leg"],
-        bat_form=told.get("bat_form", 0.0), bowl_form=told.get("bowl_form", 0.0),
+        card["name"], card["name"], card["role"], card["order"], card["bats"], kind, style,  # type: ignore[arg-type]  # pace or spin
+        card["bat_runs"], card["bat_out"], card.get("bowl_runs", 1.0), card.get("bowl_wickets", 1.0),
+        bat_spin=card["bat_spin"], bat_short=card["bat_short"], bat_leg=card["bat_leg"],
+        bat_form=card.get("bat_form", 0.0), bowl_form=card.get("bowl_form", 0.0),
     )  # fmt: skip
 
 
 def striker_boundaries(view: Mapping[str, Any]) -> Boundaries:
-    """The boundaries as the striker sees them; empty on the neutral ground."""
+    """Return the boundaries from the striker's view; empty on the neutral ground."""
     ground = view.get("ground")
     return tuple(ground["now"].values()) if ground else ()
 
 
 def batters_at_crease(view: Mapping[str, Any]) -> list[Player]:
-    """The two who are in, the striker first; fewer where somebody is awaited."""
+    """Return the batters at the crease, the striker first; fewer if one is awaited."""
     people = cards(view, view["batting"])
     return [people[view[end]["name"]] for end in ("striker", "non_striker") if view[end] is not None]
 
 
 def fielding(view: Mapping[str, Any]) -> str:
-    """The side that is in the field."""
+    """Return the fielding side."""
     return "away" if view["batting"] == "home" else "home"
 
 
 def to_come(view: Mapping[str, Any]) -> list[Player]:
-    """Who has still to bat, if all came in their natural order so far."""
+    """Return the batters still to come, assuming the natural order so far."""
     people = cards(view, view["batting"])
     at_crease = {view[end]["name"] for end in ("striker", "non_striker") if view[end] is not None}
-    rest = [man for name, man in people.items() if name not in at_crease]
+    rest = [player for name, player in people.items() if name not in at_crease]
     return rest[view["score"]["wickets"] :]
 
 
 INTENTS: Final = (0.3, 0.4, 0.5, 0.6, 0.7)
 MIN_CALL_GAIN: Final = 0.002
-"""Least share of a boundary's worth for which a standing decision is changed."""
+"""Minimum gain that justifies a call, as a share of a boundary's value."""
 PLANS: Final = tuple(
     DeliveryPlan(length, line)
     for length in (None, *PLANNED_LENGTHS)
@@ -142,27 +141,29 @@ def _model() -> BallModel:
 
 
 def value(ball: Situation) -> float:
-    """What a ball is worth to the batting side in its very state: runs of a first innings, chances of a
-    chase."""
+    """Return a ball's value to the batting side in its state.
+
+    The unit is runs in a first innings and the chance of winning in a chase.
+    """
     return float(sum(p * v for p, v in zip(_model().weights(ball), category_values(ball), strict=True)))
 
 
 def category_values(ball: Situation) -> Values:
-    """What each category is worth to the batting side in the very state of a ball; shape ``(11,)``."""
+    """Return each category's value to the batting side in a ball's state, ``(11,)``."""
     prices = _model().prices(ball.innings_balls, super_over=ball.wickets_limit == 2)
     return prices.here(ball.balls_bowled, ball.wickets_lost, ball.runs_required)
 
 
 class CallValue:
-    """Whether a change is worth a call."""
+    """The threshold above which a change is worth a call."""
 
     def __init__(self, ball: Situation) -> None:
         worth = _model().values(ball)
         self._least = MIN_CALL_GAIN * float(worth[4] - worth[0])
 
-    def gain(self, changed: Situation, now: Situation, way: float) -> bool:
-        """Whether ``changed`` is worth more to who gains when the value rises (1) or falls (-1)."""
-        return way * (value(changed) - value(now)) > self._least
+    def gain(self, changed: Situation, now: Situation, sign: float) -> bool:
+        """Check whether ``changed`` is worth a call to the batting (1) or other (-1) side."""
+        return sign * (value(changed) - value(now)) > self._least
 
 
 _OFF_SIDE: Final = (
@@ -177,11 +178,11 @@ _LEG_SIDE: Final = (
 
 @cache
 def fields(outside_limit: int, faced: Boundaries) -> tuple[Field, ...]:
-    """The fields that it thinks of: the presets, and one crowded on either side.
+    """Return the fields considered: the presets, and one packed on either side.
 
     Args:
-        outside_limit: Most fielders outside the ring.
-        faced: The boundaries as the striker sees them; nobody is placed beyond them.
+        outside_limit: Maximum fielders outside the ring.
+        faced: The boundaries from the striker's view; fielders stay inside them.
     """
     own = (
         custom_field([(name, *inside_the_rope(*POSITIONS[name], faced)) for name in names], faced)
@@ -191,42 +192,42 @@ def fields(outside_limit: int, faced: Boundaries) -> tuple[Field, ...]:
 
 
 def placed(field: Field) -> dict[str, Any]:
-    """A field as an argument."""
+    """Return a field as arguments of a tool."""
     shown = field.copy_shown()
     return {"fielders": shown["fielders"]} if field.preset == "custom" else {"preset": field.preset}
 
 
 def plan_arguments(plan: DeliveryPlan) -> dict[str, Any]:
-    """A plan as an argument."""
+    """Return a plan as arguments of a tool."""
     words = {"length": plan.length, "line": plan.line, "pace": plan.pace}
     return {name: word for name, word in words.items() if word is not None}
 
 
 STAYS: Final = 0.85
-"""Chance that a batter who is in now is still in an over later: one wicket in 20 balls, either of two."""
+"""Chance per over that a batter now in is still in later: one wicket in 20 balls, either of two."""
 WICKETS_AN_OVER: Final = 0.3
 _PASSES: Final = 4
 
 Value = Callable[[Situation], float]
 TirednessCost = Callable[[Sequence[int]], float]
-"""What an order costs beside its overs one by one: bowlers who tire."""
+"""The cost of tired bowlers in an order of bowlers, on top of its overs."""
 Costs = Sequence[Sequence[float]]
-"""What an over of each bowler is worth to the batting side, by over and bowler."""
+"""Value of an over to the batting side, by over and bowler."""
 
 
 def best_order(
-    costs: Costs, left: Sequence[int], banned: int | None, strain: TirednessCost | None = None
+    costs: Costs, left: Sequence[int], banned: int | None, tiredness: TirednessCost | None = None
 ) -> list[int]:
-    """Who bowls each over: the order that is worth least to the batting side, found by exchanges.
+    """Assign bowlers to overs at least value to the batting side, by exchanges.
 
     Args:
-        costs: By over and bowler.
+        costs: Value of an over to the batting side, by over and bowler.
         left: Overs that each bowler may still bowl.
-        banned: Who bowled the over before, and may not bowl the first.
-        strain: What the order as a whole costs beside; nothing when left out.
+        banned: The bowler of the previous over, who may not bowl the first.
+        tiredness: Additional cost of the order as a whole.
 
     Returns:
-        A bowler for each over; empty when they cannot bowl them all.
+        A bowler for each over; empty if they cannot bowl them all.
 
     >>> best_order([[5, 6], [9, 12], [5, 6]], left=[2, 1], banned=None)
     [0, 1, 0]
@@ -235,13 +236,13 @@ def best_order(
     """
     order = _any_order(len(costs), list(left), banned)
     for _ in range(_PASSES):
-        if not _improved(order, costs, left, banned, strain):
+        if not _improved(order, costs, left, banned, tiredness):
             break
     return order
 
 
 def _any_order(overs: int, left: list[int], banned: int | None) -> list[int]:
-    """An order that the Laws allow: always who has most overs left."""
+    """Return an order that the Laws allow: always the bowler with most overs left."""
     order, last = list[int](), banned
     for _ in range(overs):
         able = [bowler for bowler, rest in enumerate(left) if rest > 0 and bowler != last]
@@ -254,20 +255,20 @@ def _any_order(overs: int, left: list[int], banned: int | None) -> list[int]:
 
 
 def _improved(
-    order: list[int], costs: Costs, left: Sequence[int], banned: int | None, strain: TirednessCost | None
+    order: list[int], costs: Costs, left: Sequence[int], banned: int | None, tiredness: TirednessCost | None
 ) -> bool:
-    """Exchange two overs, or give one to somebody with overs to spare, wherever that is worth it."""
+    """Exchange overs, or give one to a bowler with overs to spare, where it helps."""
     better = False
     for at in range(len(order)):
         for bowler, limit in enumerate(left):
             spare = order.count(bowler) < limit
-            if spare and (strain or _less(costs[at][bowler], costs[at][order[at]])):
-                better |= _taken(order, {at: bowler}, banned, costs, strain)
+            if spare and (tiredness or _less(costs[at][bowler], costs[at][order[at]])):
+                better |= _changed(order, {at: bowler}, banned, costs, tiredness)
         for other in range(at + 1, len(order)):
-            mine, theirs = order[at], order[other]
-            now = costs[at][mine] + costs[other][theirs]
-            if strain or _less(costs[at][theirs] + costs[other][mine], now):
-                better |= _taken(order, {at: theirs, other: mine}, banned, costs, strain)
+            first, second = order[at], order[other]
+            now = costs[at][first] + costs[other][second]
+            if tiredness or _less(costs[at][second] + costs[other][first], now):
+                better |= _changed(order, {at: second, other: first}, banned, costs, tiredness)
     return better
 
 
@@ -275,22 +276,23 @@ def _less(tried: float, now: float) -> bool:
     return tried < now - 1e-9
 
 
-def _taken(
+def _changed(
     order: list[int],
     changes: Mapping[int, int],
     banned: int | None,
     costs: Costs,
-    strain: TirednessCost | None,
+    tiredness: TirednessCost | None,
 ) -> bool:
-    """Change an order unless somebody would then bowl two overs running, or strain more than it is worth."""
+    """Apply changes unless a bowler would bowl twice in a row or tiredness costs more."""
     tried = order.copy()
     for at, bowler in changes.items():
         tried[at] = bowler
     if tried[0] == banned or any(one == following for one, following in pairwise(tried)):
         return False
-    if strain is not None:
+    if tiredness is not None:
         before, after = (
-            sum(row[by] for row, by in zip(costs, one, strict=True)) + strain(one) for one in (order, tried)
+            sum(row[by] for row, by in zip(costs, one, strict=True)) + tiredness(one)
+            for one in (order, tried)
         )
         if not _less(after, before):
             return False
@@ -299,22 +301,22 @@ def _taken(
 
 
 def tiredness_cost(costs: Costs, tiring: Costs, loads: Sequence[float]) -> TirednessCost:
-    """What tired bowlers cost in an order of overs.
+    """Return the function that gives the cost of tired bowlers in an order of overs.
 
     Args:
-        costs: Of fresh bowlers, by over and bowler.
-        tiring: The same of bowlers with a load of one over.
-        loads: The load of each now.
+        costs: Costs of fresh bowlers, by over and bowler.
+        tiring: The same for bowlers with a load of one over.
+        loads: Current load of each bowler.
     """
 
-    def strain(order: Sequence[int]) -> float:
+    def cost(order: Sequence[int]) -> float:
         now, total = list(loads), 0.0
         for at, by in enumerate(order):
             total += now[by] * (tiring[at][by] - costs[at][by])
             now = next_loads(now, by)
         return total
 
-    return strain
+    return cost
 
 
 def remaining_over_costs(
@@ -324,14 +326,16 @@ def remaining_over_costs(
     to_come: Sequence[Player],
     value: Value,
 ) -> list[list[float]]:
-    """What each over that is left is worth to the batting side with each bowler, as tired as `now` has it.
+    """Return each remaining over's value to the batting side under each bowler.
+
+    All bowlers are as tired as in `now`.
 
     Args:
-        now: The ball that the next over begins with.
-        bowlers: Who may bowl.
-        batters: The two who are in.
-        to_come: Who is to come, in the order expected.
-        value: What a ball is worth.
+        now: The first ball of the next over.
+        bowlers: Players who may bowl.
+        batters: The two batters in.
+        to_come: Batters to come, in the expected order.
+        value: Returns the value of a ball.
     """
     overs = (now.innings_balls - now.balls_bowled + 5) // 6
     return [[_over(now, ahead, by, batters, to_come, value) for by in bowlers] for ahead in range(overs)]
@@ -345,7 +349,7 @@ def _over(
     to_come: Sequence[Player],
     value: Value,
 ) -> float:
-    """An over of a bowler: over who may then bat, at the score that may then be reached."""
+    """Value an over of a bowler at the expected score, averaged over batters."""
     ball = later(now, ahead)
     stays = STAYS**ahead
     worth = sum(value(replace(ball, striker=one, bowler=bowler)) for one in batters) * stays / 2.0
@@ -358,7 +362,7 @@ def _over(
 
 
 def later(now: Situation, ahead: int) -> Situation:
-    """The first ball of an over so many later, if runs and wickets come at their usual pace."""
+    """Return the first ball ``ahead`` overs later, with usual runs and wickets."""
     if not ahead:
         return now
     bowled = now.balls_bowled + 6 * ahead
@@ -378,23 +382,23 @@ def later(now: Situation, ahead: int) -> Situation:
 
 
 Orders = tuple[dict[str, Any], str]
-"""Arguments and the reason for them."""
+"""Arguments of orders and the reason for them."""
 
 SEEN: Final = 2
-"""How often each batter has met the planned ball by the middle of the orders: they read what is repeated."""
+"""How often each batter has met the planned ball by the middle of the orders: batters read repetition."""
 MAX_ORDER_OVERS: Final = 2
-"""Overs of the orders that are looked at: both ends."""
+"""Maximum overs of orders that are considered; both ends are covered."""
 
 
 def balls_covered(view: Mapping[str, Any], bowlers: Sequence[str]) -> list[Situation]:
-    """The balls that stand for those which orders cover: each batter who is in, at the end of each over.
+    """Return balls that represent those of orders: each batter in, over by over.
 
     Args:
         view: The observation.
-        bowlers: Who bowls the overs, by name; where nobody is named, one of each kind may.
+        bowlers: Names of the overs' bowlers; an unnamed over is represented by one bowler of each kind.
     """
     now, people = situation_of(view), cards(view, fielding(view))
-    of_kind = {man.bowls: name for name, man in reversed(people.items()) if man.bowls}
+    of_kind = {player.bowls: name for name, player in reversed(people.items()) if player.bowls}
     found = []
     for ahead in range(min(MAX_ORDER_OVERS, len(view["choices"]["overs"]))):
         at = later(now, ahead)
@@ -406,55 +410,55 @@ def balls_covered(view: Mapping[str, Any], bowlers: Sequence[str]) -> list[Situa
 
 
 def bowling_orders(view: Mapping[str, Any], bowlers: Sequence[str], decides: frozenset[str]) -> Orders:
-    """How to bowl: delivery, field and attack, beside who bowls.
+    """Return orders for bowling: delivery, field and attack, but not the bowlers.
 
     Args:
         view: The observation.
-        bowlers: Who bowls the overs, as far as that is known.
-        decides: What is decided here; the rest is left as usual.
+        bowlers: Names of the overs' bowlers, as far as known.
+        decides: Parts decided here; the rest stays usual.
     """
     balls = balls_covered(view, bowlers)
     orders: dict[str, Any] = {"attack": 0.5, "preset": "standard", "ask": {"new_batter": True}}
-    told = []
+    words = []
     if "delivery" in decides:
-        best = min(PLANS, key=lambda plan: _mean([_read(ball, plan) for ball in balls]))
-        bowled = [_read(ball, best) for ball in balls]
+        best = min(PLANS, key=lambda plan: mean_value([repeated(ball, plan) for ball in balls]))
+        bowled = [repeated(ball, best) for ball in balls]
         if _gains(bowled, balls, -1.0):
             balls = bowled
             orders |= plan_arguments(best)
-            told.append(", ".join(plan_arguments(best).values()))
+            words.append(", ".join(plan_arguments(best).values()))
     if "field" in decides:
         known = fields(view["outside_limit"], striker_boundaries(view))
-        field = min(known, key=lambda one: _mean([replace(ball, field=one.shape) for ball in balls]))
-        set_so = [replace(ball, field=field.shape) for ball in balls]
-        if _gains(set_so, balls, -1.0):
-            balls = set_so
+        field = min(known, key=lambda one: mean_value([replace(ball, field=one.shape) for ball in balls]))
+        changed = [replace(ball, field=field.shape) for ball in balls]
+        if _gains(changed, balls, -1.0):
+            balls = changed
             del orders["preset"]
             orders |= placed(field)
-            told.append(f"{field.preset.replace('_', ' ')} field")
+            words.append(f"{field.preset.replace('_', ' ')} field")
     if "attack" in decides:
-        attack = min(INTENTS, key=lambda one: _mean([replace(ball, attack=one) for ball in balls]))
+        attack = min(INTENTS, key=lambda one: mean_value([replace(ball, attack=one) for ball in balls]))
         if _gains([replace(ball, attack=attack) for ball in balls], balls, -1.0):
             orders["attack"] = attack
-            told.append(f"attack {attack:g}")
-    return orders, f"For these two batters: {'; '.join(told) or 'as usual'}."
+            words.append(f"attack {attack:g}")
+    return orders, f"For these two batters: {'; '.join(words) or 'as usual'}."
 
 
 def batting_orders(view: Mapping[str, Any]) -> Orders:
-    """How to bat: a stroke if it suits both, and an intent for each of the two who are in."""
+    """Return orders for batting: a stroke that suits both, and intents for each."""
     bowler = [] if view["bowler"] is None else [view["bowler"]["name"]]
     field = situation_of(view).field
     balls = [replace(ball, field=field) for ball in balls_covered(view, bowler)]
     orders: dict[str, Any] = {"aggression": 0.5, "ask": {"new_batter": True}}
-    shot = max(SHOTS, key=lambda one: _mean([replace(ball, shot=one) for ball in balls]))
+    shot = max(SHOTS, key=lambda one: mean_value([replace(ball, shot=one) for ball in balls]))
     if _gains([replace(ball, shot=shot) for ball in balls], balls, 1.0):
         orders["shot"] = shot
         balls = [replace(ball, shot=shot) for ball in balls]
     intents = {}
     for name in {ball.striker.name: None for ball in balls}:
-        mine = [ball for ball in balls if ball.striker.name == name]
-        best = max(INTENTS, key=lambda one: _mean([replace(ball, aggression=one) for ball in mine]))
-        if _gains([replace(ball, aggression=best) for ball in mine], mine, 1.0):
+        faced = [ball for ball in balls if ball.striker.name == name]
+        best = max(INTENTS, key=lambda one: mean_value([replace(ball, aggression=one) for ball in faced]))
+        if _gains([replace(ball, aggression=best) for ball in faced], faced, 1.0):
             intents[name] = best
     if intents:
         orders["by_batter"] = [{"batter": name, "aggression": level} for name, level in intents.items()]
@@ -463,19 +467,20 @@ def batting_orders(view: Mapping[str, Any]) -> Orders:
     return orders, f"{'; '.join(words).capitalize() or 'As usual'}."
 
 
-def _read(ball: Situation, plan: DeliveryPlan) -> Situation:
-    """A ball of a plan that the batter has met before in the over: at least what is planned of it."""
+def repeated(ball: Situation, plan: DeliveryPlan) -> Situation:
+    """Return a planned ball, as seen before if length and line are planned."""
     if plan.length is None or plan.line is None:
         return replace(ball, delivery=plan)
     pair = LENGTHS.index(plan.length) * len(LINES) + LINES.index(plan.line)
     return replace(ball, delivery=plan, seen=(pair,) * SEEN)
 
 
-def _mean(balls: Sequence[Situation]) -> float:
+def mean_value(balls: Sequence[Situation]) -> float:
+    """Return the mean value of balls to the batting side."""
     return sum(value(ball) for ball in balls) / len(balls)
 
 
-def _gains(changed: Sequence[Situation], now: Sequence[Situation], way: float) -> bool:
-    """Whether a change is worth more than the least that counts, as of a call."""
+def _gains(changed: Sequence[Situation], now: Sequence[Situation], sign: float) -> bool:
+    """Check whether a change gains more than the minimum, as for a call."""
     worth = category_values(now[0])
-    return way * (_mean(changed) - _mean(now)) > MIN_CALL_GAIN * float(worth[4] - worth[0])
+    return sign * (mean_value(changed) - mean_value(now)) > MIN_CALL_GAIN * float(worth[4] - worth[0])

@@ -18,10 +18,10 @@ from spectator.environments.cricket.scorer import may_bat, overs_left
 
 
 class CaptainsCard:
-    """The scorecard of one match, made anew when a wicket falls, an over begins or ends, or an innings does.
+    """The scorecard of one match, rebuilt at each wicket, over, extra and innings.
 
-    Batters who are in and the bowler of the over are left out: an observation has their figures of this
-    very ball under ``striker``, ``non_striker`` and ``bowler``.
+    It omits the batters at the crease and the current bowler: an observation has their latest figures under
+    ``striker``, ``non_striker`` and ``bowler``.
 
     Args:
         match: The match.
@@ -33,7 +33,10 @@ class CaptainsCard:
         self._shown: dict[str, Any] = {}
 
     def shown(self) -> dict[str, Any]:
-        """``{"out", "bowling", "maidens", "extras", "earlier"}``; the same object until it changes."""
+        """Return the card; the same object until it changes.
+
+        Its keys are ``out``, ``bowling``, ``maidens``, ``extras`` and ``earlier``.
+        """
         innings = self._match.innings[-1]
         score_of_extras = innings.wides + innings.noballs + innings.byes + innings.legbyes
         at = (
@@ -60,7 +63,7 @@ def _card(match: Match, bowling_now: int | None) -> dict[str, Any]:
 
 
 def _closed(match: Match, number: int) -> dict[str, Any]:
-    """An innings that is over, whole."""
+    """Return the card of a closed innings."""
     innings, team = match.innings[number], match.teams[match.batting[number]]
     return {
         "batting": match.batting[number],
@@ -130,7 +133,7 @@ PHASE_TASKS = {
 LAST_BALL = {
     "at": "at", "mark": "mark", "words": "words", "length": "length", "line": "line", "zone": "direction",
 }  # fmt: skip
-"""What is seen of the last ball, by its name in ``cricket.ball_bowled``."""
+"""Fields of the last ball in an observation, with their names in ``cricket.ball_bowled``."""
 
 
 def observation_content(
@@ -140,13 +143,13 @@ def observation_content(
     side: Side | None,
     card: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What ``side`` sees; the public part only when nobody must decide.
+    """Return what ``side`` sees; only the public part if ``side`` is ``None``.
 
     Args:
         game: The game.
         squads: Cards of both elevens, the same object in every observation.
-        phase: What is being decided.
-        side: Whose eyes.
+        phase: The phase of the decision.
+        side: The side that decides.
         card: The scorecard; see :class:`CaptainsCard`.
     """
     view: dict[str, Any] = {
@@ -166,7 +169,7 @@ def observation_content(
         if card is not None:
             view["card"] = card
         if game.last_ball is not None:
-            view["last_ball"] = {name: game.last_ball[told] for name, told in LAST_BALL.items()}
+            view["last_ball"] = {name: game.last_ball[key] for name, key in LAST_BALL.items()}
         if match.result is not None:
             winner = match.result.winner
             view["result"] = match.result.words(match.teams[winner].name if winner else "")
@@ -194,7 +197,7 @@ def _format(format: Format) -> dict[str, int]:
 
 
 def _situation(game: Game, match: Match) -> dict[str, Any]:
-    """Where the match stands, who is in, who bowls, and the field that is set."""
+    """Return the score, the batters in, the bowler and the field."""
     innings = match.innings[-1]
     format, balls = innings.format, innings.balls
     batting, fielding = match.teams[match.batting_side], match.teams[match.fielding_side]
@@ -224,7 +227,7 @@ def _situation(game: Game, match: Match) -> dict[str, Any]:
 
 
 def _equation(innings: Innings) -> dict[str, Any]:
-    """What a chase still needs; of a first innings, what it is likely to make."""
+    """Return what a chase still needs, or what a first innings is likely to make."""
     left = innings.balls_left
     if innings.target is None:
         if innings.format.is_super_over:
@@ -286,7 +289,7 @@ def _own(captain: CaptainState) -> dict[str, Any]:
 
 
 def _choices_ahead(game: Game, phase: Phase) -> dict[str, Any]:
-    """What orders may name: the overs that they cover, and who may bowl the next or come in."""
+    """Return what orders may name: overs covered, next bowlers, batters to come."""
     match = game.playing
     found: dict[str, Any] = {"overs": overs_ahead(match, game.decisions)}
     if phase == "batting_plan":

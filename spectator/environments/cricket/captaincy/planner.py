@@ -1,8 +1,8 @@
-"""The planner: a fair captain that looks one ball ahead by the rules and the ball model.
+"""The planner: a fair captain that looks one ball ahead with the ball model.
 
-It sees the observation and nothing else, takes an average day, and gives every ball the decisions that are
-worth most to its side: length and line, field, stroke and intent. Who bowls it decides for all overs that are
-left at once (`lookahead.best_order`).
+It sees only the observation, assumes an average day, and takes the decisions worth most to its side on each
+ball: length and line, field, stroke and intent. It assigns bowlers to all remaining overs at once
+(`lookahead.best_order`).
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ from spectator.observations import Observation
 from spectator.policies.policy import Decision, Preset
 
 TOOLS: Final = frozenset({"bowler", "delivery", "field", "attack", "shot"})
-"""What it decides itself; the rest, the toss included, is left as usual."""
+"""Parts that it decides itself; the rest, including the toss, stays usual."""
 
 
 class OversAhead(NamedTuple):
-    """What the overs that are left cost with each bowler; see :func:`.lookahead.best_order`.
+    """Costs of the remaining overs by bowler, for :func:`.lookahead.best_order`.
 
     Args:
-        names: The bowlers.
+        names: Names of the bowlers.
         costs: By over and bowler.
         left: Overs that each may still bowl.
-        resting: Who may not bowl the next over.
-        strain: What tired bowlers cost beside; ``None`` where nobody tires.
+        resting: The bowler who may not bowl the next over.
+        tiredness: Additional cost of tired bowlers; ``None`` if bowlers do not tire.
     """
 
     names: list[str]
     costs: Costs
     left: list[int]
     resting: int | None
-    strain: TirednessCost | None
+    tiredness: TirednessCost | None
 
 
 class PlannerCaptain(StyledCaptain):
-    """Takes what is worth most on the very next ball.
+    """A captain that takes what is worth most on the very next ball.
 
     Args:
         seed: Seed of its own generator, for the toss.
-        decides: Which of `TOOLS` it decides itself.
+        decides: Parts of `TOOLS` that it decides itself.
 
     Attributes:
-        left: Overs that each of its bowlers may still bowl in the innings in progress.
-        ordered: Who is to bowl the overs it has last given orders for, by number.
+        left: Overs that each of its bowlers may still bowl in the current innings.
+        ordered: Bowlers of the overs in its last orders, by over number.
     """
 
     def __init__(self, seed: int, decides: Iterable[str] = TOOLS) -> None:
@@ -81,7 +81,7 @@ class PlannerCaptain(StyledCaptain):
         self.ordered: dict[int, str] = {}
 
     def choose(self, observation: Observation) -> Decision:
-        """Decide what to do."""
+        """Return the decision for an observation."""
         view = observation.content
         legal = [action["tool"] for action in observation.legal_actions]
         plan = _PLANS.get(view["phase"])
@@ -95,11 +95,11 @@ class PlannerCaptain(StyledCaptain):
         return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
 
     def snapshot(self) -> Any:
-        """What the usual captain keeps, and the overs that its bowlers have left."""
+        """Return the usual captain's snapshot, and the overs that its bowlers have left."""
         return [super().snapshot(), self._innings, self.left, [*self.ordered.items()]]
 
     def restore(self, snapshot: Any) -> None:
-        """Go on from there; one that was taken before it kept the overs has none of them."""
+        """Continue from a snapshot; older snapshots without the overs left are accepted."""
         kept, self._innings, left, *ordered = snapshot if len(snapshot) > 2 else (snapshot, 0, {})
         super().restore(kept)
         self.ordered = dict(ordered[0] if ordered else ())
@@ -118,35 +118,35 @@ class PlannerCaptain(StyledCaptain):
         return "select_bowler", {"bowler": name}, f"{name} is the one for these two batters now."
 
     def _order_of_overs(self, view: Mapping[str, Any]) -> list[str]:
-        """Who bowls each over that is left, by name; empty when they cannot bowl them all."""
+        """Return each remaining over's bowler; empty if they cannot bowl them all."""
         ahead = self.overs_ahead(view)
-        order = best_order(ahead.costs, ahead.left, ahead.resting, ahead.strain)
+        order = best_order(ahead.costs, ahead.left, ahead.resting, ahead.tiredness)
         return [ahead.names[at] for at in order]
 
     def overs_ahead(self, view: Mapping[str, Any]) -> OversAhead:
-        """What the overs that are left cost with each bowler."""
+        """Return the cost of the remaining overs under each bowler."""
         able = [one["name"] for one in view["choices"]["bowlers"]]
         people = cards(view, fielding(view))
-        names = [name for name, man in people.items() if man.bowls and self.left.get(name, 0) > 0]
+        names = [name for name, player in people.items() if player.bowls and self.left.get(name, 0) > 0]
         resting = next((at for at, name in enumerate(names) if name not in able), None)
         now, bowlers, following = situation_of(view), [people[name] for name in names], to_come(view)
         batters = batters_at_crease(view)
         fresh = remaining_over_costs(replace(now, tired=0.0), bowlers, batters, following, value)
-        strain = None
+        tiredness = None
         if view.get("tired") is not None:
             tiring = remaining_over_costs(replace(now, tired=1.0), bowlers, batters, following, value)
-            strain = tiredness_cost(fresh, tiring, [view["tired"].get(name, 0.0) for name in names])
-        return OversAhead(names, fresh, [self.left[name] for name in names], resting, strain)
+            tiredness = tiredness_cost(fresh, tiring, [view["tired"].get(name, 0.0) for name in names])
+        return OversAhead(names, fresh, [self.left[name] for name in names], resting, tiredness)
 
     def _remember(self, view: Mapping[str, Any]) -> None:
-        """Overs that everybody has left: as told of who may bowl now, and on the card of who has bowled."""
+        """Update the overs left of eligible bowlers and of those on the card."""
         if view["innings"] != self._innings:
             self._innings, self.left = view["innings"], {}
-        for told in (view["choices"]["bowlers"], (view.get("card") or {}).get("bowling", ())):
-            self.left |= {one["name"]: one["overs_left"] for one in told}
+        for shown in (view["choices"]["bowlers"], (view.get("card") or {}).get("bowling", ())):
+            self.left |= {one["name"]: one["overs_left"] for one in shown}
 
     def _order_bowling_ahead(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
-        """Orders for an over or a session: who bowls it, and how."""
+        """Order the bowling of an over or a session: the bowlers, and how they bowl."""
         overs = view["choices"]["overs"]
         current = [] if view["bowler"] is None else [view["bowler"]["name"]]
         if view["innings"] != self._innings:
@@ -164,7 +164,7 @@ class PlannerCaptain(StyledCaptain):
         return legal[0], orders, why
 
     def _order_batting_ahead(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
-        """Orders for an over or a session: how to bat it."""
+        """Order the batting of an over or a session."""
         if "shot" not in self._decides:
             return None
         orders, why = batting_orders(view)
@@ -219,7 +219,7 @@ class PlannerCaptain(StyledCaptain):
         )
 
     def _why_play(self, view: Mapping[str, Any]) -> str:
-        """The planned stroke, and what the situation asks for."""
+        """Return the reason to play: the planned stroke, and what the situation asks for."""
         own = view["you"]
         level = own["aggression"] if own["shot_aggression"] is None else own["shot_aggression"]
         why = play_reason(view, level, batting=True, said=self._said)

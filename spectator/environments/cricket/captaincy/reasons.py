@@ -12,24 +12,24 @@ FirstTask = Literal["bat", "field"]
 """What the winner of a toss may elect to do first."""
 
 TOSS_FIELD_SHARE: Final = 0.70
-"""Winners of the toss who field first in real matches (innings_summary.json)."""
+"""Share of toss winners who field first in real matches (innings_summary.json)."""
 
 SHORT_OVERS: Final = 5
-"""Overs of an innings up to which the side that knows its target is ahead, whatever the evening."""
+"""Overs per innings up to which chasing is better, on any evening."""
 LONG_OVERS: Final = 20
-"""Overs of an innings up to which an even evening favours neither; in longer ones it is better to bat."""
+"""Overs per innings up to which neither choice is better on an even evening; in longer ones batting is."""
 
 _BY_EVENING: Final[dict[Evening, FirstTask]] = {"dew": "field", "wearing": "bat"}
 
 
 def better_first(overs: int, evening: Evening) -> FirstTask | None:
-    """What wins more matches between equal captains; ``None`` where nothing is in it.
-
-    Args:
-        overs: Overs of an innings.
-        evening: The evening of the match.
+    """Return the election that wins more between equal captains; ``None`` if equal.
 
     Measured by simulation (docs/cricket-game.md, the toss).
+
+    Args:
+        overs: Overs per innings.
+        evening: The evening of the match.
 
     >>> better_first(5, "wearing"), better_first(20, "wearing"), better_first(20, "even")
     ('field', 'bat', None)
@@ -42,16 +42,18 @@ def better_first(overs: int, evening: Evening) -> FirstTask | None:
 
 
 HURRIED: Final = 1.1
-"""Runs wanted against what sides usually make from here, from which nobody has time to wait."""
+"""Ratio of runs needed to the usual runs to come from which the batting side has no time to wait."""
 EASY: Final = 0.7
-"""The same up to which nobody needs a risk."""
+"""The ratio up to which the batting side needs no risk."""
 STEEP_RATE: Final = 12.0
-"""Required runs an over that leave no time in any format."""
+"""Required runs per over that leave no time in any format."""
 
 
 def pressure(view: Mapping[str, Any]) -> float | None:
-    """Runs wanted against those that a side usually makes with as many balls and wickets; ``None`` without a
-    target."""
+    """Return the ratio of runs needed to usual runs; ``None`` without a target.
+
+    The usual runs are those of a side with as many balls and wickets left.
+    """
     need, score = view.get("need"), view["score"]
     if not need or not score["balls_left"]:
         return None
@@ -59,17 +61,17 @@ def pressure(view: Mapping[str, Any]) -> float | None:
 
 
 def hurried(view: Mapping[str, Any]) -> bool:
-    """Whether the batting side must hit now."""
+    """Check whether the batting side must hit now."""
     return (pressure(view) or 0.0) >= HURRIED or (view.get("required_rate") or 0.0) >= STEEP_RATE
 
 
 def plan_reason(summary: str) -> str:
-    """Why this match plan."""
+    """Return the reason for a match plan."""
     return f"The plan: {summary[0].lower()}{summary[1:]}"
 
 
 def toss_reason(elect: str, overs: int | None = None, evening: str = "") -> str:
-    """Why bat or field; by the length of the innings and the evening, where those are given."""
+    """Return the reason to bat or field, by innings length and evening if given."""
     if overs is not None and overs <= SHORT_OVERS:
         return "If the coin falls our way we field: in so short a match it pays to know the target."
     if evening == "dew":
@@ -84,7 +86,7 @@ def toss_reason(elect: str, overs: int | None = None, evening: str = "") -> str:
 
 
 def batter_reason(view: Mapping[str, Any], name: str, partner: str | None = None) -> str:
-    """Why this batter, or this opening pair."""
+    """Return the reason for this batter, or this opening pair."""
     if partner is not None:
         return f"{name} and {partner} open, as they always do."
     score = view["score"]
@@ -92,7 +94,7 @@ def batter_reason(view: Mapping[str, Any], name: str, partner: str | None = None
 
 
 def bowler_reason(view: Mapping[str, Any], name: str) -> str:
-    """Why this bowler."""
+    """Return the reason for this bowler."""
     bowler = next(choice for choice in view["choices"]["bowlers"] if choice["name"] == name)
     over = view["score"]["balls"] // 6 + 1
     figures = "" if bowler["overs"] == "0.0" else f", {bowler['wickets']} for {bowler['runs']} so far"
@@ -115,24 +117,24 @@ def _bowler_why(view: Mapping[str, Any], bowler: Mapping[str, Any]) -> str:
 
 
 def field_reason(view: Mapping[str, Any], preset: str) -> str:
-    """Why this field."""
+    """Return the reason for this field."""
     words, segment = preset.replace("_", " "), view["segment"]
     part = {"powerplay": "the powerplay", "middle": "the middle overs", "death": "the last overs"}[segment]
     return f"{words.capitalize()} field for {part}, {view['outside_limit']} may be out."
 
 
 def batting_reason(view: Mapping[str, Any], aggression: float, said: str = "") -> str:
-    """Why bat like this; in other words than those ``said`` before."""
+    """Return the reason for this batting intent, in other words than ``said`` before."""
     return f"{_situation(view)}: {_fresh(_batting_words(view, aggression), view, said)} from here."
 
 
 def bowling_reason(view: Mapping[str, Any], attack: float, said: str = "") -> str:
-    """Why bowl like this; in other words than those ``said`` before."""
+    """Return the reason for this bowling intent, in other words than ``said`` before."""
     return f"{_situation(view)}: {_fresh(_bowling_words(view, attack), view, said)} from here."
 
 
 def play_reason(view: Mapping[str, Any], level: float, *, batting: bool, said: str = "") -> str:
-    """Why play this ball like this; in other words than those ``said`` before."""
+    """Return the reason for an intent on a ball, in other words than ``said`` before."""
     if view["free_hit"]:
         return _fresh(_FREE_HIT[batting], view, said)
     word = _fresh(_batting_words(view, level) if batting else _bowling_words(view, level), view, said)
@@ -157,7 +159,7 @@ def _situation(view: Mapping[str, Any]) -> str:
 
 
 def _fresh(words: tuple[str, ...], view: Mapping[str, Any], said: str) -> str:
-    """One of ``words`` that was not just said; where it begins to look moves on with every ball."""
+    """Return one of ``words`` not in ``said``, starting later with every ball."""
     score = view["score"]
     first = (score["runs"] + score["balls"]) % len(words)
     turned = (*words[first:], *words[:first])
@@ -259,4 +261,4 @@ _PATIENT: Final = (
     "line, length and patience", "keep it there and make them play", "ask the same question again",
     "hit the pitch and wait",
 )  # fmt: skip
-"""Words for each state of a match, several for each so that nobody says one thing twice running."""
+"""Phrases for each state of a match; there are several, so that a captain does not repeat itself."""

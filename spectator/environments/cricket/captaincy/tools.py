@@ -37,7 +37,7 @@ from spectator.environments.cricket.match.captain_state import (
     Orders,
     at_crease,
     overs_ahead,
-    play_on,
+    play_orders,
     rate_of,
 )
 from spectator.environments.cricket.match.engine import Match, analyze, usual_bowler
@@ -60,27 +60,27 @@ NAME_LIMIT: Final = 40
 def chosen_field(
     preset: str | None, fielders: Sequence[PlacedFielder] | None, outside_limit: int, faced: Boundaries = ()
 ) -> Field:
-    """The field of a preset (the standard one without a name) or of nine fielders, if it is lawful.
+    """Return the field of a preset or of nine placed fielders, if it is lawful.
 
     Args:
-        preset: Name of a preset.
+        preset: Name of a preset; the standard one by default.
         fielders: Nine fielders, instead of a preset.
-        outside_limit: Most fielders outside the ring for the next ball.
-        faced: The boundaries as the striker sees them; empty for the neutral ground.
+        outside_limit: Maximum fielders outside the ring for the next ball.
+        faced: The boundaries from the striker's view; empty for the neutral ground.
 
     Raises:
-        LawBroken: Both are given, the preset is unknown, or the field would be called a no-ball.
+        LawBroken: Both are given, the preset is unknown, or the field would be a no-ball.
     """
     if fielders is not None:
         if preset is not None:
-            raise LawBroken("arguments.set_field", "Name a preset or place nine fielders, not both.")
-        field = custom_field([(clean_text(man.name, NAME_LIMIT), man.x, man.y) for man in fielders], faced)
+            raise LawBroken("arguments.set_field", "Give a preset or nine fielders, not both.")
+        field = custom_field([(clean_text(one.name, NAME_LIMIT), one.x, one.y) for one in fielders], faced)
     else:
         preset = STANDARD if preset is None else preset
         if preset not in PRESET_NAMES:
             known = ", ".join(PRESET_NAMES)
             raise LawBroken(
-                "arguments.preset", f"No preset {clean_text(preset, NAME_LIMIT)!r}. Known: {known}."
+                "arguments.preset", f"{clean_text(preset, NAME_LIMIT)!r} is not a preset; use one of {known}."
             )
         field = preset_field(preset, outside_limit)
     check_field(field, outside_limit)
@@ -91,10 +91,10 @@ NOTE_LIMIT: Final = 500
 
 
 def order_batting(game: Game, side: Side, captain: CaptainState, arguments: PlayOver | PlaySession) -> None:
-    """Take the batting captain's orders.
+    """Accept the batting captain's orders.
 
     Raises:
-        LawBroken: They name somebody who cannot bat.
+        LawBroken: They name a player who cannot bat.
     """
     match = game.playing
     team, innings = match.teams[side], match.current
@@ -112,15 +112,15 @@ def order_batting(game: Game, side: Side, captain: CaptainState, arguments: Play
         "next_batters": order,
     }
     captain.aggression = arguments.aggression
-    told = {"by_batter": by_batter, "shot": arguments.shot, "next_batters": order}
-    _announce(game, side, captain, "batting", {"aggression": arguments.aggression, **told}, arguments)
+    plan = {"aggression": arguments.aggression, "by_batter": by_batter, "shot": arguments.shot}
+    _announce(game, side, captain, "batting", {**plan, "next_batters": order}, arguments)
 
 
 def order_bowling(game: Game, side: Side, captain: CaptainState, arguments: BowlOver | BowlSession) -> None:
-    """Take the fielding captain's orders.
+    """Accept the fielding captain's orders.
 
     Raises:
-        LawBroken: A bowler may not bowl then, or the field is unlawful.
+        LawBroken: A named bowler may not bowl then, or the field is unlawful.
     """
     match = game.playing
     named = arguments.bowlers if isinstance(arguments, BowlSession) else _listed(arguments.bowler)
@@ -129,13 +129,13 @@ def order_bowling(game: Game, side: Side, captain: CaptainState, arguments: Bowl
         field = chosen_field(arguments.preset, arguments.fielders, game.outside_limit, match.faced)
         if field != captain.field:
             if game.field_frozen:
-                raise LawBroken("N9.field", "The field stays for a free hit while the striker is the same.")
+                raise LawBroken("N9.field", "The field cannot change for a free hit to the same striker.")
             captain.field = field
             game.emit("field_set", {"side": side, **field.copy_shown(match.faced)})
     plan = {part: getattr(arguments, part) for part in ("length", "line", "pace")}
     captain.orders = {
         **_orders(match, arguments.attack, arguments.ask.model_dump()),
-        "bowlers": [*bowlers],  # they are struck off as they bowl; what is told of the order stays
+        "bowlers": [*bowlers],  # a copy: names are removed as they bowl, but not from the announced plan
         "delivery": list(plan.values()) if any(plan.values()) else None,
     }
     captain.attack = arguments.attack
@@ -161,13 +161,13 @@ def _orders(match: Match, intent: float, ask: dict[str, Any]) -> Orders:
 def _announce(
     game: Game, side: Side, captain: CaptainState, part: str, plan: Mapping[str, Any], arguments: Any
 ) -> None:
-    """Tell the viewers what was ordered, as a strategy is told; what was left open is left out."""
+    """Announce orders to viewers like a strategy, without the parts left open."""
     ask = {name: value for name, value in arguments.ask.model_dump().items() if value not in (None, False)}
     note = clean_text(arguments.note, NOTE_LIMIT)
     captain.note(note)
     captain.retold = []
-    told = {name: value for name, value in {**plan, "ask": ask}.items() if value not in (None, [], {})}
-    game.emit("plan_changed", {"side": side, "part": part, "plan": {**told, "note": note}})
+    shown = {name: value for name, value in {**plan, "ask": ask}.items() if value not in (None, [], {})}
+    game.emit("plan_changed", {"side": side, "part": part, "plan": {**shown, "note": note}})
 
 
 def _named(team: Team, name: str, able: Iterable[int], rule: str, verb: str) -> str:
@@ -184,14 +184,14 @@ def _listed(name: str | None) -> list[str]:
 
 
 def _bowlers(game: Game, names: list[str]) -> list[str]:
-    """The names of those who bowl the overs ahead, if each may bowl his."""
+    """Return the names of the bowlers of the overs ahead, if each may bowl then."""
     match = game.playing
     innings, team = match.current, match.teams[match.fielding_side]
     overs = overs_ahead(match, game.decisions)
     if innings.bowler is not None:
-        return _going_on(team, innings.bowler, names, overs)
+        return _bowlers_within_over(team, innings.bowler, names, overs)
     if len(names) > len(overs):
-        raise LawBroken("arguments.bowlers", f"{len(names)} bowlers for {len(overs)} overs.")
+        raise LawBroken("arguments.bowlers", f"You named {len(names)} bowlers for {len(overs)} overs.")
     eligible = match.eligible_bowlers()
     found: list[int] = []
     for number, name in enumerate(names):
@@ -208,19 +208,19 @@ def _bowlers(game: Game, names: list[str]) -> list[str]:
     return [team.named(index) for index in found]
 
 
-def _going_on(team: Team, bowler: int, names: list[str], overs: list[int]) -> list[str]:
-    """Bowlers named in the middle of an over, which its own bowler must finish."""
+def _bowlers_within_over(team: Team, bowler: int, names: list[str], overs: list[int]) -> list[str]:
+    """Return the bowlers named within an over, which its current bowler must finish."""
     if not names:
         return []
     first = _named(team, names[0], [bowler], "O4.bowler", f"bowl over {overs[0]}, which has begun")
     if len(names) > len(overs):
-        raise LawBroken("arguments.bowlers", f"{len(names)} bowlers for {len(overs)} overs.")
+        raise LawBroken("arguments.bowlers", f"You named {len(names)} bowlers for {len(overs)} overs.")
     assert first
     return [_named(team, name, range(11), "O3.bowler", "bowl") for name in names[1:]]
 
 
 def use(game: Game, side: Side, tool: str, arguments: ToolArguments) -> None:
-    """Let ``side`` use a legal tool.
+    """Use a legal tool for ``side``.
 
     Raises:
         LawBroken: The arguments break a rule; nothing was changed.
@@ -232,7 +232,7 @@ def use(game: Game, side: Side, tool: str, arguments: ToolArguments) -> None:
     if tool in ADVANCING:
         captain.turn_calls = 0
         if game.decisions != "ball" and game.match is not None:
-            play_on(game)
+            play_orders(game)
         return
     captain.turn_calls += 1
     if tool in ONCE_A_BALL:
@@ -296,7 +296,7 @@ def _death_bowlers(game: Game, side: Side, names: list[str]) -> list[str]:
     for name, index in zip(names, found, strict=True):
         if index is None:
             raise LawBroken(
-                "arguments.death_bowlers", f"Nobody of {team.name} is called {clean_text(name, 40)!r}."
+                "arguments.death_bowlers", f"{team.name} have no player called {clean_text(name, 40)!r}."
             )
     return [team.named(index) for index in found]
 
@@ -318,7 +318,7 @@ def _reflect(game: Game, side: Side, captain: CaptainState, arguments: ReflectAf
 def _select_batter(game: Game, side: Side, captain: CaptainState, arguments: SelectBatter) -> None:
     opening = game.phase == "openers"
     if arguments.partner is not None and not opening:
-        raise LawBroken("arguments.partner", "A partner is named only when the openers are chosen.")
+        raise LawBroken("arguments.partner", "Name a partner only when choosing the openers.")
     chosen = [_batter(game, arguments.batter, None)]
     if opening:
         chosen.append(_batter(game, arguments.partner, chosen[0]))
@@ -347,7 +347,7 @@ def _select_bowler(game: Game, side: Side, captain: CaptainState, arguments: Sel
         found = team.find(arguments.bowler)
         if found is None:
             name = clean_text(arguments.bowler, NAME_LIMIT)
-            raise LawBroken("O3.bowler", f"Nobody of {team.name} is called {name!r}.")
+            raise LawBroken("O3.bowler", f"{team.name} have no player called {name!r}.")
         index = found
     game.begin_over(index)
 
@@ -415,4 +415,4 @@ _USE: Final[dict[str, Callable[[Game, Side, CaptainState, Any], None]]] = {
     "bowl_session": order_bowling,
 }
 
-assert set(_USE) == set(TOOLS)  # a tool without arguments, or the reverse, is a mistake of ours
+assert set(_USE) == set(TOOLS)  # every tool needs arguments and a function

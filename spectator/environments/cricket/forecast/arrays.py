@@ -1,4 +1,4 @@
-"""NumPy arrays for many simulated innings at once: the model, the skills and the state of play."""
+"""NumPy arrays for many simulated innings at once: model, skills, state of play."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class ModelArrays:
     Args:
         base: Weights by situation, shape ``(3601, 11)``: first innings, chases, free hit.
         person: Weights of batter and bowler together, shape ``(3564, 11)``.
-        tables: The tuples it was made from, for what depends on the length of an innings.
+        tables: The tables that it was built from, for what depends on the length of an innings.
         details: Running sums of the runs on wides, no-balls, byes and run-outs.
         rhythm_sd: Standard deviation of an over's own shift.
         gain: Shift of boundaries per unit log ratio of runs.
         dot_share: How far dots move against boundaries.
-        wicket_share: How far wickets do, under an effect.
+        wicket_share: How far wickets move under an effect.
     """
 
     base: Floats
@@ -58,7 +58,7 @@ class ModelArrays:
 
 @dataclass(frozen=True, slots=True)
 class SkillArrays:
-    """Skills of everybody, one row of eleven per side, flattened; places are indices into these.
+    """All players' skills; places are indices into these arrays, eleven per side.
 
     Args:
         bat_log: Log ratio of runs.
@@ -69,7 +69,7 @@ class SkillArrays:
         bowl_wickets: Ratio of wickets.
         bowl_extras: Ratio of wides and no-balls.
         style: Bowling style, 0 to 5.
-        bat_spin: How much more each makes off spin than off pace, a log ratio; nobody anything when left out.
+        bat_spin: How much more each scores off spin than off pace, as a log ratio; by default equal.
         bat_form: Form of the day as a batter, likewise.
         bowl_form: The same as a bowler.
     """
@@ -89,35 +89,37 @@ class SkillArrays:
 
 @dataclass(slots=True)
 class InningsArrays:
-    """Where an innings stands in every future; every array has shape ``(n,)`` unless it says otherwise.
+    """The state of an innings in every future; arrays are ``(n,)`` unless noted.
 
     Args:
-        innings_balls: Valid balls it has.
+        innings_balls: Valid balls of the innings.
         powerplay_balls: Valid balls of its powerplay.
         wickets_limit: Dismissals that end it.
         target: Runs that win; ``None`` in a first innings.
         balls: Valid balls bowled.
         runs: Runs scored.
         wickets: Wickets lost.
-        order: Places of the batting side in batting order, shape ``(11,)`` or ``(11, n)``; it must hold all
-            who are to come.
-        striker: Place of the striker, and of his partner.
-        faced: Balls each has faced.
-        next_in: How many of ``order`` have come in.
-        bowlers: Place of who bowls each over, shape ``(overs,)`` or ``(overs, n)``.
+        order: Places of the batting side in batting order, shape ``(11,)`` or ``(11, n)``; it must include
+            all batters to come.
+        striker: Place of the striker.
+        partner: Place of the other batter in.
+        faced: Balls that the striker has faced.
+        faced_partner: Balls that the partner has faced.
+        next_in: Number of players of ``order`` who have come in.
+        bowlers: Place of each over's bowler, shape ``(overs,)`` or ``(overs, n)``.
         effect: Match and innings effect.
-        free_hit: Whether the next ball is one.
+        free_hit: Whether the next ball is a free hit.
         today: Log ratios of runs against pace and against spin, by pitch and evening.
         styles: Log ratios of runs by over and bowling style, see `BallPrices.styles`.
         boundaries: Boundaries of the ground; empty for the neutral one.
-        tired: Log ratio of runs, and ratio of wides and no-balls, by how tired the bowler of each over is:
+        tired: Log ratio of runs, and ratio of wides and no-balls, by the tiredness of each over's bowler:
             shape ``(2, overs)``.
-        mark: Runs and wickets are noted down when so many valid balls are bowled, or at the end; 0 for never.
-        called: What captains' calls make of the weights of the categories, by over, category and place of the
-            striker: shape ``(overs, 11, 22)``; nothing when left out.
-        common: Seed of random numbers that every future takes by its own number and the ball's, so that what
-            happens in the others does not shift them; drawn one after the other when left out.
-        sharing: So many futures in a row have one number for this, and so the same luck.
+        mark: Runs and wickets are recorded after this many valid balls, or at the end; 0 for never.
+        called: Multipliers of captains' calls on the weights of the categories, by over, category and place
+            of the striker: shape ``(overs, 11, 22)``; by default none.
+        common: Seed of random numbers that each future takes by its own index and the ball's, so that events
+            in other futures do not shift them; by default numbers are drawn in sequence.
+        sharing: Number of consecutive futures that share each of these numbers, and so their luck.
     """
 
     innings_balls: int
@@ -148,13 +150,13 @@ class InningsArrays:
 
 @dataclass(frozen=True, slots=True)
 class InningsTotals:
-    """How an innings ended in every future.
+    """The end of an innings in every future.
 
     Args:
         runs: Runs scored.
         wickets: Wickets lost.
         balls: Valid balls bowled.
-        deliveries: How many were simulated in all.
+        deliveries: Number of balls simulated in all.
         marked_runs: Runs at the mark.
         marked_wickets: Wickets lost at the mark.
     """
@@ -169,21 +171,21 @@ class InningsTotals:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedBalls:
-    """What one step did, for whoever counts: arrays over the futures that were still alive.
+    """The balls of one step, for callbacks: arrays over the futures still in progress.
 
     Args:
-        future: Number of the future.
+        future: Index of the future.
         base: Row of the base table.
         person: Row of the person table.
         category: Outcome.
-        runs: Runs it added, extras included.
+        runs: Runs added, including extras.
         required: Runs required before it, or a large number.
         balls: Valid balls before it.
         wickets: Wickets lost before it.
         score: Runs before it.
         striker: Place of the striker.
         bowler: Place of the bowler.
-        valid: Whether it counted.
+        valid: Whether it counted as a valid ball.
         out: Whether a wicket fell.
         chasing: Whether there is a target.
     """
@@ -209,7 +211,7 @@ BallsCallback = Callable[[SimulatedBalls], None]
 
 @lru_cache(maxsize=8)
 def model_arrays(tables: Tables) -> ModelArrays:
-    """The arrays of some tables, made once for each of the last few."""
+    """Return the arrays of tables, cached for the last few."""
     return build_model_arrays(tables)
 
 
@@ -243,7 +245,11 @@ def build_model_arrays(tables: Tables) -> ModelArrays:
 
 @lru_cache(maxsize=16)
 def ground_table(tables: Tables, boundaries: Boundaries) -> Floats:
-    """What a ground multiplies the categories by: shape ``(2, 3, 2, 2, 11)`` by end, phase, kind and hand."""
+    """Return a ground's multipliers by end, phase, kind and hand.
+
+    Returns:
+        Shape ``(2, 3, 2, 2, 11)``.
+    """
     return np.array(
         [
             [
@@ -259,7 +265,10 @@ def ground_table(tables: Tables, boundaries: Boundaries) -> Floats:
 
 @lru_cache(maxsize=16)
 def people_on(model: ModelArrays, boundaries: Boundaries) -> Floats:
-    """Weights of batter and bowler together on a ground: the rows of the one end, then of the other."""
+    """Return joint weights of batter and bowler on a ground.
+
+    Rows of one end come first, then rows of the other.
+    """
     person = model.person.reshape(3, -1, len(STYLES), 2, CATEGORIES)
     kind = [int(style not in PACE_STYLES) for style in STYLES]
     factors = ground_table(model.tables, boundaries)[:, :, None, kind]
@@ -286,9 +295,9 @@ class SituationWeights:
 def situation_weights(
     model: ModelArrays, innings_balls: int, powerplay_balls: int, chasing: bool
 ) -> SituationWeights:
-    """The situations of a format, made once for each of the last few.
+    """Return the weights of a format, cached for the last few.
 
-    Every over of the format, in and out of the powerplay, as the over of 20 that it resembles times the
+    Each over of the format, in and out of the powerplay, is the over of 20 that it resembles times the
     format's levers.
     """
     size = 10 * (RATE_PLACES if chasing else 1)
@@ -317,7 +326,11 @@ def situation_weights(
 
 @cache
 def rate_places(innings_balls: int) -> NDArray[np.uint8]:
-    """Place on the required-rate scale by balls left and runs required, shape ``(balls + 1, 2001)``."""
+    """Return required-rate places by balls left and runs required.
+
+    Returns:
+        Shape ``(balls + 1, 2001)``.
+    """
     table = np.zeros((innings_balls + 1, MAX_REQUIRED + 1), dtype=np.uint8)
     for left in range(1, innings_balls + 1):
         top = min(MAX_REQUIRED, 3 * left + 6)
@@ -328,23 +341,23 @@ def rate_places(innings_balls: int) -> NDArray[np.uint8]:
 
 
 def skill_arrays(batting: Sequence[Player], bowling: Sequence[Player]) -> SkillArrays:
-    """Everybody's skills, the batting side first."""
-    everybody = (*batting, *bowling)
+    """Return all players' skills, the batting side first."""
+    players = (*batting, *bowling)
     return SkillArrays(
-        bat_log=np.log(np.array([player.bat_runs for player in everybody], dtype=np.float32)),
-        bat_out=np.array([player.bat_out for player in everybody], dtype=np.float32),
-        order=np.array([player.order - 1 for player in everybody]),
-        left=np.array([int(player.bats == "left") for player in everybody]),
-        bowl_log=np.log(np.array([player.bowl_runs for player in everybody], dtype=np.float32)),
-        bowl_wickets=np.array([player.bowl_wickets for player in everybody], dtype=np.float32),
-        bowl_extras=np.array([player.bowl_extras for player in everybody], dtype=np.float32),
-        style=np.array([STYLES.index(player.style or "off") for player in everybody]),
-        bat_spin=np.array([player.bat_spin for player in everybody], dtype=np.float32),
-        bat_form=_form([player.bat_form for player in everybody]),
-        bowl_form=_form([player.bowl_form for player in everybody]),
+        bat_log=np.log(np.array([player.bat_runs for player in players], dtype=np.float32)),
+        bat_out=np.array([player.bat_out for player in players], dtype=np.float32),
+        order=np.array([player.order - 1 for player in players]),
+        left=np.array([int(player.bats == "left") for player in players]),
+        bowl_log=np.log(np.array([player.bowl_runs for player in players], dtype=np.float32)),
+        bowl_wickets=np.array([player.bowl_wickets for player in players], dtype=np.float32),
+        bowl_extras=np.array([player.bowl_extras for player in players], dtype=np.float32),
+        style=np.array([STYLES.index(player.style or "off") for player in players]),
+        bat_spin=np.array([player.bat_spin for player in players], dtype=np.float32),
+        bat_form=_form([player.bat_form for player in players]),
+        bowl_form=_form([player.bowl_form for player in players]),
     )
 
 
 def _form(values: Sequence[float]) -> Floats | None:
-    """Form of everybody; ``None`` where all are as usual, so that nothing is computed for it."""
+    """Return all players' form; ``None`` if all are 0, which saves computing it."""
     return np.array(values, dtype=np.float32) if any(values) else None

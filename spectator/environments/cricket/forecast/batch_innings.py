@@ -1,4 +1,4 @@
-"""Plays one innings in many simulated futures at once, a ball in each per step."""
+"""Simulates one innings in many futures at once, one ball in each per step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FIRST_SPIN: Final = STYLES.index("off")
 _FACED_CAP: Final = 63
 _BIN_OF_FACED: Final = np.searchsorted(np.array(SET_LIMITS), np.arange(_FACED_CAP + 1), side="left")
 _COMPRESS_AT: Final = 0.12
-"""Finished futures leave the arrays when they are more than this share of them."""
+"""Finished futures are removed from the arrays once they exceed this share."""
 
 
 def play(
@@ -56,15 +56,15 @@ def play(
     *,
     forced: NDArray[np.uint8] | None = None,
 ) -> InningsTotals:
-    """Play an innings to its end in every future.
+    """Simulate an innings to its end in every future.
 
     Args:
         model: The model.
-        skills: Everybody's skills.
-        at: Where it stands; its arrays are not changed.
-        rng: Source of all chance.
-        watch: Called once a step with what happened, for those who count.
-        forced: Category of the first ball in every future; drawn like the rest when left out.
+        skills: All players' skills.
+        at: The state of the innings; its arrays are not changed.
+        rng: Source of all randomness.
+        watch: Called once per step with the balls simulated.
+        forced: Category of the first ball in every future; drawn by default.
     """
     return _BatchInnings(model, skills, at, rng, watch).play(forced)
 
@@ -121,7 +121,7 @@ class _BatchInnings:
         self.people = people_on(model, at.boundaries) if at.boundaries else model.person
 
     def play(self, forced: NDArray[np.uint8] | None) -> InningsTotals:
-        """SimulatedBalls until every future has ended."""
+        """Simulate balls until every future has ended."""
         self._finish(self._ended())
         self._step(forced)
         self._finish(self._ended())
@@ -133,13 +133,13 @@ class _BatchInnings:
         return replace(self.ends, deliveries=self.deliveries)
 
     def _begin_step(self) -> None:
-        """Begin the numbers of the next ball, where futures have theirs in common with other simulations."""
+        """Start the random numbers of the next ball, if shared with other simulations."""
         if self.at.common is not None:
             self.rng = np.random.Generator(np.random.SFC64([*self.at.common, self.steps]))
             self.steps += 1
 
     def _random(self, rows: Ints) -> Floats:
-        """A number from [0, 1) for the future in each of these rows of the arrays."""
+        """Return a number in [0, 1) for the future in each of these rows."""
         if self.at.common is None:
             return self.rng.random(rows.size, dtype=np.float32)
         n = len(self.at.balls)
@@ -147,7 +147,7 @@ class _BatchInnings:
         return drawn[self.ids[rows] // self.at.sharing]
 
     def _rhythms(self, rows: Ints) -> Floats:
-        """Draw an over's own shift for the futures in these rows, distributed as `rhythm`."""
+        """Draw an over's own shift for these rows, distributed as in `rhythm`."""
         width = np.float32(self.model.rhythm_sd * math.sqrt(12.0))
         return (self._random(rows) - np.float32(0.5)) * width
 
@@ -158,7 +158,7 @@ class _BatchInnings:
         return ended
 
     def _finish(self, ended: Bools) -> None:
-        """Write down the futures that have ended just now."""
+        """Record the futures that have just ended."""
         new = np.flatnonzero(ended & ~self.done)
         if new.size:
             ids = self.ids[new]
@@ -171,7 +171,7 @@ class _BatchInnings:
             self._mark(ended)
 
     def _mark(self, ended: Bools) -> None:
-        """Note down the futures that have come to the mark."""
+        """Record the futures that have reached the mark."""
         runs = self.ends.marked_runs
         here = np.flatnonzero((ended | (self.balls >= self.at.mark)) & (runs[self.ids] < 0))
         ids = self.ids[here]
@@ -239,8 +239,8 @@ class _BatchInnings:
         """Draw the category of every future."""
         c, skills = self.model, self.skills
         n = len(base)
-        # Buffers are kept from step to step: fresh ones of this size cost more in page faults than the
-        # gathering itself.
+        # Reuse buffers between steps: page faults of new ones of this size would cost more than the
+        # gathering.
         rows, others, weights = self.rows[:n], self.others[:n], self.columns[:, :n]
         np.take(self.situations.weights, base, axis=0, out=rows, mode="clip")
         if self.at.boundaries:
@@ -276,10 +276,10 @@ class _BatchInnings:
         return category
 
     def _favour(self, bowler: Ints, over: Ints) -> Floats | None:
-        """Log ratio of runs of every future's match-up, as `match_up` has it, and of its tired bowler."""
+        """Return every future's log ratio of runs by `match_up` and tired bowler."""
         skills, today, tired = self.skills, self.at.today, self.at.tired
-        told = (skills.bat_spin, self.at.styles, skills.bat_form, skills.bowl_form, tired)
-        if today == (0.0, 0.0) and all(one is None for one in told):
+        parts = (skills.bat_spin, self.at.styles, skills.bat_form, skills.bowl_form, tired)
+        if today == (0.0, 0.0) and all(one is None for one in parts):
             return None
         spins = skills.style[bowler] >= _FIRST_SPIN
         favour: Floats = np.where(spins, np.float32(today[1]), np.float32(today[0]))
@@ -297,7 +297,11 @@ class _BatchInnings:
         return favour
 
     def _score(self, category: NDArray[np.uint8]) -> tuple[Ints, Bools, Bools, Bools]:
-        """Runs of every ball, whether an odd number was run, whether it was valid, whether a wicket fell."""
+        """Score every ball.
+
+        Returns:
+            Runs, whether an odd number was run, whether it was valid, and whether a wicket fell.
+        """
         runs, ran = _RUNS[category], _RAN[category]
         special = np.flatnonzero(category >= RUN_OUT)
         if special.size:
@@ -322,7 +326,7 @@ class _BatchInnings:
         return runs, ran, valid, out
 
     def _advance(self, category: NDArray[np.uint8], runs: Ints, ran: Bools, valid: Bools) -> None:
-        """Score the ball, change ends, bring in the next batter."""
+        """Score the ball, change ends and bring in the next batter."""
         self.runs += runs
         self.balls += valid
         self.faced += category != WIDE
@@ -346,7 +350,7 @@ class _BatchInnings:
         )
 
     def _replace(self, fallen: Ints, run_out: Bools, swap: Bools) -> None:
-        """Bring the next batter in for who is out; after a run out either end may be his."""
+        """Bring in the next batter for a dismissed one; after a run-out at either end."""
         self.wickets[fallen] += 1
         order = self.at.order
         place = np.minimum(self.next_in[fallen], len(order) - 1)
@@ -354,7 +358,7 @@ class _BatchInnings:
         self.next_in[fallen] += 1
         u = self._random(fallen)
         partner_out = run_out & (u >= self.model.details["shares"][1])
-        mine, other = fallen[~partner_out], fallen[partner_out]
-        self.striker[mine], self.faced[mine] = incoming[~partner_out], 0
+        striker_out, other = fallen[~partner_out], fallen[partner_out]
+        self.striker[striker_out], self.faced[striker_out] = incoming[~partner_out], 0
         self.partner[other], self.faced_partner[other] = incoming[partner_out], 0
         swap[fallen[run_out]] = self._random(fallen[run_out]) < 0.5

@@ -1,7 +1,7 @@
 """The Monte Carlo forecast: win chances, totals, and the rest of the over.
 
-To compare calls, all take the same random numbers, future by future: they then differ only by the calls
-and by what follows from them, and the difference has a fraction of the noise of either.
+To compare calls, all use the same random numbers in each future. They then differ only by the calls and their
+consequences, and the difference has a fraction of the noise of either.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from spectator.environments.cricket.forecast.state import (
 
 
 class Forecast(NamedTuple):
-    """What the futures say.
+    """The summary of the futures.
 
     Args:
-        p_win: That the side batting now wins; a tie counts half, as a super over decides it.
+        p_win: Chance that the batting side wins; a tie counts half, since a super over decides it.
         p_win_se: Its standard error.
-        p_tie: That the scores end level.
-        total: Mean total of the innings in progress.
+        p_tie: Chance that the scores end level.
+        total: Mean total of the current innings.
         total_se: Its standard error.
-        total_low: A tenth of the totals are below.
-        total_median: Half are.
-        total_high: Nine tenths are.
-        wickets: Mean wickets lost at its end.
+        total_low: 10th percentile of the totals.
+        total_median: Median of the totals.
+        total_high: 90th percentile of the totals.
+        wickets: Mean wickets lost at the end of the innings.
         over_runs: Mean runs still to come in this over.
-        over_wicket: Chance of a wicket in what is left of this over.
-        futures: How many were played.
-        deliveries: How many balls that took.
+        over_wicket: Chance of a wicket in the rest of this over.
+        futures: Number of futures simulated.
+        deliveries: Number of balls simulated.
     """
 
     p_win: float
@@ -74,16 +74,16 @@ class Forecast(NamedTuple):
 def forecast(
     state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None = None
 ) -> Forecast:
-    """Play ``n`` futures of a match from here, every side doing what the data does in its situation.
+    """Simulate ``n`` futures of a match in which both sides do what real sides do.
 
     Args:
-        state: Where it stands.
-        n: How many futures, at least 1.
-        rng: Source of all chance.
-        model: The ball model; the shipped men's one when left out.
+        state: Current state of the match.
+        n: Number of futures, at least 1.
+        rng: Source of all randomness.
+        model: The ball model; by default the shipped men's model.
 
     Raises:
-        ValueError: ``n`` is below 1, or the state is not of a match in progress.
+        ValueError: ``n`` is below 1, or the match is not in progress.
 
     >>> from spectator.environments.cricket.people import draw_fixture
     >>> home, away = (squad.players for squad in draw_fixture(7))
@@ -104,16 +104,16 @@ def forecast(
 def next_ball_values(
     state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None = None
 ) -> tuple[float, ...]:
-    """Chance that the side batting now wins, after each of the eleven categories of the next ball.
+    """Return the batting side's win chance after each category of the next ball.
 
-    With the probabilities of the categories under two plans (`BallModel.weights`) this values one against the
-    other without the noise of playing both: see `decision_value`.
+    Combined with the probabilities of the categories under two plans (`BallModel.weights`), this compares the
+    plans without the noise of simulating both: see `decision_value`.
 
     Args:
-        state: Where the match stands.
-        n: How many futures for each category, at least 1.
-        rng: Source of all chance.
-        model: The ball model.
+        state: Current state of the match.
+        n: Number of futures for each category, at least 1.
+        rng: Source of all randomness.
+        model: The ball model; by default the shipped men's model.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
@@ -126,8 +126,7 @@ def next_ball_values(
 def decision_value(
     model: BallModel, decided: Situation, default: Situation, values: Sequence[float]
 ) -> float:
-    """What deciding as in ``decided`` instead of ``default`` does to the batting side's chance of winning,
-    for one ball."""
+    """Return the batting side's gain in win chance by ``decided`` over ``default``."""
     chosen, usual = model.weights(decided), model.weights(default)
     return sum((a - b) * value for a, b, value in zip(chosen, usual, values, strict=True))
 
@@ -141,13 +140,13 @@ class Futures:
     """The futures of one state.
 
     Args:
-        state: Where it stands.
-        n: How many.
-        rng: Source of all chance.
+        state: Current state of the match.
+        n: Number of futures.
+        rng: Source of all randomness.
         model: The ball model.
-        common: See :class:`..arrays.InningsArrays`; the innings to come takes other numbers.
-        called: What captains' calls do to the innings in progress, see there.
-        sharing: See there; it divides ``n``.
+        common: See :class:`..arrays.InningsArrays`; the next innings uses other numbers.
+        called: Effect of captains' calls on the current innings, see :class:`..arrays.InningsArrays`.
+        sharing: See :class:`..arrays.InningsArrays`; it must divide ``n``.
     """
 
     def __init__(
@@ -173,18 +172,18 @@ class Futures:
         drawn = state.effect_mean + spread * self._normal()
         self.effect: Floats = (model.level + drawn).astype(np.float32)
         shared = match_sd**2 / max(1e-9, match_sd**2 + innings_sd**2)
-        # What the next innings shares with this one, given this one's drawn effect; the level it has anyhow.
+        # What the next innings shares with this one, given this one's drawn effect; it also has the level.
         rest = math.sqrt(match_sd**2 * (1.0 - shared) + innings_sd**2)
         self.next_effect: Floats = (model.level + shared * drawn + rest * self._normal()).astype(np.float32)
         self.second_deliveries = 0
 
     def _normal(self) -> Floats:
-        """What is drawn for a whole match, one for each future or for those that share their luck."""
+        """Draw one number per future for a whole match; futures that share luck share it."""
         drawn = self.rng.standard_normal(self.n // self.sharing, dtype=np.float32)
         return drawn if self.sharing == 1 else np.repeat(drawn, self.sharing)
 
     def forecast(self) -> Forecast:
-        """Play them and sum up."""
+        """Simulate the futures and summarise them."""
         ends = self.first()
         won = self.wins(ends)
         p_win = float(won.mean())
@@ -207,7 +206,7 @@ class Futures:
         )
 
     def first(self, forced: NDArray[np.uint8] | None = None) -> InningsTotals:
-        """Play the innings in progress to its end."""
+        """Simulate the current innings to its end."""
         at, n = self.state, self.n
         plan = plan_overs(at)
         innings = InningsArrays(
@@ -239,7 +238,7 @@ class Futures:
         return play(self.model, self.skills, innings, self.rng, forced=forced)
 
     def wins(self, ends: InningsTotals) -> NDArray[np.float64]:
-        """1, 0.5 or 0 for every future: whether the side batting now wins the match."""
+        """Return 1, 0.5 or 0 for every future: whether the batting side wins the match."""
         at = self.state
         if at.target is not None:
             return np.where(ends.runs >= at.target, 1.0, np.where(ends.runs == at.target - 1, 0.5, 0.0))
@@ -248,9 +247,9 @@ class Futures:
         return np.where(reply.runs < ends.runs, 1.0, np.where(reply.runs == ends.runs, 0.5, 0.0))
 
     def _reply(self, target: Ints) -> InningsTotals:
-        """The other side's whole innings."""
+        """Simulate the other side's whole innings."""
         at, n = self.state, self.n
-        nought = np.zeros(n, dtype=np.int64)
+        zeros = np.zeros(n, dtype=np.int64)
         attack = at.reply or BowlingAttack.of(at.batting, overs_of(at), at.bowler_overs)
         overs = plan_remaining_overs(attack.copy(), None)
         innings = InningsArrays(
@@ -258,14 +257,14 @@ class Futures:
             powerplay_balls=at.powerplay_balls,
             wickets_limit=at.wickets_limit,
             target=target,
-            balls=nought,
-            runs=nought,
-            wickets=nought,
+            balls=zeros,
+            runs=zeros,
+            wickets=zeros,
             order=11 + np.arange(11),
             striker=np.full(n, 11),
             partner=np.full(n, 12),
-            faced=nought,
-            faced_partner=nought,
+            faced=zeros,
+            faced_partner=zeros,
             next_in=np.full(n, 2),
             today=_today(at.conditions, True),
             styles=self.styles,
@@ -286,16 +285,16 @@ def _today(conditions: Conditions, second: bool) -> tuple[float, float]:
 
 
 Wins = NDArray[np.float64]
-"""1, 0.5 or 0 for every future, shape ``(n,)``: whether the side batting now wins."""
+"""1, 0.5 or 0 for every future, shape ``(n,)``: whether the batting side wins."""
 
 
 def wins(state: ForecastState, n: int, seed: int, model: BallModel, called: Floats | None = None) -> Wins:
-    """Play ``n`` futures from ``state``.
+    """Simulate ``n`` futures from ``state`` and return who wins.
 
     Args:
-        state: Where the match stands.
-        n: How many, at least 1.
-        seed: Seed of their common numbers, 0 or more: the same one for all that are held against each other.
+        state: Current state of the match.
+        n: Number of futures, at least 1.
+        seed: Seed of their random numbers, 0 or more; use the same seed for all calls to compare.
         model: The ball model.
         called: See :class:`..arrays.InningsArrays`.
     """
@@ -304,15 +303,15 @@ def wins(state: ForecastState, n: int, seed: int, model: BallModel, called: Floa
 
 
 def next_ball_wins(state: ForecastState, rows: int, seed: int, model: BallModel) -> NDArray[np.float64]:
-    """Whether the side batting now wins after each of the eleven categories of the next ball.
+    """Return whether the batting side wins after each category of the next ball.
 
-    The futures of a row have the same luck after the ball. So a row says more of how much better one category
-    is than another, which is what calls differ by, and less of how good any is, than eleven futures would.
+    The futures of a row have the same luck after the ball. So a row is more precise than eleven independent
+    futures on the difference between categories, by which calls differ, and less precise on each category.
 
     Args:
-        state: Where the match stands.
-        rows: How many independent rows, at least 1.
-        seed: Seed of their numbers.
+        state: Current state of the match.
+        rows: Number of independent rows, at least 1.
+        seed: Seed of their random numbers.
         model: The ball model.
 
     Returns:

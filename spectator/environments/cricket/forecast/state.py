@@ -1,9 +1,8 @@
-"""Where a match stands: resources left, the chance of a chase, and who bowls next.
+"""The state of a match for forecasts: resources, chase chance, choice of bowlers.
 
 Runs to come and the chance of a chase are the fits of ``data/resources_model.json`` and
-``data/win_prob_model.json`` (men's T20, 2018-2024); a target derived from them is a "resource target",
-never DLS. One rule says who bowls next when a side has no particular plan, for captains, simulations and
-forecasts.
+``data/win_prob_model.json`` (men's T20, 2018-2024); a target derived from them is a "resource target", never
+DLS. Captains, simulations and forecasts share one rule for the next bowler of a side without a plan.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def runs_to_come(balls_left: int, wickets_lost: int) -> float:
-    """Runs that an average side still makes in a first innings.
+    """Return the runs that an average side still makes in a first innings.
 
     Args:
         balls_left: Valid balls left.
-        wickets_lost: 0 .. 10.
+        wickets_lost: 0 to 10.
 
     >>> round(runs_to_come(balls_left=60, wickets_lost=3))
     92
@@ -59,11 +58,13 @@ def runs_to_come(balls_left: int, wickets_lost: int) -> float:
 
 
 def chase_chance(balls_left: int, wickets_lost: int, needed: int) -> float:
-    """Chance that an average side makes ``needed`` more, by the reference logistic.
+    """Return the chance that an average side makes ``needed`` more runs.
+
+    It is the reference logistic of ``data/win_prob_model.json``.
 
     Args:
         balls_left: Valid balls left.
-        wickets_lost: 0 .. 10.
+        wickets_lost: 0 to 10.
         needed: Runs still needed.
 
     >>> round(chase_chance(balls_left=30, wickets_lost=4, needed=45), 2)
@@ -83,31 +84,31 @@ def chase_chance(balls_left: int, wickets_lost: int, needed: int) -> float:
 
 
 SPELL: Final = 0.35
-"""Preference for the bowler of the over before last, who goes on from his end (bowler_usage.json)."""
+"""Bonus of the bowler of the over before last, who continues from the same end (bowler_usage.json)."""
 RESERVE: Final = 0.6
-"""Reluctance to spend the last overs of the best quick bowlers before the death, as many as it can use."""
+"""Penalty on using the last overs of the best quick bowlers before the death, as far as it needs them."""
 FRESH_AT_DEATH: Final = 0.8
-"""Reluctance to begin a bowler's work in the last fifth of an innings."""
+"""Penalty on a bowler's first over in the last fifth of an innings."""
 FEW_OVERS: Final = 10
-"""Innings of fewer overs end with pace; in longer ones it depends on who has overs left."""
+"""Innings of fewer overs end with pace; in longer ones it depends on the bowlers with overs left."""
 SECOND_OVER: Final = 0.5
-"""Preference for those who have one over left of two: five overs are usually bowled 2-2-1, eight 2-2-2-2. Few
-such innings are known, so the figure is chosen by hand."""
+"""Bonus of bowlers with one over left of two: five overs are usually bowled 2-2-1, eight 2-2-2-2. Few such
+innings are known, so the figure is chosen by hand."""
 
 
 @dataclass(slots=True)
 class BowlingAttack:
-    """A side's bowling between two overs of an innings; players are indices into its eleven.
+    """A side's bowling between two overs; players are indices of its eleven.
 
     Args:
         overs: Overs of the innings.
-        limit: Overs that a bowler may bowl in it.
-        extra: How many bowlers may bowl one more (Law O5).
-        starters: Who began each over so far.
-        left: Overs that each may still begin.
-        worth: Worth of each as a bowler, see `Team.bowling_worth`.
-        bowls: Whether each usually bowls.
-        spins: Whether each bowls spin when he has to.
+        limit: Overs that a bowler may bowl.
+        extra: Number of bowlers who may bowl one more (Law O5).
+        starters: The bowler who began each over so far.
+        left: Overs that each player may still begin.
+        worth: Value of each player as a bowler, see `Team.bowling_worth`.
+        bowls: Whether each player usually bowls.
+        spins: Whether each player bowls spin when bowling.
         death_bowlers: The best quick bowlers, best first.
         habit: How late the side turns to spin, 0 to 1.
     """
@@ -127,13 +128,13 @@ class BowlingAttack:
     def of(
         cls, players: Sequence[Player], overs: int, limit: int, extra: int = 0, habit: float = 0.5
     ) -> BowlingAttack:
-        """The bowling of an eleven before an innings; who does not usually bowl has no overs.
+        """Return an eleven's bowling before an innings; non-bowlers get no overs.
 
         Args:
             players: The eleven.
             overs: Overs of the innings.
             limit: Overs that a bowler may bowl.
-            extra: How many bowlers may bowl one more.
+            extra: Number of bowlers who may bowl one more.
             habit: How late the side turns to spin, 0 to 1.
         """
         share = limit + (1 if extra else 0)
@@ -151,11 +152,11 @@ class BowlingAttack:
         )
 
     def copy(self) -> BowlingAttack:
-        """An independent copy."""
+        """Return an independent copy."""
         return replace(self, starters=self.starters.copy(), left=self.left.copy())
 
     def take(self, bowler: int) -> None:
-        """Let ``bowler`` begin the next over."""
+        """Give ``bowler`` the next over."""
         self.starters.append(bowler)
         self.left[bowler] -= 1
         if self.extra and self.starters.count(bowler) > self.limit:
@@ -169,14 +170,14 @@ class BowlingAttack:
 
 
 def choose_bowler(attack: BowlingAttack, eligible: Sequence[int]) -> int:
-    """The bowler of the next over.
+    """Return the bowler of the next over.
 
-    It keeps to the real share of spin by over, prefers the better bowlers, lets a spell go on, keeps the best
-    quick bowlers for the end, and never leaves overs that nobody may bowl.
+    The rule keeps to the real share of spin by over, prefers better bowlers, continues spells, keeps the best
+    quick bowlers for the end, and never leaves overs that no player may bowl.
 
     Args:
-        attack: Where the innings stands.
-        eligible: Who may bowl the over; not empty.
+        attack: The bowling so far.
+        eligible: Players who may bowl the over; not empty.
     """
     over, overs, limit, left = len(attack.starters), attack.overs, attack.limit, attack.left
     death = max(1, overs // 5)
@@ -208,11 +209,11 @@ def choose_bowler(attack: BowlingAttack, eligible: Sequence[int]) -> int:
 
 
 def plan_remaining_overs(attack: BowlingAttack, last: int | None) -> list[int]:
-    """Who bowls each over from here to the end of the innings; ``attack`` is used up.
+    """Return the bowler of each remaining over; this changes ``attack``.
 
     Args:
-        attack: Where the innings stands, between two overs.
-        last: Who bowled the over before, and may not bowl the next.
+        attack: The bowling so far, between two overs.
+        last: The bowler of the previous over, who may not bowl the next.
     """
     chosen: list[int] = []
     for _ in range(len(attack.starters), attack.overs):
@@ -233,13 +234,13 @@ def _spin_shares() -> tuple[float, ...]:
 
 @cache
 def _spin_due(overs: int) -> tuple[float, ...]:
-    """Overs of spin that real sides have bowled after each over of an innings of ``overs``, in proportion."""
+    """Return real sides' overs of spin after each over of an innings."""
     shares = _spin_shares()
     return tuple(accumulate(shares[over * len(shares) // overs] for over in range(overs)))
 
 
 def _wants_spin(attack: BowlingAttack, over: int) -> bool:
-    """Whether spin has bowled less so far than real sides would have, give or take the side's habit."""
+    """Check whether spin has bowled less than real sides', adjusted by habit."""
     spins = attack.spins
     bowled = sum([spins[player] for player in attack.starters])
     return bool(bowled + 0.1 + 0.8 * attack.habit <= _spin_due(attack.overs)[over])
@@ -247,13 +248,12 @@ def _wants_spin(attack: BowlingAttack, over: int) -> bool:
 
 @lru_cache(maxsize=1024)
 def spin_habit(name: str, innings: int) -> float:
-    """How late the side of this name turns to spin, from 0 to 1: its own, yet never the same in two innings
-    of a match."""
+    """Return how late this side turns to spin in this innings, 0 to 1."""
     return zlib.crc32(f"{name}:{innings}".encode()) / 2**32
 
 
 def can_finish(left: Sequence[int], chosen: int, rest: int) -> bool:
-    """Whether the side's own bowlers can bowl the ``rest`` of the overs once ``chosen`` has bowled one."""
+    """Check whether the side can bowl ``rest`` more overs after ``chosen`` bowls one."""
     half = (rest + 1) // 2
     capacity = min(max(0, left[chosen] - 1), rest // 2) - min(left[chosen], half)
     for overs in left:
@@ -262,35 +262,34 @@ def can_finish(left: Sequence[int], chosen: int, rest: int) -> bool:
 
 
 class ForecastState(NamedTuple):
-    """Where a match stands, as the forecast needs it; players are indices into their side's eleven.
+    """The forecast's state of a match; players are indices of their eleven.
 
     Args:
-        innings_balls: Valid balls of an innings.
-        powerplay_balls: Valid balls of its powerplay.
+        innings_balls: Valid balls per innings.
+        powerplay_balls: Valid balls of the powerplay.
         balls: Valid balls bowled in the innings.
         runs: Runs scored in it.
         wickets: Wickets lost in it.
         target: Runs that win; ``None`` in a first innings.
-        striker: Who faces.
-        striker_balls: Balls he has faced.
+        striker: The batter on strike.
+        striker_balls: Balls that the striker has faced.
         partner: The other batter in.
-        partner_balls: Balls he has faced.
-        to_come: Who has still to bat, in the order expected.
+        partner_balls: Balls that the partner has faced.
+        to_come: Batters to come, in the expected order.
         batting: The batting side's eleven.
-        bowling: The other side's eleven; somebody who does not bowl counts as an off-spinner.
-        bowler: Who bowls the over in progress; ``None`` between overs.
-        overs_left: Overs that each of the bowling side may still begin.
-        last_bowler: Who bowled the over before, and may not bowl the next.
-        bowler_overs: Overs that a bowler may bowl in a whole innings, for the innings to come.
-        free_hit: Whether the next ball is one.
+        bowling: The other side's eleven; a player who does not bowl counts as an off-spinner.
+        bowler: The bowler of the current over; ``None`` between overs.
+        overs_left: Overs that each player of the bowling side may still begin.
+        last_bowler: The bowler of the previous over, who may not bowl the next.
+        bowler_overs: Overs that a bowler may bowl in a whole innings, for the next innings.
+        free_hit: Whether the next ball is a free hit.
         wickets_limit: Dismissals that end an innings.
-        effect_mean: What is expected of the match and innings effect beside the model's level: 0 when nothing
-            is known.
-        effect_sd: How uncertain that is; ``None`` takes the model's own spread.
-        attack: The bowling side's bowling so far; made from ``bowling`` and ``overs_left`` when left out.
+        effect_mean: Expected match and innings effect relative to the model's level; 0 without information.
+        effect_sd: Its uncertainty; ``None`` means the model's own spread.
+        attack: The bowling side's bowling so far; by default derived from ``bowling`` and ``overs_left``.
         conditions: Pitch and evening.
         second: Whether it is a second innings.
-        reply: The batting side's bowling in the innings to come; made from ``batting`` when left out.
+        reply: The batting side's bowling in the next innings; by default derived from ``batting``.
         boundaries: Boundaries of the ground; empty for the neutral one.
         fatigue: Whether bowlers tire.
     """
@@ -325,9 +324,11 @@ class ForecastState(NamedTuple):
 
 
 def plan_overs(state: ForecastState) -> list[int]:
-    """Who bowls each over of the innings: past ones filled with anybody, the rest as `choose_bowler` has it.
+    """Return the bowler of each over of the innings.
 
-    Nobody bowls twice in a row, nor more than he may.
+    Past overs may be arbitrary; `choose_bowler` chooses the rest.
+
+    No bowler bowls twice in a row, or more overs than allowed.
     """
     now = state.balls // 6
     attack = state.attack.copy() if state.attack is not None else _attack(state, now)
@@ -342,7 +343,7 @@ def plan_overs(state: ForecastState) -> list[int]:
 
 
 def _attack(state: ForecastState, now: int) -> BowlingAttack:
-    """The bowling of a state that does not tell who bowled so far: those who usually would."""
+    """Return the bowling of a state without a record: the usual bowlers."""
     attack = BowlingAttack.of(state.bowling, overs_of(state), state.bowler_overs)
     attack.starters = plan_remaining_overs(attack.copy(), None)[:now]
     attack.left = list(state.overs_left)
@@ -350,33 +351,36 @@ def _attack(state: ForecastState, now: int) -> BowlingAttack:
 
 
 def tired_overs(plan: Sequence[int], bowling: Sequence[Player]) -> Floats:
-    """What the load of each over's bowler makes of it: log ratio of runs, and ratio of wides and no-balls.
+    """Return each over's effect of tiredness.
 
     Args:
-        plan: Who bowls each over, those bowled included.
+        plan: The bowler of each over, including past overs.
         bowling: The bowling side's eleven.
+
+    Returns:
+        Log ratio of runs, and ratio of wides and no-balls, shape ``(2, overs)``.
     """
-    told = list(zip(plan, load_by_over(plan), strict=True))
-    runs = [tired_runs(bowling[bowler].bowls != "pace", load) for bowler, load in told]
-    return np.array([runs, [tired_extras(load) for _, load in told]], dtype=np.float32)
+    loads = list(zip(plan, load_by_over(plan), strict=True))
+    runs = [tired_runs(bowling[bowler].bowls != "pace", load) for bowler, load in loads]
+    return np.array([runs, [tired_extras(load) for _, load in loads]], dtype=np.float32)
 
 
 def overs_of(state: ForecastState) -> int:
-    """Overs of a whole innings."""
+    """Return the overs of a whole innings."""
     return (state.innings_balls + 5) // 6
 
 
 def check_state(state: ForecastState) -> None:
-    """Raise where a state is none of an innings in progress.
+    """Raise if a state is not one of an innings in progress.
 
     Raises:
-        ValueError: Says which figure is wrong.
+        ValueError: The message names the wrong figure.
     """
     if len(state.batting) != 11 or len(state.bowling) != 11 or len(state.overs_left) != 11:
         raise ValueError("batting, bowling and overs_left must have eleven entries")
     if not 0 <= state.balls < state.innings_balls:
         raise ValueError(
-            f"balls must be 0 to {state.innings_balls - 1} in an innings in progress, not {state.balls}"
+            f"balls must be 0 to {state.innings_balls - 1} while an innings is in progress, not {state.balls}"
         )
     if not 0 <= state.wickets < state.wickets_limit:
         raise ValueError(f"wickets must be 0 to {state.wickets_limit - 1}, not {state.wickets}")

@@ -1,1 +1,1 @@
-"""A match in progress: the engine, the game around it, seats, fields, facts and snapshots."""
+"""A match in progress: engine, game, captains' state, fields, events, snapshots."""

@@ -1,4 +1,4 @@
-"""A captain's standing decisions: plans, field, notes, and orders for overs."""
+"""A captain's current decisions: plans, field, notes, and orders for overs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 FREE_CALLS: Final = 6
-"""Overhead calls an over that cost nothing: one a ball."""
+"""Overhead calls per over that are free: one per ball."""
 
 CALLS_A_TURN: Final = 8
-"""Calls that do not advance the game between two that do; a captain may not think for ever."""
+"""Maximum calls between two that advance the game, so that a captain cannot deliberate forever."""
 
 NOTES_KEPT: Final = 5
 
@@ -41,29 +41,29 @@ class CaptainState:
     """One captain's side of the game.
 
     Args:
-        plan: The match plan as last declared; ``None`` until there is one.
-        bound: The plan as it stood when the over began, which deeds are compared with.
+        plan: The match plan as last declared; ``None`` before the first.
+        bound: The plan in force since the start of the over, with which intents are compared.
         aggression: Batting strategy.
         shot: Planned stroke of the next ball.
-        shot_aggression: Intent of the next ball when it differs from the strategy.
+        shot_aggression: Intent of the next ball if it differs from the strategy.
         attack: Bowling strategy.
         delivery: Planned delivery until the end of the over.
-        field: The field that is set.
+        field: The field.
         notes: The last few notes, oldest first.
-        free_calls: Overhead calls left that cost nothing this over.
-        turn_calls: Calls since the game last went on.
-        reflected: Whether the last ball was looked back at.
-        turn_tools: Tools that may be used once a ball, if they were used for the next one.
-        calls: All accepted calls.
-        refusals: All refused calls.
+        free_calls: Free overhead calls left in this over.
+        turn_calls: Calls since the game last advanced.
+        reflected: Whether the captain has looked back at the last ball.
+        turn_tools: Once-a-ball tools already used for the next ball.
+        calls: Number of accepted calls.
+        refusals: Number of refused calls.
         refused_in_a_row: Refused calls since the last accepted one.
         charged: Overhead calls beyond the free ones.
         plan_changes: Updates of the match plan.
-        closeness: Sum over balls of how coherent the deed was, each 0 .. 1; see :meth:`judge`.
-        balls: Balls this captain had an intent for.
+        closeness: Sum over balls of the intent's coherence with the plan, each 0 to 1; see :meth:`judge`.
+        balls: Balls for which this captain had an intent.
         analysis: Answer of the analyst, until the next ball.
-        orders: What stands until the next decision, where captains give orders for an over or a session.
-        asked: Why the captain is asked for new ones.
+        orders: Orders in force until the next decision, if captains order an over or a session.
+        asked: The reason why the captain is asked for new orders.
         retold: Balls since the captain's last decision, in words.
     """
 
@@ -93,33 +93,33 @@ class CaptainState:
     retold: list[str] = dataclasses.field(default_factory=list)
 
     def batting_intent(self) -> BattingIntent:
-        """Intent of the next ball as the batting side."""
+        """Return the intent of the next ball as the batting side."""
         return BattingIntent(
             self.aggression if self.shot_aggression is None else self.shot_aggression, self.shot
         )
 
     def bowling_intent(self) -> BowlingIntent:
-        """Intent of the next ball as the fielding side."""
+        """Return the intent of the next ball as the fielding side."""
         return BowlingIntent(self.attack, self.delivery, self.field)
 
     def begin_over(self) -> None:
-        """Free calls are counted by the over; plans declared during it bind from the next."""
+        """Reset free calls and put the latest plan in force, at the start of an over."""
         self.free_calls = FREE_CALLS
         self.bound = self.plan
         self.delivery = None
 
     def note(self, text: str) -> None:
-        """Keep a note, if there is one."""
+        """Keep a non-empty note."""
         if text:
             self.notes = [*self.notes, text][-NOTES_KEPT:]
 
     def judge(self, role: str, phase: str, intent: float) -> None:
-        """Compare a deed with the plan in force; without a plan it counts nothing.
+        """Compare a ball's intent with the plan in force; without a plan it counts 0.
 
         Args:
             role: ``batting`` or ``bowling``.
             phase: ``powerplay``, ``middle`` or ``death``.
-            intent: Aggression or attack of the ball, a planned stroke's own share included.
+            intent: Aggression or attack of the ball, including the effect of a planned stroke.
         """
         self.balls += 1
         if self.bound is not None:
@@ -127,23 +127,24 @@ class CaptainState:
 
 
 Decisions = Literal["ball", "over", "session"]
-"""How much one decision of a captain covers; a session is the overs of one part of an innings."""
+"""Scope of one decision of a captain; a session is the overs of one part of an innings."""
 
 Reason = Literal["innings", "over", "session", "wicket", "boundary", "new_batter", "rate"]
-"""Why a captain is asked for new orders."""
+"""The reason why a captain is asked for new orders."""
 
 MAX_BALLS_REPORTED: Final = 60
-"""Most balls since a captain's last decision that are told when the next is due."""
+"""Maximum balls since a captain's last decision that are reported at the next."""
 
 
 class AskWhen(TypedDict):
-    """When a captain wants to be asked before the orders run out.
+    """Conditions under which a captain is asked before the orders run out.
 
     Keys:
-        wicket: A wicket has fallen.
+        wicket: A wicket fell.
         boundary: A ball reached the rope.
-        new_batter: Somebody comes on strike whom the captain had not seen in when giving the orders.
-        rate_above: The rate rose above this: the required rate of a chase, else the run rate, runs an over.
+        new_batter: A batter comes on strike who was not in when the orders were given.
+        rate_above: The rate rose above this: the required rate of a chase, otherwise the run rate, in runs
+            per over.
     """
 
     wicket: bool
@@ -153,18 +154,18 @@ class AskWhen(TypedDict):
 
 
 class Orders(TypedDict):
-    """A captain's orders, plain JSON; those of the side that bats leave out the bowling and the reverse.
+    """A captain's orders as plain JSON; each side leaves the other side's keys empty.
 
     Keys:
-        intent: Aggression or attack, 0 .. 1.
-        by_batter: Aggression of single batters, by name.
+        intent: Aggression or attack, 0 to 1.
+        by_batter: Aggression of individual batters, by name.
         shot: Stroke to play; ``None`` leaves it to the batter.
-        next_batters: Who comes in, by name; the natural order after them.
-        bowlers: Who bowls the overs that are ordered, by name; the usual choice after them.
-        delivery: Length, line and pace asked for.
-        ask: When to ask sooner.
+        next_batters: Names of the next batters; after them the natural order.
+        bowlers: Names of the bowlers of the ordered overs; after them the usual choice.
+        delivery: Planned length, line and pace.
+        ask: Conditions to be asked sooner.
         seen: Batters whom the captain knew to be in.
-        rate: The rate when it was last looked at.
+        rate: The rate after the last ball.
     """
 
     intent: float
@@ -179,25 +180,25 @@ class Orders(TypedDict):
 
 
 def rate_of(innings: Innings) -> float | None:
-    """The required rate of a chase, else the run rate, in runs an over; ``None`` where there is none."""
+    """Return a chase's required rate or otherwise the run rate, in runs per over."""
     if innings.needed is not None:
         return 6.0 * innings.needed / innings.balls_left if innings.balls_left else None
     return 6.0 * innings.runs / innings.balls if innings.balls else None
 
 
 def at_crease(match: Match) -> list[str]:
-    """Names of the batters who are in."""
+    """Return the names of the batters in."""
     innings, team = match.current, match.teams[match.batting_side]
     return [team.named(player) for player in (innings.striker, innings.non_striker) if player is not None]
 
 
 def session_of(innings: Innings, over: int) -> str:
-    """The session that an over (0-based) belongs to: the part of the innings that its first ball is in."""
+    """Return the session of an over (0-based): the innings' part at its first ball."""
     return segment_at(6 * over, innings.format.powerplay_balls, innings.format.balls)
 
 
 def overs_ahead(match: Match, decisions: Decisions) -> list[int]:
-    """Numbers (from 1) of the overs that the next orders cover, one in progress included."""
+    """Return the overs (numbered from 1) that the next orders cover."""
     innings = match.current
     now = innings.balls // 6
     if decisions == "over":
@@ -212,7 +213,7 @@ def overs_ahead(match: Match, decisions: Decisions) -> list[int]:
 
 
 def planned_turn(match: Match, captains: Mapping[Side, CaptainState]) -> tuple[Phase, Side | None]:
-    """What is being decided and by whom where captains give orders for an over or a session."""
+    """Return the phase and the side that decides, for orders of overs or sessions."""
     awaited = match.awaited
     if awaited == "nothing":
         return "over", None
@@ -223,8 +224,8 @@ def planned_turn(match: Match, captains: Mapping[Side, CaptainState]) -> tuple[P
     return "batting_plan", match.batting_side
 
 
-def play_on(game: Game) -> None:
-    """Play by the orders that stand until somebody has to decide or the match is over."""
+def play_orders(game: Game) -> None:
+    """Play by the current orders until a captain must decide or the match is over."""
     match = game.playing
     while match.result is None and match.awaited != "batter":
         orders = {side: captain.orders for side, captain in game.captains.items()}
@@ -248,23 +249,23 @@ def _play_ball(game: Game, batting: Orders, bowling: Orders) -> None:
     bowler.delivery = None if bowling["delivery"] is None else DeliveryPlan(*bowling["delivery"])
     number = match.number
     played = game.play_ball()
-    told = next(fact.data for fact in reversed(game.pending) if fact.type == "cricket.ball_bowled")
+    ball = next(fact.data for fact in reversed(game.pending) if fact.type == "cricket.ball_bowled")
     for captain in captains.values():
-        captain.retold = [*captain.retold, f"{told['at']} {told['words']}"][-MAX_BALLS_REPORTED:]
+        captain.retold = [*captain.retold, f"{ball['at']} {ball['words']}"][-MAX_BALLS_REPORTED:]
     if match.result is not None or match.number != number:
         _ask(captains, "innings")
         return
-    _after(game, played, batter, batting)
-    if played.over_ended and _run_out(match, game.decisions):
+    _after_ball(game, played, batter, batting)
+    if played.over_ended and _orders_end(match, game.decisions):
         _ask(captains, "over" if game.decisions == "over" else "session")
 
 
-def _after(game: Game, played: PlayedBall, batter: CaptainState, batting: Orders) -> None:
-    """Send in the next batter, unless the captain wants to choose, and see who asked to be asked."""
+def _after_ball(game: Game, played: PlayedBall, batter: CaptainState, batting: Orders) -> None:
+    """Send in the next batter unless the captain chooses, and ask captains if due."""
     match = game.playing
     if match.awaited == "batter" and (batting["next_batters"] or not batting["ask"]["wicket"]):
         game.send_in(_next_batter(match, batting))
-    now = rate_of(match.current)  # no innings ended, so it is that of the ball
+    now = rate_of(match.current)  # no innings ended, so this is the rate after the ball
     for captain in game.captains.values():
         orders = captain.orders
         if orders is not None:
@@ -300,8 +301,8 @@ def _ask(captains: Mapping[Side, CaptainState], reason: Reason) -> None:
         captain.orders, captain.asked = None, reason
 
 
-def _run_out(match: Match, decisions: Decisions) -> bool:
-    """Whether orders end with the over that was just completed."""
+def _orders_end(match: Match, decisions: Decisions) -> bool:
+    """Check whether orders end with the over that was just completed."""
     innings = match.current
     over = innings.balls // 6
     return decisions == "over" or session_of(innings, over) != session_of(innings, over - 1)
@@ -315,7 +316,10 @@ def _next_batter(match: Match, orders: Orders) -> int:
 
 
 def _next_bowler(match: Match, orders: Orders) -> int:
-    """The first of those named who may bowl now and has not had his turn; the usual choice without one."""
+    """Return the next named bowler who may bowl now, or the usual bowler.
+
+    Names up to that one are removed from the orders.
+    """
     team, eligible = match.teams[match.fielding_side], match.eligible_bowlers()
     while orders["bowlers"]:
         player = team.find(orders["bowlers"].pop(0))

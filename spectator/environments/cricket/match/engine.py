@@ -1,8 +1,8 @@
 """The match engine: the Laws, the ball model and both captains' intents.
 
-It holds no policy and no observation. Its driver (environment, simulation, forecast) asks ``awaited``
-what must happen next and makes it happen. Squads, pitch, evening, ground and form come from a match's
-seed and options.
+It has no policy and no observations. Its driver (environment, simulation, forecast) reads ``awaited`` to see
+what must happen next and makes it happen. Squads, pitch, evening, ground and form derive from a match's seed
+and options.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 from spectator.environments.cricket import scorer
-from spectator.environments.cricket import scorer as laws
 from spectator.environments.cricket.ball.grounds import (
     GROUNDS,
     NEUTRAL_GROUND,
@@ -46,11 +45,11 @@ from spectator.environments.cricket.laws import RING_LIMIT, SUPER_OVER, Ball, Fo
 from spectator.environments.cricket.match.field import Field, standard_field
 from spectator.environments.cricket.people import (
     Team,
-    apart,
     draw_difference,
     draw_fixture,
-    in_form,
     teams_of,
+    with_difference,
+    with_form,
 )
 from spectator.environments.world import derive_seed
 
@@ -58,22 +57,22 @@ DRAWN: Final = "drawn"
 UNEVEN: Final = "uneven"
 LEVEL: Final = "level"
 VARIED: Final[Mapping[str, Any]] = {"ground": DRAWN, "form": DRAWN, "fatigue": True, "squads": UNEVEN}
-"""All situations at once."""
+"""Options that switch on every optional feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What both captains know of a match before its toss, but for its squads.
+    """What both captains know of a match before its toss, except the squads.
 
     Args:
         conditions: Pitch and evening.
         ground: The ground.
         fatigue: Whether bowlers tire.
         formed: Whether players have a form of the day.
-        difference: Elo points by which the home squad is the stronger; ``None`` where squads are just drawn.
+        difference: Elo points by which the home squad is stronger; ``None`` for equally drawn squads.
 
     Attributes:
-        unusual: Whether an observation tells more of them than pitch, evening and cards.
+        unusual: Whether an observation shows more of them than pitch, evening and cards.
     """
 
     conditions: Conditions = EVEN
@@ -84,19 +83,19 @@ class Circumstances:
     unusual: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        told = bool(self.ground.boundaries) or self.fatigue or self.difference is not None
-        object.__setattr__(self, "unusual", told)
+        unusual = bool(self.ground.boundaries) or self.fatigue or self.difference is not None
+        object.__setattr__(self, "unusual", unusual)
 
 
 ORDINARY: Final = Circumstances()
 
 
 def circumstances_of(seed: int, options: Mapping[str, Any]) -> Circumstances:
-    """The circumstances of a match; what an option does not ask for is as it always was.
+    """Return the circumstances of a match; missing options mean ordinary ones.
 
     Args:
         seed: Seed of the match.
-        options: Its options.
+        options: Options of the match.
     """
     ground, squads = options.get("ground", NEUTRAL_GROUND.name), options.get("squads", DRAWN)
     if squads == UNEVEN:
@@ -113,17 +112,19 @@ def circumstances_of(seed: int, options: Mapping[str, Any]) -> Circumstances:
 
 
 def teams_in(seed: int, circumstances: Circumstances, overs: int) -> dict[Side, Team]:
-    """Both teams of a match.
+    """Return both teams of a match.
 
     Args:
         seed: Seed of the match.
-        circumstances: Its circumstances.
-        overs: Overs of an innings.
+        circumstances: Circumstances of the match.
+        overs: Overs per innings.
     """
-    home, away = apart(draw_fixture(derive_seed(seed, "squads")), circumstances.difference or 0.0, overs)
+    home, away = with_difference(
+        draw_fixture(derive_seed(seed, "squads")), circumstances.difference or 0.0, overs
+    )
     if circumstances.formed:
         rng = _generator(seed, "form")
-        home, away = in_form(rng, home), in_form(rng, away)
+        home, away = with_form(rng, home), with_form(rng, away)
     return teams_of((home, away))
 
 
@@ -136,10 +137,10 @@ NEUTRAL: Final = 0.5
 
 
 class BattingIntent(NamedTuple):
-    """What the batting captain wants of a ball.
+    """The batting captain's intent for a ball.
 
     Args:
-        aggression: 0 .. 1; 0.5 is what real sides do in this situation.
+        aggression: 0 to 1; 0.5 is what real sides do in this situation.
         shot: One of the model's shots, or ``None`` for the batter's own choice.
     """
 
@@ -148,12 +149,12 @@ class BattingIntent(NamedTuple):
 
 
 class BowlingIntent(NamedTuple):
-    """What the fielding captain wants of a ball.
+    """The fielding captain's intent for a ball.
 
     Args:
-        attack: 0 .. 1; 0.5 is what real sides do in this situation.
-        delivery: Length, line and pace asked for, or ``None`` for the bowler's own choice.
-        field: The field that is set.
+        attack: 0 to 1; 0.5 is what real sides do in this situation.
+        delivery: Planned length, line and pace, or ``None`` for the bowler's own choice.
+        field: The field.
     """
 
     attack: float = NEUTRAL
@@ -162,12 +163,12 @@ class BowlingIntent(NamedTuple):
 
 
 class PlayedBall(NamedTuple):
-    """A ball that was bowled, with what was true just before it.
+    """A ball that was bowled, with the state just before it.
 
     Args:
         innings: 1, 2, then 3, 4, ... in super overs.
         over: 0-based.
-        ball: Number of the valid ball within the over that was being bowled, 1 .. 6.
+        ball: Number of the valid ball within the over, 1 to 6.
         delivery: Number of the delivery within the over, 1, 2, ...
         striker: Index of the batter who faced it.
         non_striker: Index of the other batter.
@@ -175,10 +176,10 @@ class PlayedBall(NamedTuple):
         free_hit: Whether it was a free hit.
         powerplay: Whether it was bowled in the first powerplay.
         counted: The ball as it counted.
-        delivered: What the model said of it.
-        out: Index of the batter dismissed.
+        delivered: The ball as the model drew it.
+        out: Index of the dismissed batter.
         fielder: Index of the fielder who took part in a dismissal.
-        position: Where that fielder stood; ``keeper`` or ``bowler``.
+        position: Position of that fielder; ``keeper`` or ``bowler``.
         over_ended: Whether it completed the over.
     """
 
@@ -201,14 +202,14 @@ class PlayedBall(NamedTuple):
 
 @cache
 def load_model(profile: str, level: str | float) -> BallModel:
-    """The ball model of a profile and scoring level; it holds no match and serves all of them.
+    """Return the ball model of a profile and scoring level, shared by all matches.
 
     Args:
         profile: ``men``, ``women`` or ``associates``.
         level: ``all``, a season such as ``ipl 2024``, or the mean total of a 20-over first innings.
 
     Raises:
-        ValueError: There is no such profile or level.
+        ValueError: The profile or level is unknown.
     """
     return BallModel.load(profile, level)
 
@@ -222,20 +223,20 @@ class Match:
     Args:
         format: Format of both innings.
         teams: Both teams.
-        batting_first: Who bats first.
+        batting_first: The side that bats first.
         model: The ball model.
-        rng: Source of every ball.
-        super_over: Whether a tie is decided by super overs.
+        rng: Source of all randomness of the balls.
+        super_over: Whether super overs decide a tie.
         circumstances: Pitch, evening, ground, and whether bowlers tire.
 
     Attributes:
         current: The innings in progress, or the last one.
         number: Number of that innings: 1, 2, then 3, 4, ... in super overs.
-        batting_side: Who bats in it.
-        fielding_side: Who fields in it.
-        effect: What the match and it share, see :class:`..ball.situation.Effects`.
+        batting_side: The side that bats in it.
+        fielding_side: The side that fields in it.
+        effect: Shared effect of the match and this innings, see :class:`..ball.situation.Effects`.
         seen: (length, line) pairs that each batter of the innings faced last, oldest first; see
-            :data:`..ball.matchups.MEMORY`.
+            :data:`..ball.situation.MEMORY`.
     """
 
     def __init__(
@@ -266,14 +267,14 @@ class Match:
 
     @property
     def awaited(self) -> Awaited:
-        """What must happen next; ``innings`` when the one in progress is over and the match is not."""
+        """What must happen next; ``innings`` if the innings is over but not the match."""
         if self.result is not None:
             return "nothing"
         awaited = self.innings[-1].awaited
         return "innings" if awaited == "nothing" else awaited
 
     def copy(self) -> Match:
-        """An independent copy, but for the generator, which it shares until it is given another."""
+        """Return an independent copy; it shares the generator until it gets another."""
         twin = Match.__new__(Match)
         twin.__dict__.update(self.__dict__)
         twin.innings = [innings.copy() for innings in self.innings]
@@ -282,16 +283,16 @@ class Match:
         twin.seen = self.seen.copy()
         return twin
 
-    def go_on_with(self, effects: Effects, batting: Sequence[Side], innings: Sequence[Innings]) -> None:
-        """Put these effects and innings in the place of its own, and settle the result if they decide it.
+    def restore(self, effects: Effects, batting: Sequence[Side], innings: Sequence[Innings]) -> None:
+        """Replace effects and innings by these, and set the result if they decide it.
 
         Args:
-            effects: What the match and its innings share.
-            batting: Who bats in each innings.
-            innings: The innings, the one in progress last.
+            effects: Shared effects of the match and its innings.
+            batting: The side that bats in each innings.
+            innings: The innings, the current one last.
         """
         self.effects, self.batting, self.innings = effects, list(batting), list(innings)
-        self._take_up_last()
+        self._set_current()
         self.settle_result()
 
     def send_in(self, player: int) -> None:
@@ -300,36 +301,36 @@ class Match:
         Raises:
             LawBroken: See :func:`.scorer.take_batter`.
         """
-        laws.take_batter(self.innings[-1], player)
+        scorer.take_batter(self.innings[-1], player)
 
     def give_ball(self, player: int) -> None:
         """Give a bowler the next over.
 
         Raises:
-            LawBroken: See :func:`.scorer.check_bowler`; the keeper does not bowl (a house rule).
+            LawBroken: See :func:`.scorer.check_bowler`; as a house rule the keeper does not bowl.
         """
         self.check_bowler(player)
-        laws.take_bowler(self.innings[-1], player)
+        scorer.take_bowler(self.innings[-1], player)
 
     def check_bowler(self, player: int) -> None:
-        """Raise when ``player`` may not bowl the next over; see :meth:`give_ball`."""
+        """Raise if ``player`` may not bowl the next over; see :meth:`give_ball`."""
         if player == self.teams[self.fielding_side].keeper:
-            raise LawBroken("house.keeper", "The wicket-keeper does not bowl; choose somebody else.")
-        laws.check_bowler(self.innings[-1], player)
+            raise LawBroken("house.keeper", "The wicket-keeper does not bowl; choose another player.")
+        scorer.check_bowler(self.innings[-1], player)
 
     def eligible_bowlers(self) -> list[int]:
-        """Indices of those who may bowl the over about to begin; empty when none is."""
+        """Return the indices of players who may bowl the next over; empty if none is due."""
         innings = self.innings[-1]
         if innings.closed or innings.bowler is not None:
             return []
-        left = laws.overs_left_of_all(innings)
+        left = scorer.overs_left_of_all(innings)
         left[self.teams[self.fielding_side].keeper] = 0
         for player in (*innings.previous_bowlers, *innings.barred_bowlers):
             left[player] = 0
         return [player for player in range(11) if left[player]]
 
     def situation(self, batting: BattingIntent, bowling: BowlingIntent) -> Situation | None:
-        """What the next ball depends on, given both intents; ``None`` when no ball can be bowled now."""
+        """Return what the next ball depends on; ``None`` if none can be bowled."""
         innings = self.innings[-1]
         striker, bowler = innings.striker, innings.bowler
         if striker is None or bowler is None or innings.closed:
@@ -363,14 +364,14 @@ class Match:
 
     @property
     def faced(self) -> Boundaries:
-        """The boundaries as the striker sees them now; as a right-hander would while nobody is on strike."""
+        """The boundaries from the view of the striker, or else of a right-hander."""
         innings = self.innings[-1]
         player = None if innings.striker is None else self.teams[self.batting[-1]].players[innings.striker]
         left_handed = player is not None and player.bats == "left"
         return as_faced(self.ground.boundaries, innings.balls // 6 % 2, left_handed)
 
     def loads(self) -> list[float]:
-        """How tired everybody of the fielding side is, as of the start of this over; see `ball.tiredness`."""
+        """Return the fielders' loads at this over's start; see `ball.situation.loads`."""
         innings = self.innings[-1]
         return loads(innings.over_starters[: innings.balls // 6])
 
@@ -384,7 +385,7 @@ class Match:
         striker, non_striker, bowler = innings.striker, innings.non_striker, innings.bowler
         situation = self.situation(batting, bowling)
         if striker is None or non_striker is None or bowler is None or situation is None:
-            raise LawBroken("R1.not_ready", f"The match awaits: {self.awaited}.")
+            raise LawBroken("R1.not_ready", f"No ball can be bowled now; the match awaits: {self.awaited}.")
         number, balls, free_hit = len(self.innings), innings.balls, innings.free_hit
         powerplay = situation.powerplay
         delivered = self.model.bowl(situation, self.rng)
@@ -394,7 +395,7 @@ class Match:
             self._fielder(delivered, bowler, bowling.field) if delivered.ball.dismissal else (None, None)
         )
         wickets = innings.wickets
-        counted = laws.take_ball(innings, delivered.ball, fielder)
+        counted = scorer.take_ball(innings, delivered.ball, fielder)
         return PlayedBall(
             number, over, over_ball, delivery, striker, non_striker, bowler, free_hit, powerplay,
             counted, delivered, innings.fall[-1][2] if innings.wickets > wickets else None, fielder, position,
@@ -402,7 +403,7 @@ class Match:
         )  # fmt: skip
 
     def close_innings(self) -> None:
-        """Go on after an innings is over: decide the match or open the next innings.
+        """After an innings, decide the match or open the next innings.
 
         Raises:
             LawBroken: The innings is not over.
@@ -414,7 +415,7 @@ class Match:
             self._open(scorer.next_batting_side(self.batting))
 
     def settle_result(self) -> None:
-        """Look whether the innings played so far decide the match."""
+        """Set the result if the innings played so far decide the match."""
         if self.innings[-1].closed:
             self.result = scorer.decide(self.innings, self.batting, super_over=self.super_over)
 
@@ -431,10 +432,10 @@ class Match:
         )
         self.seen = {}
         self.batting.append(batting)
-        self._take_up_last()
+        self._set_current()
 
-    def _take_up_last(self) -> None:
-        """Note what stays the same for as long as the last innings lasts."""
+    def _set_current(self) -> None:
+        """Set what stays the same during the last innings."""
         self.current: Innings = self.innings[-1]
         self.number = len(self.innings)
         self.batting_side: Side = self.batting[-1]
@@ -442,7 +443,7 @@ class Match:
         self.effect = self.effects.of(self.number)
 
     def _fielder(self, delivered: BowledBall, bowler: int, field: Field) -> tuple[str | None, int | None]:
-        """Who took part in a dismissal: the position in the field that is set, and who stands there."""
+        """Return the position and the index of the fielder who took part in a dismissal."""
         kind = delivered.ball.dismissal
         if kind in ("bowled", "lbw", "hit wicket", "hit the ball twice"):
             return None, None
@@ -460,16 +461,16 @@ class Match:
 Segment = Literal["powerplay", "middle", "death"]
 
 DEATH_SHARE: Final = 0.25
-"""Last part of an innings that counts as its death: 5 of 20 overs, as in the tables."""
+"""Share of an innings that counts as its death: 5 of 20 overs, as in the tables."""
 
 
 def segment_of(innings: Innings) -> Segment:
-    """The part of an innings that its next ball is in."""
+    """Return the part of an innings that its next ball belongs to."""
     return segment_at(innings.balls, innings.format.powerplay_balls, innings.format.balls)
 
 
 def segment_at(bowled: int, powerplay_balls: int, innings_balls: int) -> Segment:
-    """The part of an innings that the ball after ``bowled`` valid ones is in.
+    """Return the part of an innings of the ball after ``bowled`` valid ones.
 
     >>> [segment_at(balls, powerplay_balls=9, innings_balls=30) for balls in (0, 9, 24)]
     ['powerplay', 'middle', 'death']
@@ -480,28 +481,28 @@ def segment_at(bowled: int, powerplay_balls: int, innings_balls: int) -> Segment
 
 
 def usual_bowler(match: Match) -> int:
-    """Index of the bowler whom a side with no particular plan would choose for the next over.
+    """Return the bowler of the next over in a side without a plan, as an index.
 
     See :func:`..forecast.state.choose_bowler`; the forecast expects the same.
 
     Raises:
-        LawBroken: No over is about to begin.
+        LawBroken: No over is due.
     """
     eligible = match.eligible_bowlers()
     if not eligible:
-        raise LawBroken("O3.bowler", "No over is about to begin.")
+        raise LawBroken("O3.bowler", "No over is due; a bowler can be chosen only between overs.")
     return choose_bowler(bowling_attack(match), eligible)
 
 
 def bowling_attack(match: Match) -> BowlingAttack:
-    """The fielding side's bowling in the innings in progress."""
+    """Return the fielding side's bowling in the current innings."""
     innings, team = match.current, match.teams[match.fielding_side]
     return BowlingAttack(
         innings.format.overs,
         innings.format.bowler_overs,
         innings.format.extra_overs,
         innings.over_starters,
-        laws.overs_left_of_all(innings),
+        scorer.overs_left_of_all(innings),
         team.bowling_worth,
         team.bowls,
         team.bowls_spin,
@@ -511,11 +512,13 @@ def bowling_attack(match: Match) -> BowlingAttack:
 
 
 def analyze(match: Match, side: Side) -> dict[str, Any]:
-    """The analyst's view, plain JSON: par, projection or chance, and the overs that bowlers have left.
+    """Return the analyst's figures as plain JSON.
+
+    They are par, projection or chance, and the overs that bowlers have left.
 
     Args:
         match: The match.
-        side: Who asks.
+        side: The side that asks.
     """
     innings = match.current
     balls_left, lost = innings.balls_left, innings.wickets
@@ -534,6 +537,6 @@ def analyze(match: Match, side: Side) -> dict[str, Any]:
     view["bowlers_left"] = [
         {"name": player.name, "overs": overs}
         for index, player in enumerate(team.players)
-        if player.bowls and (overs := laws.overs_left(innings, index))
+        if player.bowls and (overs := scorer.overs_left(innings, index))
     ]
     return view

@@ -1,4 +1,4 @@
-"""The data of ``cricket.*`` events and of scorecards, read from the match."""
+"""Data of ``cricket.*`` events and of scorecards, read from the match."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ZONE_WORDS: Final[tuple[str, ...]] = (
     "straight on the leg side", "straight on the off side", "through the covers",
     "behind point", "fine on the off side",
 )  # fmt: skip
-"""Where a ball went, by sector 1 .. 8."""
+"""Direction of a ball in words, by sector 1 to 8."""
 
 _NUMBERS: Final = (
     "no",
@@ -35,27 +35,27 @@ _NUMBERS: Final = (
 
 
 def number_word(number: int) -> str:
-    """A small number in words, a large one in figures."""
+    """Return a number up to eleven in words and a larger one in figures."""
     return _NUMBERS[number] if 0 <= number < len(_NUMBERS) else str(number)
 
 
 def plural(number: int, noun: str) -> str:
-    """``1 run``, ``2 runs``."""
+    """Return a number with its noun: ``1 run``, ``2 runs``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def surname(name: str) -> str:
-    """What a player is called on air."""
+    """Return the part of a name used on air."""
     return name.partition(" ")[2] or name
 
 
 def how_out(kind: str, bowler: str, fielder: str, keeper: str) -> str:
-    """A dismissal as scorecards write it, such as ``c Rahil Colvane b Omar Pendarro``.
+    """Return a dismissal as scorecards write it, such as ``c Colvane b Pendarro``.
 
     Args:
         kind: One of the scorer's dismissals.
         bowler: Name of the bowler.
-        fielder: Name of the fielder; empty when none took part.
+        fielder: Name of the fielder; empty without one.
         keeper: Name of the wicket-keeper, marked with a dagger.
 
     >>> how_out("caught", "Omar Pendarro", "Rahil Colvane", keeper="Wes Bexhorn")
@@ -75,7 +75,7 @@ def how_out(kind: str, bowler: str, fielder: str, keeper: str) -> str:
 
 
 def describe(ball: Mapping[str, Any]) -> str:
-    """One short sentence on a ball, from the data of ``cricket.ball_bowled``."""
+    """Describe a ball in one short sentence, from the data of ``cricket.ball_bowled``."""
     return f"{surname(ball['bowler'])} to {surname(ball['striker'])}: {_outcome(ball)}"
 
 
@@ -120,7 +120,7 @@ Data = dict[str, Any]
 
 
 def batter_line(innings: Innings, team: Team, player: int) -> Data:
-    """A batter's line: number in order of appearance, name, runs, balls, fours, sixes."""
+    """Return a batter's line: order of appearance, name, runs, balls, fours, sixes."""
     line = innings.batting[player]
     return {
         "number": line.number,
@@ -133,7 +133,7 @@ def batter_line(innings: Innings, team: Team, player: int) -> Data:
 
 
 def bowler_line(innings: Innings, team: Team, player: int) -> Data:
-    """A bowler's line: number in order of bowling, name, kind, figures and overs left."""
+    """Return a bowler's line: order of bowling, name, kind, figures and overs left."""
     line = innings.bowling[player]
     return {
         "number": line.number,
@@ -149,7 +149,7 @@ def bowler_line(innings: Innings, team: Team, player: int) -> Data:
 
 
 def dismissal_text(line: BatterLine, batting: Team, fielding: Team) -> str:
-    """How a batter got out, or ``not out``."""
+    """Return how a batter got out, or ``not out``."""
     if line.how is None:
         return "not out"
     return how_out(
@@ -158,7 +158,7 @@ def dismissal_text(line: BatterLine, batting: Team, fielding: Team) -> str:
 
 
 def score(innings: Innings) -> Data:
-    """Runs, wickets, valid balls and overs."""
+    """Return runs, wickets, valid balls and overs."""
     return {
         "runs": innings.runs,
         "wickets": innings.wickets,
@@ -168,7 +168,7 @@ def score(innings: Innings) -> Data:
 
 
 def extras(innings: Innings) -> Data:
-    """Extras by kind, and their sum."""
+    """Return extras by kind, and their sum."""
     kinds = {
         "wides": innings.wides,
         "noballs": innings.noballs,
@@ -180,7 +180,7 @@ def extras(innings: Innings) -> Data:
 
 
 def innings_started(match: Match) -> Data:
-    """Data of ``cricket.innings_started``."""
+    """Return the data of ``cricket.innings_started``."""
     innings = match.current
     return {
         "innings": match.number,
@@ -196,7 +196,7 @@ def innings_started(match: Match) -> Data:
 
 
 def batter_selected(match: Match, player: int) -> Data:
-    """Data of ``cricket.batter_selected``."""
+    """Return the data of ``cricket.batter_selected``."""
     innings, team = match.current, match.teams[match.batting_side]
     return {
         "innings": match.number,
@@ -209,7 +209,7 @@ def batter_selected(match: Match, player: int) -> Data:
 
 
 def bowler_selected(match: Match, player: int) -> Data:
-    """Data of ``cricket.bowler_selected``."""
+    """Return the data of ``cricket.bowler_selected``."""
     innings, team = match.current, match.teams[match.fielding_side]
     return {
         "innings": match.number,
@@ -221,7 +221,7 @@ def bowler_selected(match: Match, player: int) -> Data:
 
 
 def over_started(match: Match) -> Data:
-    """Data of ``cricket.over_started``."""
+    """Return the data of ``cricket.over_started``."""
     innings = match.current
     return {
         "innings": match.number,
@@ -233,7 +233,7 @@ def over_started(match: Match) -> Data:
 
 
 def over_completed(match: Match, bowler: int) -> Data:
-    """Data of ``cricket.over_completed``."""
+    """Return the data of ``cricket.over_completed``."""
     innings, batting = match.current, match.teams[match.batting_side]
     runs, wickets, maiden = innings.overs[-1]
     return {
@@ -259,7 +259,7 @@ def _ends(innings: Innings, team: Team) -> Data:
 
 
 def ball_bowled(match: Match, played: PlayedBall, batting: BattingIntent, bowling: BowlingIntent) -> Data:
-    """Data of ``cricket.ball_bowled``."""
+    """Return the data of ``cricket.ball_bowled``."""
     innings = match.innings[played.innings - 1]
     side = match.batting[played.innings - 1]
     team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
@@ -295,7 +295,7 @@ def ball_bowled(match: Match, played: PlayedBall, batting: BattingIntent, bowlin
 
 
 def _counted(played: PlayedBall, team: Team, rivals: Team) -> Data:
-    """What the scorer made of a ball."""
+    """Return the scorer's account of a ball."""
     ball = played.counted
     return {
         "bat": ball.bat,
@@ -321,7 +321,7 @@ def _counted(played: PlayedBall, team: Team, rivals: Team) -> Data:
 
 
 def _track(played: PlayedBall) -> Data:
-    """What a ball looked like."""
+    """Return how a ball looked."""
     track = played.delivered.track
     return {
         "zone": track.zone,
@@ -360,7 +360,7 @@ def _kind(played: PlayedBall) -> str:
 
 
 def wicket_fell(match: Match, played: PlayedBall) -> Data:
-    """Data of ``cricket.wicket_fell``."""
+    """Return the data of ``cricket.wicket_fell``."""
     innings = match.innings[played.innings - 1]
     side = match.batting[played.innings - 1]
     team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
@@ -382,7 +382,7 @@ def wicket_fell(match: Match, played: PlayedBall) -> Data:
 
 
 def innings_ended(match: Match) -> Data:
-    """Data of ``cricket.innings_ended``."""
+    """Return the data of ``cricket.innings_ended``."""
     innings = match.current
     return {
         "innings": match.number,
@@ -396,10 +396,14 @@ def innings_ended(match: Match) -> Data:
 
 
 def match_ended(match: Match) -> Data:
-    """Data of ``cricket.match_ended``."""
+    """Return the data of ``cricket.match_ended``.
+
+    Raises:
+        ValueError: The match is not decided.
+    """
     decided = match.result
     if decided is None:
-        raise ValueError("the match is not over")
+        raise ValueError("the match is not decided; match_ended needs a result")
     name = match.teams[decided.winner].name if decided.winner else ""
     return {
         "result": decided.words(name),
@@ -412,12 +416,12 @@ def match_ended(match: Match) -> Data:
 
 
 def scorecards(match: Match) -> dict[str, Any]:
-    """Every innings so far, by its number as text."""
+    """Return the scorecards of all innings so far, by number as text."""
     return {str(number): scorecard(match, number) for number in range(1, match.number + 1)}
 
 
 def scorecard(match: Match, number: int) -> dict[str, Any]:
-    """One innings: batting and bowling cards, extras, fall of wickets and overs.
+    """Return an innings' card: batting, bowling, extras, fall of wickets, overs.
 
     Args:
         match: The match.

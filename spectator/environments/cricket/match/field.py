@@ -1,8 +1,7 @@
-"""Field settings: positions and presets, restrictions, and the shape by sector.
+"""Field settings: positions, presets, restrictions, and the shape by sector.
 
-Coordinates are in metres, seen from above with (0, 0) at the striker's middle stump: ``x`` to the off
-side, ``y`` towards the bowler. For a left-hander the field is mirrored, so a preset means the same
-positions.
+Coordinates are in metres from the striker's middle stump at (0, 0): ``x`` to the off side, ``y`` towards the
+bowler. For a left-hander the field is mirrored, so that a preset means the same positions.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ POSITIONS: Final[Mapping[str, tuple[float, float]]] = {
     "short leg": (-3.0, 3.0),
     "silly point": (3.0, 3.0),
 }
-"""Standard positions for a right-hander, metres."""
+"""Standard positions for a right-hander, in metres."""
 
 STANDARD: Final = "standard"
-"""What real sides set in the situation; it opens up by itself when the powerplay ends."""
+"""The field that real sides set in the situation; it opens up when the powerplay ends."""
 
 PRESETS: Final[Mapping[str, tuple[str, ...]]] = {
     "attacking": (
@@ -147,7 +146,7 @@ PRESETS: Final[Mapping[str, tuple[str, ...]]] = {
         "deep square leg",
     ),
 }
-"""Nine positions each, beside bowler and keeper; for ``standard`` see :data:`STANDARD_FIELDS`."""
+"""Nine positions each, without bowler and keeper; for ``standard`` see :data:`STANDARD_FIELDS`."""
 
 PRESET_NAMES: Final = (STANDARD, *PRESETS)
 
@@ -159,29 +158,29 @@ STANDARD_FIELDS: Final[Mapping[int, tuple[str, ...]]] = {
     5: ("short third", "backward point", "cover", "midwicket",
         "deep square leg", "deep midwicket", "long-on", "long-off", "sweeper cover"),
 }  # fmt: skip
-"""Those of ``standard``, by how many may stand outside the ring."""
+"""Positions of ``standard``, by the maximum of fielders outside the ring."""
 
 
 PITCH_M: Final = 20.12
-"""Stumps to stumps, 22 yards (Law 6.1)."""
+"""Distance between the stumps, 22 yards (Law 6.1)."""
 CREASE_M: Final = 1.22
-"""Popping crease in front of the stumps (Law 7.3)."""
+"""Distance of the popping crease from the stumps (Law 7.3)."""
 RING_M: Final = 27.43
-"""Radius of the 30-yard semicircles round the middle stumps (T20I playing conditions 28.7)."""
+"""Radius of the 30-yard semicircles around the middle stumps (T20I playing conditions 28.7)."""
 BOUNDARY_M: Final = USUAL_BOUNDARY_M
 """Boundary of the neutral ground, from the centre of the pitch; the conditions allow 59.43 to 82.29 m."""
 INSIDE_M: Final = 2.0
-"""How far inside the rope a man in the deep stands where his place would be beyond it."""
+"""Distance inside the rope of a deep fielder whose position would be beyond it."""
 MAX_LEG_SIDE: Final = 5
 MAX_BEHIND_SQUARE_LEG: Final = 2
 
 CLOSE_M: Final = 16.0
-"""Nearer than this to the striker is a close catcher."""
+"""A fielder nearer than this to the striker is a close catcher."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fielder:
-    """One of the nine fielders who are placed.
+    """One of the nine placed fielders.
 
     Args:
         name: Name of the position.
@@ -196,14 +195,14 @@ class Fielder:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field that is set.
+    """A field setting.
 
     Args:
         preset: Name of its preset, or ``custom``.
-        fielders: The nine fielders beside bowler and keeper.
-        shape: Its shape by sector, as the ball model takes it.
-        outside: How many stand outside the ring.
-        shown: The field as it travels: ``{preset, fielders: [{name, x, y}]}``, metres.
+        fielders: The nine fielders, without bowler and keeper.
+        shape: Its shape by sector, for the ball model.
+        outside: Number of fielders outside the ring.
+        shown: The field in events: ``{preset, fielders: [{name, x, y}]}``, in metres.
     """
 
     preset: str
@@ -213,40 +212,41 @@ class Field:
     shown: Mapping[str, Any] = dataclasses.field(compare=False, repr=False)
 
     def copy_shown(self, faced: Boundaries = ()) -> dict[str, Any]:
-        """A copy of `shown` that whoever gets it may change: the field's own is shared by every match.
+        """Return a copy of `shown` that may be changed; matches share the original.
 
         Args:
-            faced: The boundaries as the striker sees them; who would stand beyond the rope stands inside it.
+            faced: The boundaries from the striker's view; fielders beyond the rope are moved inside it.
         """
-        men = [dict(man) for man in self.shown["fielders"]]
+        fielders = [dict(fielder) for fielder in self.shown["fielders"]]
         if faced:
-            men = [
-                man | dict(zip("xy", inside_the_rope(man["x"], man["y"], faced), strict=True)) for man in men
+            fielders = [
+                one | dict(zip("xy", inside_the_rope(one["x"], one["y"], faced), strict=True))
+                for one in fielders
             ]
-        return {"preset": self.preset, "fielders": men}
+        return {"preset": self.preset, "fielders": fielders}
 
     def nearest(self, zone: int, *, deep: bool) -> int:
-        """Index of the fielder nearest to the middle of a sector, of those that are deep if any is (or not).
+        """Return the index of the fielder nearest to the middle of a sector.
 
         Args:
-            zone: Sector 1 .. 8.
-            deep: Whether the ball carries to the deep.
+            zone: Sector 1 to 8.
+            deep: Whether to prefer fielders outside the ring, or those inside it.
         """
         middle = math.radians(45.0 * zone - 22.5)
         x, y = -math.sin(middle), -math.cos(middle)
         best, best_score = 0, -math.inf
-        for index, man in enumerate(self.fielders):
-            along = (man.x * x + man.y * y) / math.hypot(man.x, man.y)
-            score = along + (0.25 if is_outside(man.x, man.y) == deep else 0.0)
+        for index, fielder in enumerate(self.fielders):
+            along = (fielder.x * x + fielder.y * y) / math.hypot(fielder.x, fielder.y)
+            score = along + (0.25 if is_outside(fielder.x, fielder.y) == deep else 0.0)
             if score > best_score:
                 best, best_score = index, score
         return best
 
 
 def zone_of(x: float, y: float) -> int:
-    """Sector of a direction from the striker: 1 fine leg, 2 backward square leg, ... 8 third.
+    """Return the sector of a point seen from the striker, as in `SECTORS`.
 
-    The sectors are behind or in front of square by 45 degrees: those of `SECTORS`.
+    Sectors span 45 degrees each: 1 fine leg, 2 square leg, ... 8 third.
 
     >>> zone_of(*POSITIONS["cover"]), zone_of(*POSITIONS["fine leg"])
     (6, 1)
@@ -256,26 +256,29 @@ def zone_of(x: float, y: float) -> int:
 
 
 def is_outside(x: float, y: float) -> bool:
-    """Whether a point is outside the ring: semicircles round both middle stumps, joined by straight lines."""
+    """Check whether a point is outside the ring.
+
+    The ring consists of semicircles around both middle stumps, joined by straight lines.
+    """
     if 0.0 <= y <= PITCH_M:
         return abs(x) > RING_M
     return math.hypot(x, y if y < 0 else y - PITCH_M) > RING_M
 
 
 def is_inside_ground(x: float, y: float, faced: Boundaries = ()) -> bool:
-    """Whether a point is on the field of play.
+    """Check whether a point is on the field of play.
 
     Args:
         x: Metres to the off side of the striker's middle stump.
         y: Metres from it towards the bowler.
-        faced: The boundaries as the striker sees them; empty for the neutral ground.
+        faced: The boundaries from the striker's view; empty for the neutral ground.
     """
     y -= PITCH_M / 2
     return math.hypot(x, y) <= rope_at(faced, x, y)
 
 
 def inside_the_rope(x: float, y: float, faced: Boundaries) -> tuple[float, float]:
-    """The point itself, or the nearest towards the pitch at which a man in the deep can stand.
+    """Return a point, moved inside the rope towards the pitch if it is beyond.
 
     >>> inside_the_rope(63.0, 10.06, (60.0,) * 8)
     (58.0, 10.1)
@@ -291,9 +294,9 @@ def inside_the_rope(x: float, y: float, faced: Boundaries) -> tuple[float, float
 def shape_of(fielders: Sequence[Fielder]) -> FieldShape:
     """Count ring, deep and close fielders by sector."""
     ring, deep, catching = [0] * 8, [0] * 8, [0] * 8
-    for man in fielders:
-        kind = deep if is_outside(man.x, man.y) else catching if math.hypot(man.x, man.y) < CLOSE_M else ring
-        kind[zone_of(man.x, man.y) - 1] += 1
+    for one in fielders:
+        kind = deep if is_outside(one.x, one.y) else catching if math.hypot(one.x, one.y) < CLOSE_M else ring
+        kind[zone_of(one.x, one.y) - 1] += 1
     return FieldShape(tuple(ring), tuple(deep), tuple(catching))
 
 
@@ -303,15 +306,15 @@ def _placed(name: str, positions: Sequence[str]) -> Field:
 
 
 def _set(preset: str, fielders: tuple[Fielder, ...], shape: FieldShape) -> Field:
-    shown = {"preset": preset, "fielders": [{"name": man.name, "x": man.x, "y": man.y} for man in fielders]}
-    return Field(preset, fielders, shape, sum(is_outside(man.x, man.y) for man in fielders), shown)
+    shown = {"preset": preset, "fielders": [{"name": one.name, "x": one.x, "y": one.y} for one in fielders]}
+    return Field(preset, fielders, shape, sum(is_outside(one.x, one.y) for one in fielders), shown)
 
 
 @cache
 def standard_field(outside_limit: int) -> Field:
-    """What real sides set with that many allowed outside the ring.
+    """Return the field that real sides set under this limit outside the ring.
 
-    Its shape is the ball model's neutral one: the tables know no fields, so they already hold this one.
+    Its shape is the ball model's neutral one: the tables hold no fields, so they already imply this one.
     """
     fielders = tuple(Fielder(position, *POSITIONS[position]) for position in STANDARD_FIELDS[outside_limit])
     return _set(STANDARD, fielders, FieldShape.neutral())
@@ -319,44 +322,46 @@ def standard_field(outside_limit: int) -> Field:
 
 @cache
 def preset_field(name: str, outside_limit: int) -> Field:
-    """The preset called ``name``.
+    """Return the preset called ``name``.
 
     Raises:
-        KeyError: There is none.
+        KeyError: The preset is unknown.
     """
     return standard_field(outside_limit) if name == STANDARD else _placed(name, PRESETS[name])
 
 
 def custom_field(fielders: Sequence[tuple[str, float, float]], faced: Boundaries = ()) -> Field:
-    """A field of the captain's own.
+    """Return a captain's custom field.
 
     Args:
         fielders: (name, x, y) of each of the nine.
-        faced: The boundaries as the striker sees them; empty for the neutral ground.
+        faced: The boundaries from the striker's view; empty for the neutral ground.
 
     Raises:
-        LawBroken: Not nine fielders, one off the ground or on the pitch, or two on one spot.
+        LawBroken: There are not nine fielders, one is off the ground or on the pitch, or two share a spot.
     """
     if len(fielders) != 9:
-        raise LawBroken("F4.nine_fielders", "Place nine fielders; bowler and keeper do not count.")
+        raise LawBroken("F4.nine_fielders", "Place exactly nine fielders, not counting bowler and keeper.")
     for name, x, y in fielders:
         if not is_inside_ground(x, y, faced):
-            raise LawBroken("F4.off_the_ground", f"{name} at ({x:g}, {y:g}) is beyond the boundary.")
+            raise LawBroken(
+                "F4.off_the_ground", f"{name} at ({x:g}, {y:g}) is beyond the boundary; move it inside."
+            )
         if abs(x) <= 1.52 and 0.0 <= y <= PITCH_M:
-            raise LawBroken("F8.on_the_pitch", f"{name} at ({x:g}, {y:g}) stands on the pitch.")
+            raise LawBroken("F8.on_the_pitch", f"{name} at ({x:g}, {y:g}) is on the pitch; move it off.")
     spots = {(round(x), round(y)) for _, x, y in fielders}
     if len(spots) != 9:
-        raise LawBroken("F4.same_spot", "Two fielders cannot stand on one spot.")
+        raise LawBroken("F4.same_spot", "Two fielders cannot share a spot; move one of them.")
     placed = tuple(Fielder(name, float(x), float(y)) for name, x, y in fielders)
     return _set("custom", placed, shape_of(placed))
 
 
 def check_field(field: Field, outside_limit: int) -> None:
-    """Raise when ``field`` would be called a no-ball.
+    """Raise if ``field`` would be a no-ball.
 
     Args:
         field: The field.
-        outside_limit: Most fielders outside the ring for the next ball.
+        outside_limit: Maximum fielders outside the ring for the next ball.
 
     Raises:
         LawBroken: F1, F2 or F3 forbids it.
@@ -370,22 +375,22 @@ def check_field(field: Field, outside_limit: int) -> None:
     if outside > outside_limit:
         raise LawBroken(
             "F1.outside_ring",
-            f"{outside} fielders are outside the ring; at most {outside_limit} may be for this ball.",
+            f"{outside} fielders are outside the ring; at most {outside_limit} are allowed for this ball.",
         )
     leg_side = sum(fielder.x < 0 for fielder in field.fielders)
     if leg_side > MAX_LEG_SIDE:
         raise LawBroken(
-            "F2.leg_side", f"{leg_side} fielders are on the leg side; at most {MAX_LEG_SIDE} may be."
+            "F2.leg_side", f"{leg_side} fielders are on the leg side; at most {MAX_LEG_SIDE} are allowed."
         )
     behind = sum(fielder.x < 0 and fielder.y < CREASE_M for fielder in field.fielders)
     if behind > MAX_BEHIND_SQUARE_LEG:
         raise LawBroken(
             "F3.behind_square",
-            f"{behind} fielders are behind the popping crease on the leg side; at most 2 may be.",
+            f"{behind} fielders are behind the popping crease on the leg side; at most 2 are allowed.",
         )
 
 
 @cache
 def legal_presets(outside_limit: int) -> tuple[str, ...]:
-    """Names of the presets that are lawful with that many allowed outside."""
+    """Return the names of the presets lawful under this limit outside the ring."""
     return tuple(name for name in PRESET_NAMES if preset_field(name, outside_limit).outside <= outside_limit)

@@ -1,10 +1,9 @@
-"""Forecasts of a match in progress, and what its balls say of the pitch.
+"""Forecasts of a match in progress, and what its balls reveal of the pitch.
 
-A match and each of its innings have a hidden effect (`Effects`). Every ball tells a little of it:
-boundaries where few were to be expected speak for a good day to bat on, dots and wickets against one.
-The reading adds that up as the gradient and the information of the log likelihood (one Newton step from
-the expected effect, which is small), with the shift of each over (`rhythm`), unknown too, integrated
-out.
+A match and each of its innings have a hidden effect (`Effects`). Every ball is weak evidence of it:
+unexpected boundaries suggest a good day to bat on, dots and wickets the opposite. The reading adds up the
+gradient and the information of the log likelihood (one Newton step from the expected effect, which is small),
+with the unknown shift of each over (`rhythm`) integrated out.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from spectator.environments.cricket import scorer as laws
+from spectator.environments.cricket import scorer
 from spectator.environments.cricket.ball.outcomes import BowledBall
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.tables import CATEGORIES, DOT, FOUR, SIX, WICKET, effect_scale
@@ -26,14 +25,14 @@ from spectator.environments.cricket.match.engine import BattingIntent, BowlingIn
 from spectator.environments.cricket.match.field import standard_field
 
 INNINGS: Final = 2
-"""Innings that are read; super overs are not foretold."""
+"""Number of innings that are read; super overs have no forecast."""
 
 
 class Expected(NamedTuple):
-    """What is to be expected of the effect of an innings.
+    """The expected effect of an innings.
 
     Args:
-        mean: Beside the model's level, a shift of the log odds of boundaries.
+        mean: Shift of the log odds of boundaries relative to the model's level.
         sd: Its standard deviation.
     """
 
@@ -43,14 +42,14 @@ class Expected(NamedTuple):
 
 @dataclass(slots=True)
 class _InningsReading:
-    """What the balls of one innings say.
+    """The evidence from the balls of one innings.
 
     Args:
-        gradient: Of the log likelihood by the effect, over completed overs.
+        gradient: Gradient of the log likelihood by the effect, over completed overs.
         information: Its expected curvature, likewise.
         over: Over of the last ball.
-        balls: Sums over its balls: gradient by effect and by the over's shift, and the three entries of their
-            information (effect, both, shift).
+        balls: Sums over the current over's balls: gradient by effect and by the over's shift, and the three
+            entries of their information (effect, both, shift).
     """
 
     gradient: float = 0.0
@@ -59,17 +58,17 @@ class _InningsReading:
     balls: list[float] = field(default_factory=lambda: [0.0] * 5)
 
     def sums(self, shift_sd: float) -> tuple[float, float]:
-        """Gradient and information by the effect, the over's shift integrated out."""
+        """Return gradient and information by the effect, over all shifts of the over."""
         effect, shift, of_effect, both, of_shift = self.balls
         share = both / (of_shift + shift_sd**-2)
         return self.gradient + effect - share * shift, self.information + of_effect - share * both
 
 
 class PitchReading:
-    """Reads the effect of a match from its balls; as fair as a viewer, it sees what came of each and not why.
+    """Estimates a match's effect from its balls' outcomes, which any viewer sees.
 
     Args:
-        model: The model that the match is played by.
+        model: The model of the match.
 
     >>> model = BallModel.load()
     >>> reading = PitchReading(model)
@@ -87,12 +86,12 @@ class PitchReading:
         self._shift[WICKET] = 0.0
         self._innings = [_InningsReading() for _ in range(INNINGS)]
 
-    def saw(self, innings: int, ball: BowledBall) -> None:
-        """Take note of a ball.
+    def observe(self, innings: int, ball: BowledBall) -> None:
+        """Add the evidence of a ball.
 
         Args:
-            innings: Its innings, from 1; super overs say nothing.
-            ball: The ball; the effect that it was bowled under is not looked at.
+            innings: Its innings, from 1; super overs are ignored.
+            ball: The ball; the hidden effect in its situation is not used.
         """
         if innings > INNINGS:
             return
@@ -101,11 +100,11 @@ class PitchReading:
             sums = reading.sums(self._model.tables.rhythm_sd)
             reading.gradient, reading.information = sums
             reading.over, reading.balls = over, [0.0] * 5
-        told = self._told(ball)
-        reading.balls = [a + b for a, b in zip(reading.balls, told, strict=True)]
+        added = self._evidence(ball)
+        reading.balls = [a + b for a, b in zip(reading.balls, added, strict=True)]
 
     def expected(self, innings: int) -> Expected:
-        """The effect of an innings (1 or 2) by all balls seen so far."""
+        """Return the expected effect of an innings (1 or 2) after all observed balls."""
         tables = self._model.tables
         match_sd, innings_sd = tables.effect_sd
         spread = match_sd**2 + innings_sd**2
@@ -121,18 +120,18 @@ class PitchReading:
         return Expected((mean / before + gradient) * second, math.sqrt(second))
 
     def dump(self) -> list[list[float]]:
-        """All that :meth:`load` needs, plain JSON."""
+        """Return the reading as plain JSON for :meth:`load`."""
         return [[one.gradient, one.information, one.over, *one.balls] for one in self._innings]
 
     def load(self, data: Sequence[Sequence[float]]) -> None:
-        """Go on from where :meth:`dump` was called."""
+        """Continue from a :meth:`dump`."""
         self._innings = [
             _InningsReading(gradient, information, int(over), list(balls))
             for gradient, information, over, *balls in data
         ]
 
-    def _told(self, ball: BowledBall) -> tuple[float, ...]:
-        """What one ball adds to the sums of its over."""
+    def _evidence(self, ball: BowledBall) -> tuple[float, ...]:
+        """Return what one ball adds to the sums of its over."""
         at, category = ball.at, ball.category
         scale = effect_scale(at.innings_balls)
         level = self._model.level * scale
@@ -158,20 +157,20 @@ class PitchReading:
 
 
 def forecast_state(match: Match) -> ForecastState | None:
-    """Where ``match`` stands, for the forecast; ``None`` when it is decided or in a super over.
+    """Return the forecast's state; ``None`` if decided or in a super over.
 
-    A vacant end is taken by the next batter in the order; the effect of match and innings counts as unknown,
-    as it is to captains.
+    The next batter in the order takes a vacant end. The effect of match and innings counts as unknown, as it
+    is to captains.
     """
     innings = match.innings[-1]
     if match.result is not None or innings.closed or match.number > 2:
         return None
     batting, bowling = match.teams[match.batting_side], match.teams[match.fielding_side]
-    waiting = [player for player in range(11) if laws.may_bat(innings, player)]
+    waiting = [player for player in range(11) if scorer.may_bat(innings, player)]
     striker = innings.striker if innings.striker is not None else waiting.pop(0)
     partner = innings.non_striker if innings.non_striker is not None else waiting.pop(0)
     faced = {player: line.balls for player, line in innings.batting.items()}
-    left = laws.overs_left_of_all(innings)
+    left = scorer.overs_left_of_all(innings)
     left = [overs if bowls else 0 for overs, bowls in zip(left, bowling.bowls, strict=True)]
     last = innings.previous_bowlers[-1] if innings.previous_bowlers else None
     return ForecastState(
@@ -204,7 +203,7 @@ def forecast_state(match: Match) -> ForecastState | None:
 
 
 def read_state(match: Match, reading: PitchReading | None) -> ForecastState | None:
-    """`forecast_state` with what the balls so far say of the day."""
+    """Return `forecast_state` with the day's effect estimated from the balls so far."""
     state = forecast_state(match)
     if state is None or reading is None:
         return state
@@ -213,7 +212,7 @@ def read_state(match: Match, reading: PitchReading | None) -> ForecastState | No
 
 
 def with_bowler(state: ForecastState, bowler: int) -> ForecastState:
-    """``state``, between overs, with this bowler given the next."""
+    """Return ``state``, between overs, with the next over given to this bowler."""
     left = list(state.overs_left)
     left[bowler] = max(0, left[bowler] - 1)
     attack = None if state.attack is None else state.attack.copy()
@@ -223,7 +222,7 @@ def with_bowler(state: ForecastState, bowler: int) -> ForecastState:
 
 
 def with_batters(state: ForecastState, match: Match, batters: Sequence[int]) -> ForecastState:
-    """``state`` with these batters where the next of the order are expected."""
+    """Return ``state`` with these batters in place of the next in the order."""
     line = [state.striker, state.partner, *state.to_come]
     innings = match.current
     at = [place for place, one in enumerate((innings.striker, innings.non_striker)) if one is None]
@@ -234,7 +233,7 @@ def with_batters(state: ForecastState, match: Match, batters: Sequence[int]) -> 
 
 
 def _reply(match: Match) -> BowlingAttack:
-    """The bowling of the side that bats now, in the innings to come."""
+    """Return the batting side's bowling in the next innings."""
     team, format = match.teams[match.batting_side], match.format
     habit = spin_habit(team.name, match.number + 1)
     return BowlingAttack.of(team.players, format.overs, format.bowler_overs, format.extra_overs, habit)
@@ -243,13 +242,13 @@ def _reply(match: Match) -> BowlingAttack:
 def forecast_data(
     match: Match, futures: int, seed: int, reading: PitchReading | None = None
 ) -> dict[str, Any] | None:
-    """Data of ``cricket.forecast`` but for the decisions' values; ``None`` in a super over.
+    """Return a ``cricket.forecast`` without decision values; ``None`` in a super over.
 
     Args:
         match: The match.
-        futures: How many to play.
-        seed: Seed of their chance, apart from the match's own.
-        reading: What the balls so far say of the day; nothing when left out.
+        futures: Number of futures to simulate.
+        seed: Seed of their randomness, separate from the match's own.
+        reading: The reading of the balls so far; without one the day counts as unknown.
     """
     state = read_state(match, reading)
     if state is None:
@@ -299,18 +298,18 @@ def decision_values(
     seed: int,
     reading: PitchReading | None = None,
 ) -> dict[str, float]:
-    """What both captains' decisions on the next ball do to their own side's chance of winning.
+    """Return the effect of both captains' decisions on their own win chances.
 
-    Each is weighed alone against the default decision (real sides' intent, the standard field), over the
-    chance of every outcome of the one ball, so that what came of it does not enter.
+    Each decision on the next ball is compared alone with the default one (real sides' intent, the standard
+    field), over the chance of every outcome of the ball, so that the actual outcome does not count.
 
     Args:
         match: The match, just before the ball.
-        batting: What the batting captain decided.
-        bowling: What the fielding captain decided.
-        futures: How many futures to play, shared among the outcomes.
-        seed: Seed of their chance.
-        reading: What the balls so far say of the day; nothing when left out.
+        batting: The batting captain's decision.
+        bowling: The fielding captain's decision.
+        futures: Number of futures to simulate, shared among the outcomes.
+        seed: Seed of their randomness.
+        reading: The reading of the balls so far; without one the day counts as unknown.
     """
     innings = match.current
     usual_bat = BattingIntent()

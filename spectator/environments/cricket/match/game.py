@@ -1,4 +1,4 @@
-"""A game from toss to result: match, captains, whose turn it is, and events."""
+"""A game from toss to result: match, captains, turns, and events."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ from spectator.events import Fact
 
 
 class Account(Protocol):
-    """Keeps account of a match; told before anything is done, so that it can hold it against the usual."""
+    """An account of decisions, called before each to compare it with the usual one."""
 
-    def begun(self, match: Match) -> None:
-        """Play is about to begin, at the toss or in the middle of a match."""
+    def match_started(self, match: Match) -> None:
+        """Record that play is about to begin, at the toss or in mid-match."""
         ...
 
-    def choosing_bowler(self, match: Match, bowler: int) -> None:
-        """``bowler`` is about to be given the next over."""
+    def before_over(self, match: Match, bowler: int) -> None:
+        """Record that ``bowler`` is about to get the next over."""
         ...
 
-    def choosing_batters(self, match: Match, batters: Sequence[int]) -> None:
-        """``batters`` are about to be sent in, in this order."""
+    def before_batters(self, match: Match, batters: Sequence[int]) -> None:
+        """Record that ``batters`` are about to be sent in, in this order."""
         ...
 
-    def deciding(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
-        """A ball is about to be bowled with these intents."""
+    def before_ball(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
+        """Record that a ball is about to be bowled with these intents."""
+        ...
+
+    def after_ball(self, match: Match) -> None:
+        """Record that a ball was bowled and all its consequences applied."""
         ...
 
     def dump(self) -> dict[str, Any]:
-        """All that :meth:`load` needs, plain JSON."""
+        """Return the account as plain JSON for :meth:`load`."""
         ...
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Go on from where :meth:`dump` was called."""
-        ...
-
-    def happened(self, match: Match) -> None:
-        """It was bowled, and what follows from it is done."""
+        """Continue from a :meth:`dump`."""
         ...
 
 
@@ -66,7 +66,7 @@ WICKETS: Final = 5
 
 
 def milestones(match: Match, played: PlayedBall) -> list[dict[str, Any]]:
-    """Data of each ``cricket.milestone_reached`` that the ball brought; a super over has none."""
+    """Return the ``cricket.milestone_reached`` data of a ball; none in a super over."""
     innings = match.innings[played.innings - 1]
     if innings.format.is_super_over:
         return []
@@ -74,7 +74,7 @@ def milestones(match: Match, played: PlayedBall) -> list[dict[str, Any]]:
     team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
     found = [
         {"side": side, "kind": kind, "name": team.named(who) or team.name, "value": value, "balls": balls}
-        for kind, who, value, balls in _of_runs(innings, played)
+        for kind, who, value, balls in _milestones_of_runs(innings, played)
     ]
     bowler = innings.bowling[played.bowler]
     if bowler.wickets == WICKETS and played.counted.dismissal in BOWLERS_DISMISSALS:
@@ -85,8 +85,8 @@ def milestones(match: Match, played: PlayedBall) -> list[dict[str, Any]]:
     return [{"innings": played.innings, **one} for one in found]
 
 
-def _of_runs(innings: Innings, played: PlayedBall) -> Iterator[tuple[str, int | None, int, int]]:
-    """Kind, player (``None`` for the side), round figure and balls of each passed by the ball's runs."""
+def _milestones_of_runs(innings: Innings, played: PlayedBall) -> Iterator[tuple[str, int | None, int, int]]:
+    """Yield kind, player (``None`` for the side), figure and balls of milestones."""
     runs, ball, striker = innings.runs, played.counted, innings.batting[played.striker]
     stand, stand_balls = innings.partner_runs, innings.partner_balls
     if played.out is not None:
@@ -110,7 +110,7 @@ RECENT_BALLS: Final = 12
 
 
 def shown_aggression(intent: BattingIntent) -> float:
-    """The aggression that an intent comes to: a slog is none to block with, whatever the level says.
+    """Return an intent's effective aggression: a slog is never a block.
 
     >>> shown_aggression(BattingIntent(0.3)), shown_aggression(BattingIntent(0.3, "slog"))
     (0.3, 0.55)
@@ -125,17 +125,17 @@ class Game:
         format: Format of both innings.
         teams: Both teams.
         model: The ball model.
-        rng: Source of the toss and of every ball.
-        caller: Who calls the toss.
-        super_over: Whether a tie is decided by super overs.
-        decisions: How much one decision of a captain covers.
-        account: Keeps account of what decisions are worth; nobody does when left out.
-        futures: How many futures to play for the forecast after each ball; 0 for no forecast.
-        forecast_seed: Makes the seed of a forecast from its number.
-        circumstances: Pitch, evening, ground and the like, known to both captains.
+        rng: Source of all randomness of the toss and the balls.
+        caller: The side that calls the toss.
+        super_over: Whether super overs decide a tie.
+        decisions: Scope of one decision of a captain.
+        account: Account of the value of decisions; by default none.
+        futures: Number of futures simulated for the forecast after each ball; 0 for no forecast.
+        forecast_seed: Returns the seed of a forecast by its number.
+        circumstances: Pitch, evening, ground and other facts known to both captains.
 
     Attributes:
-        reads: Whether `reading` takes note of each ball; it does where there is a forecast.
+        reads: Whether `reading` observes each ball; true if there is a forecast.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Game:
         self._shown: tuple[Field, Boundaries, dict[str, Any]] | None = None
 
     def turn(self) -> tuple[Phase, Side | None]:
-        """What is being decided and by whom; nobody once the match is over."""
+        """Return the phase and the side that decides; no side once the match is over."""
         match = self.match
         if self.cut is not None:
             return "over", None
@@ -197,12 +197,12 @@ class Game:
 
     @property
     def phase(self) -> Phase:
-        """What is being decided."""
+        """The phase of the decision."""
         return self.turn()[0]
 
     @property
     def actor(self) -> Side | None:
-        """Who decides; ``None`` once the match is over."""
+        """The side that decides; ``None`` once the match is over."""
         return self.turn()[1]
 
     @property
@@ -213,18 +213,18 @@ class Game:
             LawBroken: The toss has not been decided.
         """
         if self.match is None:
-            raise LawBroken("toss.first", "The toss comes first.")
+            raise LawBroken("toss.first", "There is no match before the toss; call the toss first.")
         return self.match
 
     @property
     def outside_limit(self) -> int:
-        """Most fielders outside the ring for the next ball."""
+        """Maximum fielders outside the ring for the next ball."""
         innings = self.playing.current
         return innings.format.outside_limit(innings.balls)
 
     @property
     def field_frozen(self) -> bool:
-        """Whether the field must stay: a free hit, with the striker unchanged since the no-ball (N9)."""
+        """Whether the field is fixed: a free hit to the striker of the no-ball (N9)."""
         innings = self.playing.current
         last = self.last_ball
         if not innings.free_hit or last is None:
@@ -232,7 +232,7 @@ class Game:
         return bool(last["striker"] == self.teams[self.playing.batting_side].named(innings.striker))
 
     def shown_field(self, side: Side) -> dict[str, Any]:
-        """The field that ``side`` has set, as it travels; made once for each field of this game."""
+        """Return the field of ``side`` for events, cached until it changes."""
         field = self.captains[side].field
         faced = self.playing.faced if self.circumstances.ground.boundaries else ()
         if self._shown is None or self._shown[0] is not field or self._shown[1] != faced:
@@ -240,11 +240,11 @@ class Game:
         return self._shown[2]
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Note that something happened."""
+        """Add an event to the pending ones."""
         self.pending.append(Fact(f"cricket.{kind}", data))
 
     def new_match(self, batting_first: Side) -> Match:
-        """A match between the two sides, before its first ball."""
+        """Return a match between the two sides, before its first ball."""
         return Match(
             self.format,
             self.teams,
@@ -256,16 +256,16 @@ class Game:
         )
 
     def start_match(self, batting_first: Side) -> None:
-        """Begin the first innings."""
+        """Start the first innings."""
         self.match = self.new_match(batting_first)
         if self.account is not None:
-            self.account.begun(self.match)
+            self.account.match_started(self.match)
         self.announce_innings()
         if self.futures:
             self._forecast({"batting_value": 0.0, "bowling_value": 0.0})
 
     def announce_innings(self) -> None:
-        """Say that an innings began; both captains start it with a fresh field and nothing planned."""
+        """Announce an innings and reset both captains' fields and plans for balls."""
         match = self.playing
         if match.number > 2 and match.number % 2:
             self.emit("super_over_started", {"number": match.number // 2, "batting": match.batting_side})
@@ -276,11 +276,11 @@ class Game:
         self.emit("innings_started", event_data.innings_started(match))
 
     def begin_over(self, bowler: int) -> None:
-        """Give the ball to a bowler and count free calls anew."""
+        """Give the ball to a bowler and reset free calls."""
         match = self.playing
         match.check_bowler(bowler)
         if self.account is not None:
-            self.account.choosing_bowler(match, bowler)
+            self.account.before_over(match, bowler)
         match.give_ball(bowler)
         self.this_over = []
         for captain in self.captains.values():
@@ -289,16 +289,16 @@ class Game:
         self.emit("over_started", event_data.over_started(match))
 
     def send_in(self, *batters: int) -> None:
-        """Send in the batters awaited, the striker first."""
+        """Send in the batters due, the striker first."""
         match = self.playing
         if self.account is not None:
-            self.account.choosing_batters(match, batters)
+            self.account.before_batters(match, batters)
         for player in batters:
             match.send_in(player)
             self.emit("batter_selected", event_data.batter_selected(match, player))
 
     def play_ball(self) -> PlayedBall:
-        """Bowl the ball for which both captains are ready, and emit every event that follows from it."""
+        """Bowl the ball for which both captains are ready, and emit all its events."""
         match = self.playing
         batting_side, fielding_side = match.batting_side, match.fielding_side
         batting, bowling = self.captains[batting_side], self.captains[fielding_side]
@@ -306,7 +306,7 @@ class Game:
         segment = segment_of(match.current)
         values = self._values(batting_intent, bowling_intent) if self.futures else {}
         if self.account is not None:
-            self.account.deciding(match, batting_intent, bowling_intent)
+            self.account.before_ball(match, batting_intent, bowling_intent)
         played = match.play(batting_intent, bowling_intent)
         batting.judge("batting", segment, shown_aggression(batting_intent))
         bowling.judge("bowling", segment, bowling_intent.attack)
@@ -322,9 +322,9 @@ class Game:
         self._emit_ball(played)
         self.open_field()
         if self.account is not None:
-            self.account.happened(match)
+            self.account.after_ball(match)
         if self.reads:
-            self.reading.saw(played.innings, played.delivered)
+            self.reading.observe(played.innings, played.delivered)
         if self.futures:
             self._forecast(values)
         return played
@@ -343,7 +343,7 @@ class Game:
         return sum(innings.deliveries for innings in self.playing.innings)
 
     def open_field(self) -> None:
-        """Let the standard field follow the limit outside the ring."""
+        """Adjust the standard field to the limit outside the ring."""
         captain = self.captains[self.playing.fielding_side]
         if captain.field.preset == STANDARD and self.playing.result is None:
             captain.field = standard_field(self.outside_limit)

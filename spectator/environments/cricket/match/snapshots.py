@@ -1,4 +1,4 @@
-"""Snapshots of a game in progress: exact JSON, from which play continues as if never interrupted."""
+"""Snapshots of a game in progress: exact JSON from which play continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GAME = ("cut", "toss_winner", "elected", "called", "bowler_ready", "recent", "t
 
 
 def public_state(game: Game | None) -> dict[str, Any]:
-    """The public state, without the episode's id."""
+    """Return the public state, without the episode's id."""
     if game is None:
         nothing = {"phase": "toss", "actor": None, "done": False, "overs": 0, "toss": None}
         return {**nothing, "innings": [], "result": None}
@@ -47,7 +47,7 @@ def public_state(game: Game | None) -> dict[str, Any]:
 
 
 def dump(game: Game, seed: int, episode_id: str, options: Mapping[str, Any], steps: int) -> bytes:
-    """The whole game as JSON bytes."""
+    """Return the whole game as JSON bytes."""
     version, internal, gauss = game.rng.getstate()
     whole = {
         "seed": seed,
@@ -66,10 +66,10 @@ def dump(game: Game, seed: int, episode_id: str, options: Mapping[str, Any], ste
 
 
 def header(snapshot: bytes) -> dict[str, Any]:
-    """Seed, episode id and options of a snapshot.
+    """Return the seed, episode id, options and steps of a snapshot.
 
     Raises:
-        ValueError: It is not one of this world's snapshots.
+        ValueError: The snapshot is not one of a cricket match.
     """
     loaded = json.loads(snapshot)
     if not isinstance(loaded, dict) or not _WHOLE <= loaded.keys():
@@ -78,7 +78,7 @@ def header(snapshot: bytes) -> dict[str, Any]:
 
 
 def snapshot_for(snapshot: bytes, episode_id: str) -> bytes:
-    """A snapshot as one of another episode."""
+    """Return a snapshot with another episode's id."""
     return _encoded({**json.loads(snapshot), "episode_id": episode_id})
 
 
@@ -87,7 +87,7 @@ def _encoded(whole: Mapping[str, Any]) -> bytes:
 
 
 def load(snapshot: bytes, game: Game) -> Game:
-    """Put a snapshot into a fresh game of the same seed and options."""
+    """Load a snapshot into a fresh game of the same seed and options."""
     whole = json.loads(snapshot)
     for name in _GAME:
         setattr(game, name, whole["game"][name])
@@ -112,7 +112,7 @@ def _dump_captain(captain: CaptainState) -> dict[str, Any]:
         "field": [
             captain.field.preset,
             captain.field.outside,
-            [[man.name, man.x, man.y] for man in captain.field.fielders],
+            [[one.name, one.x, one.y] for one in captain.field.fielders],
         ],
     }
 
@@ -148,7 +148,7 @@ def _load_match(data: Mapping[str, Any], game: Game) -> Match:
         _load_innings(played, Innings(game.format if number < 2 else SUPER_OVER))
         for number, played in enumerate(data["innings"])
     ]
-    match.go_on_with(Effects(data["effects"][0], tuple(data["effects"][1])), data["batting"], innings)
+    match.restore(Effects(data["effects"][0], tuple(data["effects"][1])), data["batting"], innings)
     return match
 
 

@@ -1,4 +1,4 @@
-"""How a match begins: its announcement, and simulated starting positions."""
+"""The start of a match: its announcement, and simulated starting positions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from spectator.environments.cricket.scorer import may_bat
 
 
 def match_arranged(game: Game) -> dict[str, Any]:
-    """Data of ``cricket.match_arranged``."""
+    """Return the data of ``cricket.match_arranged``."""
     format, teams = game.format, game.teams
     return {
         **{side: {"name": teams[side].name, "short": teams[side].short} for side in SIDES},
@@ -35,24 +35,24 @@ def match_arranged(game: Game) -> dict[str, Any]:
         "powerplay_balls": format.powerplay_balls,
         "bowler_overs": format.bowler_overs,
         "caller": game.caller,
-        **_told(game.circumstances, teams),
+        **_circumstances(game.circumstances, teams),
     }
 
 
-def _told(circumstances: Circumstances, teams: Mapping[Side, Team]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _circumstances(circumstances: Circumstances, teams: Mapping[Side, Team]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
     ground = circumstances.ground
     if ground.boundaries:
         left = [player.name for side in SIDES for player in teams[side].players if player.bats == "left"]
-        told["ground"] = {
+        shown["ground"] = {
             "name": ground.name,
             "boundaries": list(ground.boundaries),
             "left_handers": left,
         }
     if circumstances.fatigue:
-        told["fatigue"] = True
+        shown["fatigue"] = True
     if circumstances.formed:
-        told["form"] = {
+        shown["form"] = {
             side: [
                 {
                     "name": player.name,
@@ -64,51 +64,57 @@ def _told(circumstances: Circumstances, teams: Mapping[Side, Team]) -> dict[str,
             for side in SIDES
         }
     if circumstances.difference is not None:
-        told["squad_difference"] = circumstances.difference
-    return told
+        shown["squad_difference"] = circumstances.difference
+    return shown
 
 
 def shown_circumstances(circumstances: Circumstances, match: Match | None) -> dict[str, Any]:
-    """What captains are told of them in an observation, beside pitch, evening and the cards."""
-    told: dict[str, Any] = {}
+    """Return what an observation shows beyond pitch, evening and cards."""
+    shown: dict[str, Any] = {}
     boundaries = circumstances.ground.boundaries
     if boundaries:
         faced = boundaries if match is None else match.faced
-        told["ground"] = {
+        shown["ground"] = {
             "name": circumstances.ground.name,
             "metres": dict(zip(SECTORS, boundaries, strict=True)),
             "now": dict(zip(SECTORS, faced, strict=True)),
         }
     if circumstances.fatigue and match is not None:
         team = match.teams[match.fielding_side]
-        told["tired"] = {team.players[player].name: load for player, load in enumerate(match.loads()) if load}
+        shown["tired"] = {
+            team.players[player].name: load for player, load in enumerate(match.loads()) if load
+        }
     if circumstances.difference is not None:
-        told["squad_difference"] = circumstances.difference
-    return told
+        shown["squad_difference"] = circumstances.difference
+    return shown
 
 
 START_NAMES: Final = ("toss", "bat_first", "chase", "defend", "death", "collapse", "super_over")
-"""Where play may begin, the home side being the agent's:
+"""Where play begins; the home side is the agent's:
 
-``toss`` before the toss · ``bat_first`` home bats, nothing bowled · ``chase`` home bats second, the first
-innings played · ``defend`` home fields second · ``death`` home bats first, the last quarter of the overs to
-come · ``collapse`` home bats first and has lost early wickets · ``super_over`` tied after both innings.
+* ``toss``: before the toss
+* ``bat_first``: home bats, no ball bowled
+* ``chase``: home bats second, after the first innings
+* ``defend``: home fields second
+* ``death``: home bats first, with the last quarter of the overs to come
+* ``collapse``: home bats first and has lost early wickets
+* ``super_over``: tied after both innings
 """
 
 TRIES: Final = 400
-"""Innings tried for a rare position before the nearest to it is taken."""
+"""Innings tried for a rare position before the closest is used."""
 
 TIE_TRIES: Final = 40
 COLLAPSE_SHARE: Final = 0.4
 
 
 def play_to_start(game: Game, start: str, seeded: Callable[[str, int], random.Random]) -> None:
-    """Bring a game before its toss to where play begins.
+    """Advance a game from before its toss to the start of play.
 
     Args:
-        game: The game; its own generator is left for the balls to come.
-        start: One of :data:`START_NAMES` but ``toss``.
-        seeded: Makes the generator of a named part and a number.
+        game: The game; its own generator stays reserved for the balls to come.
+        start: One of :data:`START_NAMES` except ``toss``.
+        seeded: Returns the generator for a named part and a number.
     """
     home_first = start not in ("chase", "super_over")
     first: Side = "home" if home_first else "away"
@@ -136,7 +142,7 @@ def play_to_start(game: Game, start: str, seeded: Callable[[str, int], random.Ra
 
 
 def play_until(match: Match, rng: random.Random, stop: Callable[[Match], bool]) -> Match:
-    """Play on under the usual captains until ``stop`` holds or the match is over; changes ``match``."""
+    """Play ``match`` under the usual captains until ``stop`` holds or it is over."""
     match.rng = rng
     batting = BattingIntent()
     while not stop(match):
@@ -169,21 +175,21 @@ def _second_innings(match: Match, seeded: Seeded) -> Match:
 
 
 def _death(match: Match, seeded: Seeded) -> Match:
-    """The last quarter to come, at least an over; an innings that ends before is tried again."""
+    """Play until the last quarter is left; retry if the innings ends before."""
     left = max(1, math.ceil(DEATH_SHARE * match.format.overs))
 
-    def there(reached: Match) -> bool:
+    def reached_death(reached: Match) -> bool:
         return reached.number > 1 or _overs_bowled(reached) >= reached.format.overs - left
 
     for attempt in range(TRIES):
-        reached = play_until(match.copy(), seeded("start", attempt), there)
+        reached = play_until(match.copy(), seeded("start", attempt), reached_death)
         if reached.number == 1 and not reached.current.closed:
             return reached
     return match
 
 
 def _collapse(match: Match, seeded: Seeded) -> Match:
-    """Two fifths of the innings gone with half the wickets that a real collapse costs, or the most found."""
+    """Play two fifths of the innings until a try has lost enough wickets."""
     overs = max(1, round(COLLAPSE_SHARE * match.format.overs))
     wanted = (
         5
@@ -196,11 +202,11 @@ def _collapse(match: Match, seeded: Seeded) -> Match:
     )
     best, most = match, -1
 
-    def there(reached: Match) -> bool:
+    def reached_overs(reached: Match) -> bool:
         return reached.number > 1 or _overs_bowled(reached) >= overs
 
     for attempt in range(TRIES):
-        reached = play_until(match.copy(), seeded("start", attempt), there)
+        reached = play_until(match.copy(), seeded("start", attempt), reached_overs)
         if reached.number > 1 or reached.current.closed:
             continue
         if reached.current.wickets > most:
@@ -211,7 +217,7 @@ def _collapse(match: Match, seeded: Seeded) -> Match:
 
 
 def _super_over(match: Match, seeded: Seeded) -> Match:
-    """Tied: innings are played until a last over that can end level does."""
+    """Play matches until a last over of a chase ends level."""
     for attempt in range(TRIES):
         late = play_until(match.copy(), seeded("start", attempt), _last_over_of_chase)
         if late.result is not None or late.number != 2:
@@ -222,7 +228,7 @@ def _super_over(match: Match, seeded: Seeded) -> Match:
             )
             if reached.number == 3:
                 return reached
-    raise RuntimeError(f"no tie in {TRIES} matches")
+    raise RuntimeError(f"none of {TRIES} matches ended in a tie; use another seed")
 
 
 def _last_over_of_chase(match: Match) -> bool:
@@ -230,7 +236,7 @@ def _last_over_of_chase(match: Match) -> bool:
 
 
 def _overs_bowled(match: Match) -> int:
-    """Overs completed, and the next batter in where one was needed."""
+    """Return the overs completed."""
     return len(match.current.overs)
 
 
@@ -245,7 +251,7 @@ _REACH: Final[dict[str, Callable[[Match, Seeded], Match]]] = {
 
 
 def position(match: Match) -> dict[str, Any]:
-    """Data of ``cricket.position_set``: the scorecards so far and, within an innings, where it stands."""
+    """Return the data of ``cricket.position_set``: scorecards and innings' state."""
     innings, side = match.current, match.batting_side
     team = match.teams[side]
     shown = scorecards(match)

@@ -4,7 +4,7 @@
 import { ballName, isInterval, markKind, momentNames, validBalls } from "./words.js";
 
 const BALLS = 6;
-/** Balls of an over that are shown; the longest ones lose their beginning. */
+/** Maximum balls of an over shown; the oldest are omitted. */
 const SHOWN = 11;
 
 /** @param {any} ctx */
@@ -22,7 +22,7 @@ export function mountBall({ ui }) {
   /** @type {unknown} */ let marks = null;
   /** @type {unknown} */ let values = null;
 
-  /** The decision of one side on the ball, and what it was worth. @param {string} verb */
+  /** The decision of one side on the ball, and its value. @param {string} verb */
   function sideOf(verb) {
     const who = h("span", { class: "ball__who" });
     const call = h("code");
@@ -71,24 +71,24 @@ export function mountBall({ ui }) {
     }
   }
 
-  /** The innings before, until the next one has its first ball. @param {any} world */
+  /** Show the previous innings until the next one has its first ball. @param {any} world */
   async function drawInterval(world) {
     seq = -world.innings;
     const { intervalWords } = await import("./interval.js");
-    const told = intervalWords(world);
-    if (!told || seq !== -world.innings) return;
+    const summary = intervalWords(world);
+    if (!summary || seq !== -world.innings) return;
     replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
-    setText(line, plain(told.line));
-    setText(detail, plain(told.detail));
+    setText(line, plain(summary.line));
+    setText(detail, plain(summary.detail));
     for (const role of /** @type {const} */ (["batting", "bowling"])) {
-      sides[role].show({ reasoning: told[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
+      sides[role].show({ reasoning: summary[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
       sides[role].weigh(undefined, undefined, undefined, "");
     }
   }
 
   return {
     element,
-    /** How it was bowled and played, and both captains' reasons: under the ball, on a phone below the fold. */
+    /** Delivery, stroke and both captains' reasons: under the ball, or below the fold on a phone. */
     why,
     /** @param {any} world @param {boolean} moves */
     update(world, moves) {
@@ -117,19 +117,19 @@ export function mountBall({ ui }) {
     },
   };
 
-  /** Why a decision on the ball was not its seat's own; the class of a failure stands in the newest decision until the next one. @param {any} world @param {any} ball @param {any} made */
+  /** Why a decision was not its seat's own; the newest decision has the failure's class until the next one. @param {any} world @param {any} ball @param {any} made */
   function strangerOf(world, ball, made) {
     const newest = world.decided?.[made?.actor];
     return made ? ui.foreignWords(newest?.seq < ball.seq ? newest : made, world.seats?.[made.actor]?.source) : "";
   }
 }
 
-/** What a decision did to its side's chance to win, in points of a hundred. @param {any} h @param {unknown} value */
+/** The effect of a decision on its side's chance to win, in percentage points. @param {any} h @param {unknown} value */
 function worthParts(h, value) {
   if (typeof value !== "number") return [];
   const points = (100 * value).toFixed(1).replace("-", "−").replace("−0.0", "0.0");
   const look = Math.abs(value) < 0.0005 ? "" : value > 0 ? "up" : "down";
-  return [h("span", { title: "What this decision did to its side’s chance to win, beside what real sides do here; simulated" }, "worth ",
+  return [h("span", { title: "Effect of this decision on its side’s chance to win, compared with what real sides do here; simulated" }, "worth ",
     h("b", { class: look }, `${look === "up" ? "+" : ""}${points} %`))];
 }
 

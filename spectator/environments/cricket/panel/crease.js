@@ -1,5 +1,5 @@
 // @ts-check
-// Who is in, who bowls, and their partnership.
+// The batters in, the bowler, and the partnership.
 
 import { economy, strikeRate } from "./words.js";
 

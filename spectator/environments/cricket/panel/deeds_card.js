@@ -1,25 +1,25 @@
 // @ts-check
-// The card of what captains said and did, over by over; its table is fetched once it comes near the window.
+// The card of captains' plans and play, over by over; its table is loaded near the viewport.
 
-/** A card so near the window is as good as in view. */
+/** Distance from the viewport at which the table is loaded. */
 const NEAR = "50% 0px";
 
 const KEPT = new Set(["cricket.plan_changed", "cricket.over_started", "cricket.ball_bowled"]);
 
-/** What the panel keeps of an event for this; null for most. @param {{type: string, data: any}} event @returns {{deed: any} | null} */
+/** The note that the panel keeps of an event for this card; null for most events. @param {{type: string, data: any}} event @returns {{deed: any} | null} */
 export const deedOf = ({ type, data }) => (KEPT.has(type) ? { deed: data } : null);
 
 /** @param {any} ctx */
 export function mountDeeds(ctx) {
   const { h, replace } = ctx.ui;
   const body = h("div", { class: "deeds__body" });
-  const element = h("section", { class: "card deeds with-minds", hidden: true, "aria-label": "Plans against deeds" },
-    h("header", { class: "card__head" }, h("h2", {}, "Plans against deeds"), h("span", { class: "quiet" }, "what each said, what it did, what came of it")), body);
+  const element = h("section", { class: "card deeds with-minds", hidden: true, "aria-label": "Plans and play" },
+    h("header", { class: "card__head" }, h("h2", {}, "Plans and play"), h("span", { class: "quiet" }, "each captain’s plan, what it did, and the result")), body);
   /** @type {any} */ let newest = {};
   /** @type {{update(world: any): void} | null} */ let table = null;
   let near = false;
   let asked = false;
-  /** Whether every event is known: without the first ones nobody has told a plan. */
+  /** Whether every event is loaded; the first ones hold the match plans. */
   let known = false;
 
   const observer = new IntersectionObserver((entries) => {
@@ -36,7 +36,7 @@ export function mountDeeds(ctx) {
         table = mountDeedsTable(body, ctx);
       } catch {
         asked = false;
-        return replace(body, h("p", { class: "quiet" }, "This could not be fetched; it is asked for again when you come back to it."));
+        return replace(body, h("p", { class: "quiet" }, "Loading failed; scroll away and back to try again."));
       }
       await ctx.whole();
       known = true;

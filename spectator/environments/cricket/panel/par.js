@@ -1,17 +1,17 @@
 // @ts-check
-// How an innings compares with real ones, in words; pure.
+// Comparison of an innings with real ones, in words; pure.
 
 import { ordinal } from "./words.js";
 
 /** @param {any} world @returns {Record<string, any>} */
 export const parOf = (world) => world.par?.[world.innings] ?? {};
 
-/** Where the innings stands among real ones after its last over. @param {any} world */
+/** The innings' percentile among real ones after its last over, in words. @param {any} world */
 export function parWords(world) {
   if (world.super_over || !world.format) return "";
   const standing = world.standing?.[world.innings];
   const over = Object.keys(standing ?? {}).map(Number).sort((a, b) => b - a)[0];
-  if (over === undefined) return world.par ? "Par from real 20-over innings: from the first over on." : "Real innings to compare with were all of 20 overs.";
+  if (over === undefined) return world.par ? "Par from real 20-over innings appears after the first over." : "No par: it comes from real innings of 20 overs.";
   const score = world.scorecards?.[world.innings]?.overs?.[over]?.score;
   const share = standing[over];
   const place = share <= 5 ? "among the lowest twentieth" : share >= 95 ? "among the highest twentieth" : `at the ${ordinal(share)} percentile`;

@@ -1,5 +1,5 @@
 // @ts-check
-// The score strip: who bats, what they have, what they need.
+// The score strip: batting side, score and target.
 
 import { inningsWords } from "./words.js";
 

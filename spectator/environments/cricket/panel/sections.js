@@ -1,5 +1,5 @@
 // @ts-check
-// A match in words: the score, the ball, who is in, the cards, a line for everything; pure.
+// A match in words: score, last ball, batters, chances and cards; pure.
 
 import { parWords } from "./par.js";
 import { economy, inningsName, inningsWords, markWords, ordinal } from "./words.js";

@@ -1,11 +1,11 @@
 // @ts-check
-// How much a cricket event matters, and what it says that decisions were worth; pure.
+// The weight of a cricket event, and the values of decisions that it reports; pure.
 
-/** Weight of the result and of a tie that is broken: nothing outweighs them. */
+/** Weight of the result and of a super over, the largest of all. */
 const RESULT = 100;
-/** Standard errors that a change of the chance to win must exceed to weigh anything. */
+/** Standard errors that a change of the chance to win must exceed to have weight. */
 const SURE = 3;
-/** Weights are points of the chance to win; of what has no chance told, about what it usually moves. */
+/** Weights in percentage points of the chance to win, for events without a forecast: about their usual effect. */
 const USUAL = { wicket: 4, six: 1.5, innings: 3, fifty: 3, five: 5 };
 
 /**
@@ -32,7 +32,7 @@ function swingWeight(data, last) {
 }
 
 /**
- * What both captains' calls on the ball did to their own side's chance, in points of a hundred.
+ * The effect of both captains' calls on their own side's chance, in percentage points.
  * @param {any} event @returns {{actor: string, points: number}[]}
  */
 export function worths({ type, data }) {

@@ -1,14 +1,14 @@
 // @ts-check
-// The runs of both innings as they add up, beside par; fetched when it is first asked for.
+// The cumulative runs of both innings with par; loaded on first use.
 
 import { parOf } from "./par.js";
 
-/** The most runs that are drawn. @param {any} world @param {any[]} all innings */
+/** The maximum of the runs drawn. @param {any} world @param {any[]} all innings */
 export const highest = (world, all) => Math.max(world.target ?? 0, parOf(world)["20"]?.median ?? 0, ...all.flatMap((one) => one.overs.map((/** @type {any} */ over) => over.score)));
 
 /**
- * Par behind, the lines of the innings, and what is chased; what they are called beside the innings' names.
- * @param {any} world @param {any[]} all innings @param {{svg: any, charts: any, x: (value: number) => number, y: (value: number) => number, cell: (over: any) => string, goTo: (one: any, over: any) => Record<string, string>}} on what they are drawn with
+ * Draw par, the lines of the innings and the target; `key` is the legend of par.
+ * @param {any} world @param {any[]} all innings @param {{svg: any, charts: any, x: (value: number) => number, y: (value: number) => number, cell: (over: any) => string, goTo: (one: any, over: any) => Record<string, string>}} on drawing functions
  * @returns {{marks: (SVGElement | null)[], key: string}}
  */
 export function drawWorm(world, all, { svg, charts, x, y, cell, goTo }) {

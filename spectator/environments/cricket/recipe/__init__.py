@@ -1,1 +1,1 @@
-"""The recipe of the trained cricket captain: examples, supervised learning, self-play, evaluation."""
+"""The recipe of the trained captain: examples, training, self-play, evaluation."""

@@ -1,8 +1,8 @@
-"""Examples to learn from: match situations with the teacher's sentence and doubts.
+"""Training examples: situations with the teacher's sentence and its uncertainty.
 
-The teacher is the planner's own look ahead, with what each of its options is worth.
+The teacher is the planner's own lookahead, with the value of each of its options.
 
-python -m spectator.environments.cricket.recipe.examples FIRST_SEED SECONDS WORDS.json OUT.npz
+Usage: python -m spectator.environments.cricket.recipe.examples FIRST_SEED SECONDS WORDS.json OUT.npz
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import numpy as np
 
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.situation import (
-    LENGTHS,
     LINES,
     PLANNED_LENGTHS,
     SHOTS,
@@ -31,14 +30,14 @@ from spectator.environments.cricket.ball.situation import (
 from spectator.environments.cricket.captaincy.lookahead import (
     INTENTS,
     MIN_CALL_GAIN,
-    SEEN,
     balls_covered,
     best_order,
     category_values,
     fields,
+    mean_value,
+    repeated,
     situation_of,
     striker_boundaries,
-    value,
 )
 from spectator.environments.cricket.captaincy.planner import OversAhead, PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
@@ -52,17 +51,17 @@ from spectator.observations import Observation
 from spectator.policies.policy import ScriptedPolicy
 
 SHARPNESS: Final = 0.004
-"""Share of a boundary's worth by which an option must be worse to be e times less likely."""
+"""Loss, as a share of a boundary's value, that makes an option e times less likely."""
 
 Gains = Mapping[Any, float]
-"""What each option is worth to the side that decides, in shares of a boundary."""
+"""Value of each option to the side that decides, in shares of a boundary."""
 
 
 Intent = Literal["attack", "aggression"]
 
 
-class _Looking(PlannerCaptain):
-    """A planner that keeps what it saw of the overs that are left."""
+class _RecordingPlanner(PlannerCaptain):
+    """A planner that keeps the costs of the remaining overs."""
 
     last: OversAhead | None = None
 
@@ -72,19 +71,19 @@ class _Looking(PlannerCaptain):
 
 
 class Teacher:
-    """One side's teacher through a match.
+    """The teacher of one side through a match.
 
     Args:
-        seed: Seed of the planner that it asks.
+        seed: Seed of its planner.
     """
 
     def __init__(self, seed: int) -> None:
-        self.planner = _Looking(seed)
+        self.planner = _RecordingPlanner(seed)
         self._gains: dict[tuple[str, Any], Gains] = {}
         self._sure: dict[str, Any] = {}
 
     def look(self, observation: Observation, sight: Sight) -> dict[str, Any]:
-        """Look at a decision; returns the planner's action, and then answers :meth:`weights`."""
+        """Value a decision for :meth:`weights`, and return the planner's action."""
         self.planner.last = None
         decision = self.planner.choose(observation)
         self._gains, self._sure = {}, {}
@@ -104,7 +103,7 @@ class Teacher:
         return dict(decision.action)
 
     def weights(self, choice: WordChoice) -> list[float]:
-        """How likely each option of an order's part is to be taken."""
+        """Return the probability weight of each option of an order's part."""
         values = [option.value for option in choice.options]
         if choice.part in self._sure:
             return [float(one == self._sure[choice.part]) for one in values]
@@ -113,7 +112,7 @@ class Teacher:
         return [math.exp((gains.get(one, -1e9) - best) / SHARPNESS) for one in values]
 
     def _look_at_bowlers(self, sight: Sight, chosen: str) -> Gains:
-        """What it costs to give the next over to each, with the best order of overs behind him."""
+        """Value giving the next over to each bowler, followed by the best order of overs."""
         ahead = self.planner.last
         if ahead is None or not ahead.costs:
             return {chosen: 0.0}
@@ -137,8 +136,8 @@ class Teacher:
         for length in (None, *PLANNED_LENGTHS):
             for line in (None, *LINES):
                 if length or line:
-                    plans[length, line] = [_read(ball, DeliveryPlan(length, line)) for ball in balls]
-        gains = {plan: -_mean(bowled) / worth for plan, bowled in plans.items()}
+                    plans[length, line] = [repeated(ball, DeliveryPlan(length, line)) for ball in balls]
+        gains = {plan: -mean_value(bowled) / worth for plan, bowled in plans.items()}
         gains[None, None] += MIN_CALL_GAIN
         lengths = (None, *PLANNED_LENGTHS)
         self._gains["length", ""] = {one: max(gains[one, line] for line in (None, *LINES)) for one in lengths}
@@ -149,7 +148,7 @@ class Teacher:
         names = [*(name.replace("_", " ") for name in legal_presets(limit)), *PACKED]
         shapes = dict(zip(names, (one.shape for one in fields(limit, striker_boundaries(view))), strict=True))
         found = {
-            name: -_mean([replace(ball, field=shape) for ball in balls]) / worth
+            name: -mean_value([replace(ball, field=shape) for ball in balls]) / worth
             for name, shape in shapes.items()
         }
         found["standard"] += MIN_CALL_GAIN
@@ -165,39 +164,29 @@ class Teacher:
         balls = [replace(ball, field=shape) for ball in balls_covered(view, bowler)]
         worth = _worth(balls)
         by_shot = {shot: [replace(ball, shot=shot) for ball in balls] for shot in (None, *SHOTS)}
-        gains = {shot: _mean(played) / worth for shot, played in by_shot.items()}
+        gains = {shot: mean_value(played) / worth for shot, played in by_shot.items()}
         gains[None] += MIN_CALL_GAIN
         self._gains["shot", ""] = gains
         balls = by_shot[max(gains, key=lambda shot: gains[shot])]
         for slot in sight.batters:
-            mine = [ball for ball in balls if ball.striker.name == sight.names[slot]]
-            self._gains["level", slot] = _levels(mine, "aggression", 1.0 / worth)
+            own = [ball for ball in balls if ball.striker.name == sight.names[slot]]
+            self._gains["level", slot] = _levels(own, "aggression", 1.0 / worth)
 
 
 def _at_level(ball: Situation, intent: Intent, level: float) -> Situation:
     return replace(ball, attack=level) if intent == "attack" else replace(ball, aggression=level)
 
 
-def _levels(balls: Sequence[Situation], intent: Intent, way: float) -> Gains:
-    gains = {level: way * _mean([_at_level(ball, intent, level) for ball in balls]) for level in INTENTS}
+def _levels(balls: Sequence[Situation], intent: Intent, factor: float) -> Gains:
+    gains = {
+        level: factor * mean_value([_at_level(ball, intent, level) for ball in balls]) for level in INTENTS
+    }
     gains[0.5] += MIN_CALL_GAIN
     return gains
 
 
-def _read(ball: Situation, plan: DeliveryPlan) -> Situation:
-    """A ball of a plan that the batter has met before in the over, as the planner takes it."""
-    if plan.length is None or plan.line is None:
-        return replace(ball, delivery=plan)
-    pair = LENGTHS.index(plan.length) * len(LINES) + LINES.index(plan.line)
-    return replace(ball, delivery=plan, seen=(pair,) * SEEN)
-
-
-def _mean(balls: Sequence[Situation]) -> float:
-    return sum(value(ball) for ball in balls) / len(balls)
-
-
 def _worth(balls: Sequence[Situation]) -> float:
-    """The worth of a boundary there."""
+    """Return the value of a boundary in this situation."""
     worth = category_values(balls[0])
     return max(1e-6, float(worth[4] - worth[0]))
 
@@ -206,9 +195,9 @@ OTHERS: Final = (
     "heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician", "match_ups", "blocker",
     "random",
 )  # fmt: skip
-"""Captains that share matches with the teacher, so that it is asked in every kind of situation."""
+"""Captains that share matches with the teacher, so that it meets every kind of situation."""
 NOISE: Final = (0.0, 0.0, 0.15, 0.3)
-"""Shares of orders that are drawn at random instead."""
+"""Shares of orders that are replaced by random ones."""
 
 
 @dataclass
@@ -216,13 +205,13 @@ class Example:
     """One sentence to learn.
 
     Args:
-        seed: Of its match.
+        seed: Seed of its match.
         ids: Tokens of the situation, then of the sentence.
-        begins: Where the sentence begins.
-        at: Where tokens were chosen.
-        allowed: What could be chosen at each place.
-        shares: How likely each of it is.
-        acts: Whether the choice is acted on, or words alone.
+        begins: Index of the sentence's first token.
+        at: Indices of chosen tokens.
+        allowed: Tokens allowed at each of them.
+        shares: Probabilities of the allowed tokens.
+        acts: Whether each choice has an effect or is only words.
     """
 
     seed: int
@@ -235,7 +224,7 @@ class Example:
 
 
 def options_of_match(rng: random.Random) -> dict[str, Any]:
-    """Options of one match to learn from: mostly of five overs, all circumstances, men and women."""
+    """Draw a training match's options: mostly five overs, all circumstances."""
     overs = rng.choices((5, 20, 10, rng.randint(1, 20)), (0.68, 0.14, 0.1, 0.08))[0]
     options: dict[str, Any] = {"max_overs": overs, "decisions": "over", "reward": "result"}
     options["profile"] = rng.choices(("men", "women", "associates"), (0.6, 0.35, 0.05))[0]
@@ -249,19 +238,19 @@ def options_of_match(rng: random.Random) -> dict[str, Any]:
 
 
 def plain_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of a match, complete."""
+    """Complete the options of a match."""
     return WORLD.options_type.model_validate(options).model_dump(mode="json")
 
 
 def scripted(name: str, seed: int) -> ScriptedPolicy:
-    """A scripted captain of the catalogue."""
+    """Build a scripted captain of the catalogue."""
     captain = WORLD.captains[name].build(seed)
     assert isinstance(captain, ScriptedPolicy)
     return captain
 
 
 def play_match(seed: int, shown: Callable[[Observation, Sight, Teacher], None]) -> None:
-    """Play a match and show each decision with its teacher, who has looked at it."""
+    """Play a match and pass each decision to ``shown``, with its teacher."""
     rng = random.Random(derive_seed(seed, "captain", "examples"))
     world = CricketEnvironment()
     observation = world.reset(seed=seed, episode_id="examples", options=options_of_match(rng))
@@ -294,7 +283,7 @@ def _at_random(sight: Sight, rng: random.Random) -> dict[str, Any]:
 
 
 class _GrowingVocabulary(Tokenizer):
-    """A tokenizer that takes in every word it meets."""
+    """A tokenizer that adds every word it meets."""
 
     def __init__(self) -> None:
         super().__init__(["<?>"])
@@ -305,7 +294,7 @@ class _GrowingVocabulary(Tokenizer):
 
 
 def words_of_play(matches: int, seed: int) -> list[str]:
-    """The vocabulary: every word of that many matches in which orders are drawn at random."""
+    """Return the vocabulary: every word of this many matches with random orders."""
     growing, rng = _GrowingVocabulary(), random.Random(seed)
     for number in range(matches):
         world = CricketEnvironment()
@@ -326,7 +315,7 @@ def words_of_play(matches: int, seed: int) -> list[str]:
 
 
 def taught(seed: int, sight: Sight, teacher: Teacher, tokenizer: Tokenizer, rng: random.Random) -> Example:
-    """The teacher's sentence on a situation."""
+    """Return the teacher's sentence for a situation."""
     speech = SpokenOrder(sight, tokenizer)
     prompt = tokenizer.encode(sight.text())
     example = Example(seed, prompt, len(prompt))
@@ -349,11 +338,11 @@ def taught(seed: int, sight: Sight, teacher: Teacher, tokenizer: Tokenizer, rng:
 
 
 EASY_EXAMPLE_SHARE: Final = 0.3
-"""Share of tosses, plans and openers that are learnt from: they are all alike."""
+"""Share of tosses, plans and openers that are kept, since they are all alike."""
 
 
 def examples_of(seed: int, tokenizer: Tokenizer) -> list[Example]:
-    """Examples of one match."""
+    """Return the examples of one match."""
     rng, found = random.Random(derive_seed(seed, "captain", "sentences")), list[Example]()
 
     def shown(observation: Observation, sight: Sight, teacher: Teacher) -> None:
@@ -388,7 +377,7 @@ def save(examples: Sequence[Example], path: Path) -> None:
 
 
 def load(path: Path) -> Iterator[Example]:
-    """Examples of a file."""
+    """Read the examples of a file."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     ends = np.cumsum(arrays["length"])
@@ -409,11 +398,11 @@ def load(path: Path) -> Iterator[Example]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write examples for so many seconds, in files of about 5,000."""
+    """Write examples for a number of seconds, in files of about 5,000."""
     first, seconds, words, out = int(arguments[0]), float(arguments[1]), Path(arguments[2]), arguments[3]
-    tokenizer, begun = Tokenizer(json.loads(words.read_text())), time.monotonic()
+    tokenizer, start = Tokenizer(json.loads(words.read_text())), time.monotonic()
     seed, part, found = first, 0, list[Example]()
-    while time.monotonic() - begun < seconds:
+    while time.monotonic() - start < seconds:
         found += examples_of(seed, tokenizer)
         seed += 1
         if len(found) >= 5000:

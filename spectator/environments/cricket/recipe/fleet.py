@@ -1,7 +1,7 @@
-"""Many matches at once in worker processes; one process answers for the networks, token by token.
+"""Many matches at once in worker processes, with networks in one central process.
 
-Workers step the worlds and hold the sentences that are being said; the process with the networks chooses
-among the tokens that may follow.
+Workers step the worlds and hold the sentences in progress; the central process chooses among the allowed
+tokens.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SIDES = ("home", "away")
 
 
 class MatchJob(NamedTuple):
-    """One match.
+    """One match to play.
 
     Args:
-        key: Its name.
+        key: Its key.
         seed: Its seed.
-        options: Its options, complete.
-        seats: Who decides for each side: the number of a network, or the name of a captain.
+        options: Its complete options.
+        seats: What decides for each side: the number of a network, or the name of a captain.
     """
 
     key: Any
@@ -43,16 +43,16 @@ class MatchJob(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A decision that a network is to make.
+    """A decision for a network.
 
     Args:
-        number: Its number, within the worker.
-        network: Which network.
-        role: What kind of decision.
+        number: Its number within the worker.
+        network: Number of the network.
+        role: Kind of decision.
         prompt: Tokens of the situation.
-        said: Tokens that the sentence begins with.
+        said: First tokens of the sentence.
         allowed: Tokens that may follow.
-        acts: Whether the choice is acted on.
+        acts: Whether the choice has an effect.
     """
 
     number: int
@@ -65,12 +65,12 @@ class Ask(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What a worker has to tell at the beginning of a round.
+    """A worker's report at the start of a round.
 
     Args:
-        asks: Decisions that are due, one of each match.
-        worth: What earlier decisions were worth to their sides, in win chances, by number.
-        over: Matches that ended: key and the parts of the score.
+        asks: Decisions due, one of each match.
+        worth: Values of earlier decisions to their sides, in win chances, by number.
+        over: Matches that ended: key and parts of the score.
     """
 
     asks: list[Ask]
@@ -79,7 +79,7 @@ class Round(NamedTuple):
 
 
 def self_play(first: int, seats: Mapping[str, int | str]) -> Iterator[MatchJob]:
-    """Matches without end, of all kinds, most of them of five overs."""
+    """Yield matches of all kinds without end, most of them of five overs."""
     for number in itertools.count(first):
         rng = random.Random(derive_seed(number, "captain", "self-play"))
         options = dict(options_of_match(rng))
@@ -105,7 +105,7 @@ class _Match:
         self.speech: SpokenOrder | None = None
 
     def next_ask(self, tokenizer: Tokenizer, worth: list[tuple[int, float]]) -> Ask | None:
-        """Play on until a network is due; ``None`` when the match is over."""
+        """Play until a network must decide; return ``None`` when the match is over."""
         while not self.observation.done:
             side = self.observation.actor
             assert side is not None
@@ -128,7 +128,7 @@ class _Match:
         return None
 
     def finish(self) -> None:
-        """Carry out the sentence that was said."""
+        """Carry out the sentence."""
         assert self.speech is not None
         self._finish(self.speech)
 
@@ -136,7 +136,7 @@ class _Match:
         tool, arguments = calls_of(speech.sight, speech.order or {})[-1]
         self.act({"tool": tool, "arguments": arguments})
         if self.observation.refused is not None:
-            raise RuntimeError(f"refused: {self.observation.refused} of {speech.text}")
+            raise RuntimeError(f"the world refused {speech.text!r}: {self.observation.refused}")
 
     def act(self, action: Mapping[str, Any]) -> None:
         """Step the world."""
@@ -144,7 +144,7 @@ class _Match:
         self._world.facts()
 
     def rubric(self) -> dict[str, float]:
-        """The parts of the score."""
+        """Return the parts of the score."""
         return dict(self.observation.metadata["rubric"])
 
     def _paid(self, side: str) -> float:
@@ -163,20 +163,24 @@ def _acts(speech: SpokenOrder) -> bool:
     return speech.choice.part in ORDER_PARTS
 
 
-def _work(line: Connection, words: Sequence[str]) -> None:
+def _work(connection: Connection, words: Sequence[str]) -> None:
     threadpool_limits(1)  # each worker has a core
     tokenizer, numbers = Tokenizer(words), itertools.count()
-    while (orders := line.recv()) is not None:
+    while (orders := connection.recv()) is not None:
         jobs, width = orders
-        _play(line, iter(jobs) if not callable(jobs) else jobs(), width, tokenizer, numbers)
+        _play(connection, iter(jobs) if not callable(jobs) else jobs(), width, tokenizer, numbers)
 
 
 def _play(
-    line: Connection, jobs: Iterator[MatchJob], width: int, tokenizer: Tokenizer, numbers: Iterator[int]
+    connection: Connection,
+    jobs: Iterator[MatchJob],
+    width: int,
+    tokenizer: Tokenizer,
+    numbers: Iterator[int],
 ) -> None:
     matches: list[_Match] = []
     while True:
-        told, due = Round([], [], []), list[_Match]()
+        report, due = Round([], [], []), list[_Match]()
         while matches or len(due) < width:
             if matches:
                 match = matches.pop()
@@ -184,18 +188,18 @@ def _play(
                 match = _Match(job, numbers)
             else:
                 break
-            ask = match.next_ask(tokenizer, told.worth)
+            ask = match.next_ask(tokenizer, report.worth)
             if ask is None:
-                told.over.append((match.job.key, match.rubric()))
+                report.over.append((match.job.key, match.rubric()))
             else:
-                told.asks.append(ask)
+                report.asks.append(ask)
                 due.append(match)
-        line.send(told)
+        connection.send(report)
         if not due:
             return
         active = list(due)
         while active:
-            tokens = line.recv()
+            tokens = connection.recv()
             if tokens is None:
                 return
             answers = []
@@ -205,7 +209,7 @@ def _play(
                 before = len(speech.ids)
                 speech.take(token)
                 answers.append((speech.ids[before:], speech.allowed, _acts(speech)))
-            line.send(answers)
+            connection.send(answers)
             active = [match for match in active if match.speech is not None and match.speech.allowed]
         for match in due:
             match.finish()
@@ -214,13 +218,13 @@ def _play(
 
 @dataclass(frozen=True)
 class SelfPlay:
-    """Makes :func:`self_play` in a worker."""
+    """Creates :func:`self_play` in a worker."""
 
     first: int
     seats: Mapping[str, int | str]
 
     def __call__(self) -> Iterator[MatchJob]:
-        """The matches."""
+        """Return the matches."""
         return self_play(self.first, self.seats)
 
 
@@ -228,45 +232,48 @@ Choose = Callable[[list[Ask]], "Answering"]
 
 
 class Answering:
-    """Answers for the asks of one round; implemented by :class:`.torch_network.BatchedSpeech`."""
+    """Answers to the asks of one round; see :class:`.torch_network.BatchedSpeech`."""
 
     def tokens(self) -> list[int]:
-        """A token for every ask that is still open, in order."""
+        """Return a token for every ask that is still open, in order."""
         raise NotImplementedError
 
-    def heard(self, answers: Sequence[tuple[list[int], list[int], bool]]) -> None:
-        """What was said with each token, and what may follow; nothing where the sentence is complete."""
+    def receive(self, answers: Sequence[tuple[list[int], list[int], bool]]) -> None:
+        """Receive what was spoken with each token, and the tokens allowed next.
+
+        No token is allowed after the end of a sentence.
+        """
         raise NotImplementedError
 
 
 class MatchFleet:
-    """Worker processes.
+    """Worker processes that play matches.
 
     Args:
-        workers: How many.
+        workers: Number of processes.
         words: The vocabulary.
     """
 
     def __init__(self, workers: int, words: Sequence[str]) -> None:
         context = multiprocessing.get_context("spawn")
-        self._lines: list[Connection] = []
+        self._connections: list[Connection] = []
         self._processes = []
         for _ in range(workers):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(theirs, list(words)), daemon=True)
             process.start()
-            self._lines.append(ours)
+            self._connections.append(ours)
             self._processes.append(process)
 
-    def begin(self, parts: Sequence[Any], width: int) -> None:
-        """Give each worker its matches: lists of jobs, or what makes an iterator of them there."""
-        for line, part in zip(self._lines, parts, strict=True):
-            line.send((part, width))
+    def start(self, parts: Sequence[Any], width: int) -> None:
+        """Give each worker its jobs: a list, or a callable that returns an iterator."""
+        for connection, part in zip(self._connections, parts, strict=True):
+            connection.send((part, width))
 
     def spread(self, jobs: Iterable[MatchJob], width: int) -> None:
-        """Spread jobs over the workers."""
-        jobs = list(jobs)
-        self.begin([jobs[at :: len(self._lines)] for at in range(len(self._lines))], width)
+        """Distribute jobs over the workers."""
+        jobs, workers = list(jobs), len(self._connections)
+        self.start([jobs[at::workers] for at in range(workers)], width)
 
     def rounds(
         self, choose: Choose
@@ -281,57 +288,59 @@ class MatchFleet:
         """Play round after round until all matches are over.
 
         Yields:
-            After each round: the decisions that it made, by worker and number, in the order of the
-            conversation; what earlier decisions were worth; matches that ended; the conversation.
+            After each round: its decisions, by worker and number, in the order of the conversation; values of
+            earlier decisions; matches that ended; the conversation.
         """
-        lines = dict(enumerate(self._lines))
-        while lines:
+        connections = dict(enumerate(self._connections))
+        while connections:
             asks: list[Ask] = []
             names: list[tuple[int, int]] = []
             worth: list[tuple[tuple[int, int], float]] = []
             over: list[tuple[Any, dict[str, float]]] = []
             counts: dict[int, int] = {}
-            for at, line in list(lines.items()):
-                told: Round = line.recv()
-                worth += [((at, number), value) for number, value in told.worth]
-                over += told.over
-                if not told.asks:
-                    del lines[at]
+            for at, connection in list(connections.items()):
+                report: Round = connection.recv()
+                worth += [((at, number), value) for number, value in report.worth]
+                over += report.over
+                if not report.asks:
+                    del connections[at]
                     continue
-                counts[at] = len(told.asks)
-                asks += told.asks
-                names += [(at, ask.number) for ask in told.asks]
+                counts[at] = len(report.asks)
+                asks += report.asks
+                names += [(at, ask.number) for ask in report.asks]
             conversation = None
             if asks:
                 conversation = choose(asks)
-                self._speak(lines, counts, conversation)
+                self._speak(connections, counts, conversation)
             yield names, worth, over, conversation
 
-    def _speak(self, lines: dict[int, Connection], counts: dict[int, int], conversation: Answering) -> None:
+    def _speak(
+        self, connections: dict[int, Connection], counts: dict[int, int], conversation: Answering
+    ) -> None:
         while counts:
             tokens, begin = conversation.tokens(), 0
             for at, count in counts.items():
-                lines[at].send(tokens[begin : begin + count])
+                connections[at].send(tokens[begin : begin + count])
                 begin += count
             answers, left = [], {}
             for at in counts:
-                heard = lines[at].recv()
-                answers += heard
-                if still := sum(bool(allowed) for _, allowed, _ in heard):
+                received = connections[at].recv()
+                answers += received
+                if still := sum(bool(allowed) for _, allowed, _ in received):
                     left[at] = still
-            conversation.heard(answers)
+            conversation.receive(answers)
             counts = left
 
     def stop(self) -> None:
-        """Give up all matches; only after :meth:`rounds` has yielded."""
-        for line in self._lines:
-            told: Round = line.recv()
-            if told.asks:
-                line.send(None)
+        """Abandon all matches; only after :meth:`rounds` has yielded."""
+        for connection in self._connections:
+            report: Round = connection.recv()
+            if report.asks:
+                connection.send(None)
 
     def close(self) -> None:
-        """End the workers."""
-        for line in self._lines:
-            line.send(None)
+        """Stop the workers."""
+        for connection in self._connections:
+            connection.send(None)
         for process in self._processes:
             process.join(timeout=10)

@@ -1,8 +1,7 @@
-"""From nothing to a trained captain: examples, training, self-play, scores.
+"""Train a captain from scratch: examples, supervision, self-play, evaluation.
 
-Each stage leaves its result in the run's folder, so a run that was stopped continues with the first
-stage that is not finished. A captain is scored by matches on held-out seeds, from both seats, with
-intervals by seed.
+Each stage saves its result in the run's folder, so an interrupted run continues with the first unfinished
+stage. A captain is evaluated by matches on held-out seeds, from both seats, with intervals by seed.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from spectator.environments.cricket.recipe.trainers import (
 from spectator.environments.cricket.trained.network import write_captain
 
 HELD_OUT: Final = 720_000
-"""The first seed of evaluations."""
+"""First seed of evaluations."""
 
 BASE: Final = {"max_overs": 5, "decisions": "over", "reward": "decision_value"}
 PACKS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -54,7 +53,7 @@ PACKS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def jobs_of(pack: str, seeds: int, own: int | str, rival: int | str, first: int = HELD_OUT) -> list[MatchJob]:
-    """Both seats of so many seeds."""
+    """Return jobs for both seats of each seed."""
     options = plain_options(dict(PACKS[pack]))
     return [
         MatchJob((seed, side), seed, options, {side: own, "away" if side == "home" else "home": rival})
@@ -71,7 +70,7 @@ def played(
     shuffled: bool = False,
     width: int = 64,
 ) -> dict[Any, tuple[float, float]]:
-    """What each match brought its own captain, by key: the result, and the worth of its decisions."""
+    """Play jobs and return each own captain's result and decision value, by key."""
     device = next(networks[0].parameters()).device
     generator = torch.Generator(device=device).manual_seed(5)
     fleet.spread(jobs, width)
@@ -86,7 +85,10 @@ def played(
 
 
 def interval(values: Mapping[Any, float]) -> tuple[float, float]:
-    """Mean and half of the 95 % interval; both seats of a seed are one observation."""
+    """Return the mean and half of the 95 % interval.
+
+    Both seats of a seed count as one observation.
+    """
     by_seed: dict[int, list[float]] = {}
     for (seed, _), value in values.items():
         by_seed.setdefault(seed, []).append(value)
@@ -96,7 +98,7 @@ def interval(values: Mapping[Any, float]) -> tuple[float, float]:
 
 
 def figures(found: Mapping[Any, tuple[float, float]]) -> dict[str, Any]:
-    """Wins and worth of decisions (in hundredths of a match), each with its interval."""
+    """Return wins and decision values (hundredths of a match), with intervals."""
     value = interval({key: 100 * one[1] for key, one in found.items()})
     return {
         "matches": len(found),
@@ -106,37 +108,37 @@ def figures(found: Mapping[Any, tuple[float, float]]) -> dict[str, Any]:
 
 
 def difference(
-    mine: Mapping[Any, tuple[float, float]], theirs: Mapping[Any, tuple[float, float]]
+    own: Mapping[Any, tuple[float, float]], other: Mapping[Any, tuple[float, float]]
 ) -> dict[str, Any]:
-    """The same of the difference between two captains in the same matches."""
-    both = mine.keys() & theirs.keys()
+    """Return the figures of the difference between two captains in the same matches."""
+    both = own.keys() & other.keys()
     return {
         "matches": len(both),
-        "wins": interval({key: mine[key][0] - theirs[key][0] for key in both}),
-        "value": interval({key: 100 * (mine[key][1] - theirs[key][1]) for key in both}),
+        "wins": interval({key: own[key][0] - other[key][0] for key in both}),
+        "value": interval({key: 100 * (own[key][1] - other[key][1]) for key in both}),
     }
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a run does, and with what.
+    """The settings of a run.
 
     Args:
-        folder: Holds everything.
-        workers: Processes that play.
+        folder: Folder of all its files.
+        workers: Number of processes that play.
         examples_s: Seconds for which the workers make examples.
-        supervised_s: Seconds of supervised learning.
+        supervised_s: Seconds of supervised training.
         self_play_s: Seconds of self-play; 0 for none.
-        seeds: Of each evaluation; 0 for none.
-        width: Of the network.
-        layers: Of the network.
-        heads: Of the network.
-        tokens: Of a batch.
-        rate: Learning rate of supervised learning.
-        words: Matches from which the vocabulary is taken.
+        seeds: Seeds per evaluation; 0 for none.
+        width: Width of the network.
+        layers: Layers of the network.
+        heads: Attention heads of the network.
+        tokens: Tokens per batch.
+        rate: Learning rate of supervised training.
+        words: Matches from which the vocabulary is built.
         practice_rate: Learning rate of self-play.
-        decisions: Of a step of self-play.
-        minibatch: Decisions of an update.
+        decisions: Decisions per step of self-play.
+        minibatch: Decisions per update.
         matches: Matches that each worker plays at once.
         closeness: See :class:`.trainers.SelfPlaySettings`.
         first: Seed of the first example.
@@ -166,35 +168,35 @@ class RecipeRun:
     """One run of a recipe.
 
     Args:
-        recipe: What it does.
-        say: Hears a line of progress.
+        recipe: Its settings.
+        say: Receives lines of progress.
     """
 
     def __init__(self, recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> None:
-        self.recipe, self._say, self._begun = recipe, say, time.monotonic()
+        self.recipe, self._say, self._start = recipe, say, time.monotonic()
         recipe.folder.mkdir(parents=True, exist_ok=True)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.results: dict[str, Any] = {}
         self._results = recipe.folder / "results.json"
         if self._results.exists():
             self.results = json.loads(self._results.read_text())
-        self._taken: set[str] = set()
+        self._loaded: set[str] = set()
 
     def log(self, *words: Any) -> None:
-        """Say how it goes, and write it to ``log.txt``."""
-        line = f"[{time.monotonic() - self._begun:6.1f}] " + " ".join(map(str, words))
+        """Report progress, and write it to ``log.txt``."""
+        line = f"[{time.monotonic() - self._start:6.1f}] " + " ".join(map(str, words))
         with (self.recipe.folder / "log.txt").open("a") as log:
             log.write(f"{line}\n")
         self._say(line)
 
     def note(self, name: str, result: Any) -> None:
-        """Keep a result."""
+        """Save a result."""
         self.results[name] = result
         self._results.write_text(json.dumps(self.results, indent=1))
         self.log(name, result)
 
     def words(self) -> list[str]:
-        """The vocabulary."""
+        """Return the vocabulary, built on first use."""
         path = self.recipe.folder / "words.json"
         if not path.exists():
             path.write_text(json.dumps(data.words_of_play(self.recipe.words, 7)))
@@ -212,19 +214,19 @@ class RecipeRun:
         return found
 
     def more_examples(self) -> list[data.Example]:
-        """Examples of files that came since this was last asked."""
+        """Return the examples of files added since the last call."""
         found: list[data.Example] = []
         for path in sorted((self.recipe.folder / "examples").glob("[!.]*.npz")):
-            if path.name not in self._taken:
+            if path.name not in self._loaded:
                 try:
                     found += data.load(path)
                 except (OSError, ValueError, BadZipFile) as error:
-                    self.log(f"leaving out {path.name}: {error}")
-                self._taken.add(path.name)
+                    self.log(f"skipping {path.name}: {error}")
+                self._loaded.add(path.name)
         return found
 
     def supervise(self) -> TorchNetwork:
-        """The supervised start, learnt or found."""
+        """Return the network after supervised training, trained or loaded."""
         path, recipe, words = self.recipe.folder / "supervised.npz", self.recipe, self.words()
         if path.exists():
             return networks.load(path, self.device)[0]
@@ -239,9 +241,9 @@ class RecipeRun:
             examples += self.more_examples()
         examples += self.more_examples()
         if not examples:
-            raise RuntimeError("there are no examples; give the workers more time (examples_s)")
+            raise RuntimeError("no examples were made; give the workers more time (examples_s)")
         partial = recipe.folder / "supervised-partial.npz"
-        told = learn(
+        summary = learn(
             network,
             examples,
             seconds=recipe.supervised_s,
@@ -254,13 +256,13 @@ class RecipeRun:
         for process in processes:
             process.terminate()
         network.eval()
-        self.note("supervised", {**told, **held_out(network, examples)})
+        self.note("supervised", {**summary, **held_out(network, examples)})
         networks.save(network, words, path, {"stage": "supervised"})
         partial.unlink(missing_ok=True)
         return network
 
     def learn_by_self_play(self, network: TorchNetwork, fleet: MatchFleet) -> list[dict[str, Any]]:
-        """Self-play; ``network`` is changed."""
+        """Train ``network`` in place by self-play, and return the learning curve."""
         recipe, words = self.recipe, self.words()
         path, before = recipe.folder / "self-play.npz", list(self.results.get("curve", ()))
 
@@ -284,7 +286,7 @@ class RecipeRun:
         return curve
 
     def compare(self, fleet: MatchFleet, start: TorchNetwork, final: TorchNetwork) -> None:
-        """The figures that the recipe is judged by."""
+        """Evaluate the networks by the figures that judge the recipe."""
         seeds, both = self.recipe.seeds, [start, final]
         found: dict[str, Any] = {}
 
@@ -306,11 +308,11 @@ class RecipeRun:
 
 
 def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """Run the stages of a recipe that are not finished; returns its results.
+    """Run the unfinished stages of a recipe and return all results.
 
     Args:
-        recipe: What to do.
-        say: Hears a line of progress.
+        recipe: Its settings.
+        say: Receives lines of progress.
     """
     one = RecipeRun(recipe, say)
     one.log("torch", torch.__version__, one.device)
@@ -337,12 +339,12 @@ def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[
 
 
 def export(source: Path, folder: Path, name: str = "cricket-captain-1") -> None:
-    """Write the weights that a captain plays with, in eight bits, and their card.
+    """Write the weights of a playing captain in eight bits, and their card.
 
     Args:
-        source: Weights that :func:`.torch_network.save` wrote.
-        folder: Where to.
-        name: What the model is called in records.
+        source: Weights written by :func:`.torch_network.save`.
+        folder: Destination.
+        name: Name of the model in records.
     """
     with np.load(source) as file:
         head = json.loads(str(file["head"]))

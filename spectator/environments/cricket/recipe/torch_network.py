@@ -1,6 +1,6 @@
-"""The network in torch: a small decoder, and many sentences spoken at once.
+"""The network in torch: a small decoder that speaks many sentences at once.
 
-It is asked only at places where there is a choice.
+It is asked only where a sentence has a choice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ class Shape:
 
 
 def number_features(words: Sequence[str]) -> Tensor:
-    """What tokens of numbers share with near numbers, shape ``(words, FEATURES)``; 0 for words."""
+    """Return features that similar numbers share; 0 for words.
+
+    Returns:
+        Shape ``(words, FEATURES)``.
+    """
     table = torch.zeros(len(words), FEATURES)
     for place, word in enumerate(words):
         if re.fullmatch(r" ?-?\d+", word):
@@ -70,28 +74,28 @@ class Block(nn.Module):
         self.down = nn.Linear(4 * width, width, bias=False)
 
     def attend(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, shape ``(batch, heads, tokens, size)``."""
+        """Return queries, keys and values, shape ``(batch, heads, tokens, size)``."""
         batch, tokens, width = x.shape
         parts = self.qkv(F.rms_norm(x, (width,), self.norm_1.to(x.dtype), 1e-5))
         q, k, v = parts.view(batch, tokens, 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
-        return turned(q, cos, sin).to(v.dtype), turned(k, cos, sin).to(v.dtype), v
+        return rotated(q, cos, sin).to(v.dtype), rotated(k, cos, sin).to(v.dtype), v
 
-    def finish(self, x: Tensor, met: Tensor) -> Tensor:
-        """The layer's output, from its input and what attention met."""
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Return the layer's output from its input and the result of attention."""
         batch, tokens, width = x.shape
-        x = x + self.out(met.transpose(1, 2).reshape(batch, tokens, width))
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, width))
         inner = F.relu(self.up(F.rms_norm(x, (width,), self.norm_2.to(x.dtype), 1e-5))).square()
         return x + self.down(inner)
 
 
-def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary positions."""
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Apply rotary positions."""
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 class TorchNetwork(nn.Module):
-    """A decoder with tied embeddings, and a head that foretells the worth of a decision.
+    """A decoder with tied embeddings, and a head that predicts a decision's value.
 
     Args:
         shape: Its size.
@@ -120,11 +124,15 @@ class TorchNetwork(nn.Module):
         self.register_buffer("sin", torch.sin(angles), persistent=False)
 
     def table(self) -> Tensor:
-        """The embedding of every token; numbers share what near numbers learn."""
+        """Return the embedding of every token; similar numbers share what they learn."""
         return self.embedding.weight + self.numbers(self.number_table)
 
     def hidden(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """The last layer at every token of ``ids``, shape ``(batch, tokens)``, and the embedding table."""
+        """Return the last layer at every token, and the embeddings.
+
+        Args:
+            ids: Tokens, shape ``(batch, tokens)``.
+        """
         table = self.table()
         tokens = ids.shape[1]
         x = F.embedding(ids, table)
@@ -136,7 +144,7 @@ class TorchNetwork(nn.Module):
 
 
 def choice_logits(hidden: Tensor, table: Tensor, allowed: Tensor) -> Tensor:
-    """Logits of what is allowed, shape of ``allowed`` ``(choices, options)``; -1 there fills up."""
+    """Return the logits of ``allowed``, shape ``(choices, options)``; -1 is padding."""
     vectors = table[allowed.clamp(min=0)]
     logits = torch.einsum("cw,cow->co", hidden.float(), vectors.float())
     return logits.masked_fill(allowed < 0, -1e9)
@@ -145,7 +153,7 @@ def choice_logits(hidden: Tensor, table: Tensor, allowed: Tensor) -> Tensor:
 def save(
     network: TorchNetwork, words: Sequence[str], path: Path, about: dict[str, Any] | None = None
 ) -> None:
-    """Write weights in half precision, the embedding with its numbers in it."""
+    """Write weights in half precision; the embedding includes the number features."""
     state = {name: value.detach().float().cpu().numpy() for name, value in network.state_dict().items()}
     state["embedding.weight"] = network.table().detach().float().cpu().numpy()
     state.pop("numbers.weight")
@@ -155,7 +163,10 @@ def save(
 
 
 def load(path: Path, device: str) -> tuple[TorchNetwork, list[str]]:
-    """A network that :func:`save` wrote; its numbers are part of its embedding."""
+    """Load a network written by :func:`save`, with its vocabulary.
+
+    Its embedding includes the number features.
+    """
     with np.load(path) as file:
         head = json.loads(str(file["head"]))
         state = {
@@ -166,12 +177,12 @@ def load(path: Path, device: str) -> tuple[TorchNetwork, list[str]]:
     return network.to(device), head["words"]
 
 
-ROOM: Final = 96
-"""Tokens of the longest sentence."""
+MAX_SENTENCE: Final = 96
+"""Maximum tokens of a sentence."""
 
 
 class _Cache:
-    """Sentences of one network, each at its own place."""
+    """Sentences of one network, each at its own position."""
 
     def __init__(self, network: TorchNetwork, prompts: Sequence[Sequence[int]]) -> None:
         self._network, self._device = network, next(network.parameters()).device
@@ -182,8 +193,8 @@ class _Cache:
             ids[row, : len(prompt)] = prompt
         self._at = torch.tensor([len(prompt) for prompt in prompts], device=self._device)
         shape = network.shape
-        size = (len(prompts), shape.heads, longest + ROOM, shape.width // shape.heads)
-        self._room = longest + ROOM
+        size = (len(prompts), shape.heads, longest + MAX_SENTENCE, shape.width // shape.heads)
+        self._room = longest + MAX_SENTENCE
         self._keys = [torch.zeros(size, device=self._device, dtype=self._half) for _ in network.blocks]
         self._values = [torch.zeros_like(keys) for keys in self._keys]
         tokens = torch.from_numpy(ids).to(self._device)
@@ -198,7 +209,11 @@ class _Cache:
                 x = block.finish(x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
 
     def add(self, chunks: Sequence[Sequence[int]]) -> Tensor:
-        """Add tokens to each sentence; the last layer at the last of them, shape ``(sentences, width)``."""
+        """Add tokens to each sentence.
+
+        Returns:
+            The last layer at the last token of each, shape ``(sentences, width)``.
+        """
         network, device = self._network, self._device
         widest = max(1, max(map(len, chunks)))
         ids = np.zeros((len(chunks), widest), np.int64)
@@ -221,8 +236,10 @@ class _Cache:
                 keys, values = self._keys[number], self._values[number]
                 keys[rows, :, slots] = k.transpose(1, 2).to(self._half)
                 values[rows, :, slots] = v.transpose(1, 2).to(self._half)
-                met = F.scaled_dot_product_attention(q.to(self._half), keys, values, attn_mask=seen[:, None])
-                x = block.finish(x, met)
+                attended = F.scaled_dot_product_attention(
+                    q.to(self._half), keys, values, attn_mask=seen[:, None]
+                )
+                x = block.finish(x, attended)
             last = x[torch.arange(len(chunks), device=device), (counts - 1).clamp(min=0)]
             found = F.rms_norm(last, (network.shape.width,), network.norm.to(last.dtype), 1e-5)
         self._at += counts
@@ -230,14 +247,14 @@ class _Cache:
 
 
 class BatchedSpeech(Answering):
-    """The networks' part in a round.
+    """The networks' answers in one round.
 
     Args:
-        networks: By number.
+        networks: The networks, by number.
         asks: The decisions.
-        greedy: Whether the best is taken wherever it is acted on; else all is drawn by its chance.
-        generator: Draws.
-        shuffled: Whether each decision is shown another match's situation of the same kind: a control.
+        greedy: Whether choices with an effect take the best token; otherwise all tokens are drawn.
+        generator: Random generator.
+        shuffled: Whether each decision sees another match's situation of the same kind, as a control.
     """
 
     def __init__(
@@ -303,8 +320,8 @@ class BatchedSpeech(Answering):
             tokens.append(allowed[chosen[row]])
         return tokens
 
-    def heard(self, answers: Sequence[tuple[list[int], list[int], bool]]) -> None:
-        """See :meth:`Answering.heard`."""
+    def receive(self, answers: Sequence[tuple[list[int], list[int], bool]]) -> None:
+        """See :meth:`Answering.receive`."""
         self._new = [() for _ in self._new]
         for row, (said, allowed, acts) in zip(self._active, answers, strict=True):
             self.spoken[row].ids += said
@@ -312,7 +329,7 @@ class BatchedSpeech(Answering):
 
 
 def _exchanged(asks: Sequence[Ask]) -> list[list[int]]:
-    """The situation of the next match of the same kind, for each."""
+    """Give each ask the situation of the next match of the same kind."""
     kinds: dict[str, list[int]] = {}
     for row, ask in enumerate(asks):
         kinds.setdefault(ask.role, []).append(row)

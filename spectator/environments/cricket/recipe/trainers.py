@@ -1,6 +1,6 @@
-"""Train the network: supervised by the teacher's shares, then by self-play.
+"""Train the network: supervised by the teacher's probabilities, then by self-play.
 
-In self-play both seats are trained, each decision by what it did to the chance of winning.
+In self-play both seats are trained; each decision is rewarded by its effect on the chance of winning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from spectator.environments.cricket.recipe.fleet import MatchFleet, SelfPlay
 from spectator.environments.cricket.recipe.torch_network import BatchedSpeech, TorchNetwork, choice_logits
 
 Log = Callable[..., None]
-MAX_OPTIONS = 24
 
 
 class ExampleBatch:
@@ -56,7 +55,7 @@ class ExampleBatch:
 
 
 def losses(network: TorchNetwork, batch: ExampleBatch) -> tuple[Tensor, Tensor]:
-    """What each choice lost (how far from the teacher, in nats), and the logits."""
+    """Return each choice's divergence from the teacher in nats, and the logits."""
     kind = batch.ids.device.type
     with torch.autocast(kind, dtype=torch.bfloat16, enabled=kind == "cuda"):
         hidden, table = network.hidden(batch.ids)
@@ -67,7 +66,7 @@ def losses(network: TorchNetwork, batch: ExampleBatch) -> tuple[Tensor, Tensor]:
 
 
 def batches(examples: Sequence[Example], tokens: int, rng: random.Random) -> Iterator[list[Example]]:
-    """Batches of about so many tokens, of examples of like length, in random order."""
+    """Yield batches of about ``tokens`` tokens, of similar length, in random order."""
     order = list(range(len(examples)))
     rng.shuffle(order)
     for begin in range(0, len(order), 16_000):
@@ -85,7 +84,7 @@ def batches(examples: Sequence[Example], tokens: int, rng: random.Random) -> Ite
 
 
 def optimizer_of(network: TorchNetwork, rate: float, decay: float = 0.05) -> torch.optim.Optimizer:
-    """AdamW; scales are not decayed."""
+    """Return AdamW without weight decay on scales."""
     matrices = [weights for weights in network.parameters() if weights.dim() == 2]
     others = [weights for weights in network.parameters() if weights.dim() != 2]
     groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
@@ -105,27 +104,30 @@ def learn(
     saved: Callable[[], None],
     seed: int = 1,
 ) -> dict[str, float]:
-    """Learn for so many seconds; the rate falls along a cosine.
+    """Train for a number of seconds; the learning rate falls along a cosine.
 
     Args:
-        network: Changed in place.
-        examples: To learn from; those of every twentieth match are held out.
-        seconds: How long.
-        rate: The highest learning rate.
-        tokens: Of a batch.
-        more: Gives further examples, if any came since.
-        log: Hears how it goes.
-        saved: Called now and then to save the weights.
-        seed: Of the order of examples.
+        network: The network, changed in place.
+        examples: Examples; those of every twentieth match are held out.
+        seconds: Duration.
+        rate: Highest learning rate.
+        tokens: Tokens per batch.
+        more: Returns examples added since its last call.
+        log: Receives progress.
+        saved: Called regularly to save the weights.
+        seed: Seed of the order of examples.
+
+    Returns:
+        Steps, sentences seen, and number of examples.
     """
     rng, device = random.Random(seed), str(next(network.parameters()).device)
-    optimizer, begun, step, seen, recent = optimizer_of(network, rate), time.monotonic(), 0, 0, []
+    optimizer, start, step, seen, recent = optimizer_of(network, rate), time.monotonic(), 0, 0, []
     context, last_saved = network.shape.context, time.monotonic()
     while True:
         train = [example for example in examples if example.seed % 20]
         log("examples", len(train), "held out", len(examples) - len(train))
         for batch in batches(train, tokens, rng):
-            share = (time.monotonic() - begun) / seconds
+            share = (time.monotonic() - start) / seconds
             if share >= 1.0:
                 return {"steps": step, "seen": seen, "examples": len(examples)}
             now = rate * min(1.0, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
@@ -152,7 +154,7 @@ def learn(
 
 @torch.no_grad()
 def held_out(network: TorchNetwork, examples: Sequence[Example], most: int = 4000) -> dict[str, float]:
-    """How near the network is to the teacher on matches that it did not learn from."""
+    """Measure how close the network is to the teacher on held-out matches."""
     kept = [example for example in examples if example.seed % 20 == 0][:most]
     device, totals = str(next(network.parameters()).device), np.zeros(6)
     for begin in range(0, len(kept), 256):
@@ -181,7 +183,7 @@ def held_out(network: TorchNetwork, examples: Sequence[Example], most: int = 400
 
 
 WORTH_SCALE: Final = 50.0
-"""Decisions are worth about a fiftieth of a match."""
+"""Scale of values: a decision is worth about a fiftieth of a match."""
 CLIP: Final = 0.2
 
 
@@ -190,10 +192,10 @@ class SelfPlayDecision:
     """One decision of self-play.
 
     Args:
-        example: What was said.
-        chances: Log probability of each token that was chosen.
-        role: What kind of decision.
-        worth: What it was worth, in win chances.
+        example: Its sentence.
+        chances: Log probability of each chosen token.
+        role: Kind of decision.
+        worth: Its value in win chances.
     """
 
     example: Example
@@ -204,18 +206,18 @@ class SelfPlayDecision:
 
 @dataclass(frozen=True)
 class SelfPlaySettings:
-    """How to learn by self-play.
+    """Settings of self-play.
 
     Args:
-        seconds: How long.
-        decisions: Of each step.
+        seconds: Duration.
+        decisions: Decisions per step.
         rate: Learning rate.
-        closeness: Weight of the distance to the network at the start.
-        minibatch: Decisions of each update.
-        epochs: Times that each decision is learnt from.
+        closeness: Weight of the distance to the initial network.
+        minibatch: Decisions per update.
+        epochs: Number of passes over each decision.
         width: Matches that each worker plays at once.
-        most: Steps at most.
-        first: The first seed.
+        most: Maximum number of steps.
+        first: First seed.
     """
 
     seconds: float
@@ -238,14 +240,14 @@ def learn_by_self_play(
     log: Log,
     saved: Callable[[list[dict[str, Any]]], None],
 ) -> list[dict[str, Any]]:
-    """Learn by self-play; returns the curve, a row for each step."""
+    """Train by self-play and return the learning curve, a row for each step."""
     device = next(network.parameters()).device
-    start, begun, curve = copy.deepcopy(network).eval(), time.monotonic(), list[dict[str, Any]]()
+    initial, start, curve = copy.deepcopy(network).eval(), time.monotonic(), list[dict[str, Any]]()
     optimizer = optimizer_of(network, practice.rate, decay=0.0)
     generator = torch.Generator(device=device).manual_seed(practice.first)
     rng = random.Random(practice.first)
     seats = {"home": 0, "away": 0}
-    fleet.begin([SelfPlay(practice.first + 1_000_000 * at, seats) for at in range(workers)], practice.width)
+    fleet.start([SelfPlay(practice.first + 1_000_000 * at, seats) for at in range(workers)], practice.width)
     waiting: dict[tuple[int, int], SelfPlayDecision] = {}
     ready: list[SelfPlayDecision] = []
     played = time.monotonic()
@@ -264,13 +266,13 @@ def learn_by_self_play(
             waiting[name] = SelfPlayDecision(example, chances, role, 0.0)
         if len(ready) < practice.decisions:
             continue
-        took = time.monotonic() - played
+        play_s = time.monotonic() - played
         learning = time.monotonic()
-        row = _step(network, start, optimizer, ready, practice, rng, str(device))
+        row = _step(network, initial, optimizer, ready, practice, rng, str(device))
         row |= {
             "step": len(curve) + 1,
             "matches": matches,
-            "play_s": took,
+            "play_s": play_s,
             "learn_s": time.monotonic() - learning,
         }
         row = {name: round(float(value), 5) for name, value in row.items()}
@@ -278,7 +280,7 @@ def learn_by_self_play(
         log("self-play", row)
         saved(curve)
         ready, played = [], time.monotonic()
-        if time.monotonic() - begun > practice.seconds or len(curve) >= practice.most:
+        if time.monotonic() - start > practice.seconds or len(curve) >= practice.most:
             break
     fleet.stop()
     return curve
@@ -286,7 +288,7 @@ def learn_by_self_play(
 
 def _step(
     network: TorchNetwork,
-    start: TorchNetwork,
+    initial: TorchNetwork,
     optimizer: torch.optim.Optimizer,
     decisions: Sequence[SelfPlayDecision],
     practice: SelfPlaySettings,
@@ -317,11 +319,11 @@ def _step(
             found = np.zeros(4)
             for at in range(0, len(part), 256):
                 few = part[at : at + 256]
-                loss, told = _loss(
-                    network, start, [decisions[one] for one in few], gains[few], chosen, practice, device
+                loss, sums = _loss(
+                    network, initial, [decisions[one] for one in few], gains[few], chosen, practice, device
                 )
                 loss.backward()
-                found += told
+                found += sums
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
             totals += found / max(1, chosen)
@@ -344,7 +346,7 @@ def _step(
 
 
 def _first_acts(examples: Sequence[Example]) -> list[int]:
-    """Where each sentence first chooses something that is acted on, as a place among its tokens."""
+    """Return the index in each sentence before its first choice with an effect."""
     return [
         next((int(at) for at, acts in zip(one.at, one.acts, strict=True) if acts), one.begins) - 1
         for one in examples
@@ -369,7 +371,7 @@ def _expected(network: TorchNetwork, decisions: Sequence[SelfPlayDecision], devi
 
 def _loss(
     network: TorchNetwork,
-    start: TorchNetwork,
+    initial: TorchNetwork,
     decisions: Sequence[SelfPlayDecision],
     gains: np.ndarray,
     chosen: int,
@@ -382,7 +384,7 @@ def _loss(
     with torch.autocast(where.type, dtype=torch.bfloat16, enabled=batch.ids.is_cuda):
         hidden, table = network.hidden(batch.ids)
         with torch.no_grad():
-            first, first_table = start.hidden(batch.ids)
+            first, first_table = initial.hidden(batch.ids)
     logs = torch.log_softmax(choice_logits(hidden[batch.rows, batch.places], table, batch.allowed), -1)
     with torch.no_grad():
         then = torch.log_softmax(
@@ -396,18 +398,18 @@ def _loss(
     ratio = (new - old).clamp(-5, 5).exp()
     better = torch.minimum(ratio * gain, ratio.clamp(1 - CLIP, 1 + CLIP) * gain)
     there = batch.allowed >= 0
-    apart = (logs.exp() * (logs - then) * there).sum(-1)
+    divergence = (logs.exp() * (logs - then) * there).sum(-1)
     at = torch.tensor(_first_acts(examples), device=where)
     last = hidden[torch.arange(len(examples), device=where), at].float()
     worth = torch.tensor([one.worth * WORTH_SCALE for one in decisions], device=where)
-    guessed = F.mse_loss(network.worth(last)[:, 0], worth, reduction="sum")
+    error = F.mse_loss(network.worth(last)[:, 0], worth, reduction="sum")
     loss = (
         -(better[acts].sum())
-        + practice.closeness * (apart[acts].sum() + 2.0 * apart[~acts].sum())
-        + 0.1 * guessed
+        + practice.closeness * (divergence[acts].sum() + 2.0 * divergence[~acts].sum())
+        + 0.1 * error
     )
     with torch.no_grad():
-        apart, step = apart.detach(), (old - new)[acts].sum()
-        unsure = -(logs.exp() * logs * there).sum(-1)[acts].sum()
-    told = np.array([float(one) for one in (apart[acts].sum(), step, unsure, guessed.detach())])
-    return loss / max(1, chosen), told
+        divergence, step = divergence.detach(), (old - new)[acts].sum()
+        entropy = -(logs.exp() * logs * there).sum(-1)[acts].sum()
+    sums = np.array([float(one) for one in (divergence[acts].sum(), step, entropy, error.detach())])
+    return loss / max(1, chosen), sums

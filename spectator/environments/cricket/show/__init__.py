@@ -1,1 +1,1 @@
-"""What viewers see and hear: the projection, the commentary and its spoken form."""
+"""The viewers' side: the projection, the commentary and its spoken form."""

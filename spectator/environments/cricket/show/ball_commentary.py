@@ -1,4 +1,4 @@
-"""The commentary of one ball: the call, and asides on what it means."""
+"""The commentary of one ball: the call, and asides on its significance."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from spectator.environments.cricket.show.phrases import PhrasePicker
 Data = Mapping[str, Any]
 
 ASKED_FOR_RUNS: Final = 0.7
-"""Aggression from which a captain has asked for boundaries; 0.5 is what real sides do."""
+"""Aggression from which the captain counts as having asked for boundaries; 0.5 is what real sides do."""
 
 SHORT_M: Final = 63.0
-"""Up to so many metres a boundary is called short."""
+"""Maximum distance in metres of a boundary that is called short."""
 
 ASKED_FOR_CARE: Final = 0.3
 WELL_SET: Final = 25
-EXPENSIVE_OVER: Final = 15
 
 _ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 
 def aside(data: Data, state: Data, picker: PhrasePicker) -> str:
-    """A sentence about the ball, beginning with a space; empty when there is nothing new to say."""
+    """Return a space and a sentence about the ball; empty without anything new."""
     world = state["world"]
     for options, facts in _asides(data, world["over"]["marks"], world.get("ground")):
         fresh = [option for option in options if picker.is_new(option)]
@@ -42,7 +41,7 @@ Aside = tuple[tuple[str, ...], dict[str, str]]
 
 
 def _asides(data: Data, marks: list[str], ground: Data | None) -> Iterator[Aside]:
-    """What could be said, the most worth saying first; each is true of the ball."""
+    """Yield true statements about the ball, the most interesting first."""
     kind = data["kind"]
     if kind == "wicket":
         yield from _of_a_wicket(data, marks)
@@ -57,7 +56,7 @@ def _asides(data: Data, marks: list[str], ground: Data | None) -> Iterator[Aside
 
 
 def _of_the_ground(data: Data, ground: Data) -> Iterator[Aside]:
-    """A six over a boundary that is short, on a ground that is told."""
+    """Yield asides on a six over a short boundary."""
     if data["kind"] != "six" or not data["zone"]:
         return
     faced = as_faced(tuple(ground["boundaries"]), data["over"] % 2, data["striker"] in ground["left_handers"])
@@ -70,10 +69,10 @@ def _of_the_ground(data: Data, ground: Data) -> Iterator[Aside]:
 def _of_a_wicket(data: Data, marks: list[str]) -> Iterator[Aside]:
     out, bowler = surname(data["out"]), surname(data["bowler"])
     names = {"out": out, "bowler": bowler}
-    mine = data["dismissal"] != "run out"
+    bowlers_wicket = data["dismissal"] != "run out"
     if marks[-2:] == ["W", "W"]:
         yield ("Two in two balls!", "And that is two wickets in two balls!"), names
-    if mine and marks[-2:-1] in (["6"], ["4"]) and not data["noball"]:
+    if bowlers_wicket and marks[-2:-1] in (["6"], ["4"]) and not data["noball"]:
         went = {"6": "six", "4": "four"}[marks[-2]]
         yield (
             (
@@ -94,17 +93,17 @@ def _of_a_wicket(data: Data, marks: list[str]) -> Iterator[Aside]:
                 names | {"runs": str(batter["runs"])},
             )
     wickets = data["bowler_line"]["wickets"]
-    if mine and 2 <= wickets < len(_ORDINALS):
+    if bowlers_wicket and 2 <= wickets < len(_ORDINALS):
         yield (
             ("That is a {nth} for {bowler}.", "A {nth} wicket for {bowler}."),
             names | {"nth": _ORDINALS[wickets]},
         )
-    if mine and data["intents"]["aggression"] >= ASKED_FOR_RUNS:
+    if bowlers_wicket and data["intents"]["aggression"] >= ASKED_FOR_RUNS:
         yield (
             ("They had been told to go for it, and that is the price.", "That is what attacking costs."),
             names,
         )
-    if mine and data["intents"]["attack"] >= ASKED_FOR_RUNS:
+    if bowlers_wicket and data["intents"]["attack"] >= ASKED_FOR_RUNS:
         yield ("They went looking for a wicket, and here it is.", "Attack was the plan, and it works."), names
 
 
@@ -167,7 +166,7 @@ def _of_a_run(data: Data) -> Iterator[Aside]:
 
 
 def _run_of(marks: list[str], kinds: set[str]) -> int:
-    """How many of the last marks are of ``kinds``."""
+    """Return how many of the last marks are of ``kinds``."""
     count = 0
     for mark in reversed(marks):
         if mark not in kinds:
@@ -177,7 +176,7 @@ def _run_of(marks: list[str], kinds: set[str]) -> int:
 
 
 CLOSE_FINISH_BALLS: Final = 12
-"""Balls left of a chase from which every line ends with the equation."""
+"""Balls left in a chase from which every line ends with the equation."""
 
 _LOFTED: Final = frozenset(
     ("slog", "loft straight", "loft cover", "pull", "hook", "sweep", "scoop", "upper cut", "cut")
@@ -188,7 +187,7 @@ _SENTENCE: Final = re.compile(r"(?<=[^.][.!?] )[a-z]")
 
 
 def call_ball(data: Data, state: Data, picker: PhrasePicker) -> str:
-    """What is written of a ball: who to whom, the call, what it means, and what is still needed."""
+    """Return the written line of a ball: players, call, significance and equation."""
     opening = f"{surname(data['bowler'])} to {surname(data['striker'])}"
     if data["free_hit"]:
         opening = f"Free hit. {opening}"
@@ -197,7 +196,7 @@ def call_ball(data: Data, state: Data, picker: PhrasePicker) -> str:
 
 
 def radio_ball(data: Data, state: Data, picker: PhrasePicker) -> str:
-    """What is said of a ball on air: shorter, since the next one comes soon."""
+    """Return the spoken line of a ball: shorter, since the next ball comes soon."""
     if data["dismissal"]:
         said = f"{_ball_text(data, picker)}{aside(data, state, picker)} {score_words(data['score'])}."
     elif data["kind"] in ("six", "four"):
@@ -205,14 +204,14 @@ def radio_ball(data: Data, state: Data, picker: PhrasePicker) -> str:
     else:
         options = phrases.ON_AIR.get(_result(data), phrases.ON_AIR_OTHER)
         runs = data["runs"] if data["extra_kind"] else data["bat"]
-        said = picker.pick(_true(options, data), "air").format(
+        said = picker.pick(_applicable(options, data), "air").format(
             striker=surname(data["striker"]), bowler=surname(data["bowler"]), runs=number_word(runs)
         )
     return f"{said[0].upper()}{_sentences(said[1:])}{_tail(data)}"
 
 
 def score_words(score: Data) -> str:
-    """``45 for 3``."""
+    """Return a score in words, such as ``45 for 3``."""
     return f"{score['runs']} for {score['wickets']}"
 
 
@@ -224,7 +223,7 @@ def _result(data: Data) -> str:
 
 
 def _sentences(text: str) -> str:
-    """Capitals where sentences begin, the first aside."""
+    """Capitalise the starts of sentences except the first."""
     return _SENTENCE.sub(lambda found: found[0].upper(), text)
 
 
@@ -259,11 +258,11 @@ def _scored(data: Data, picker: PhrasePicker) -> str:
         found = phrases.OVERTHROWS if data["ran"] else _boundary(data)
     else:
         found = {1: phrases.ONE, 2: phrases.TWO, 3: phrases.THREE}.get(bat, phrases.MORE)
-    return _told(_true(found, data), data, picker)
+    return _fill(_applicable(found, data), data, picker)
 
 
 def _boundary(data: Data) -> tuple[str, ...]:
-    """Phrases for a four or a six; those of a clean stroke, or of one more, only where it was one."""
+    """Return phrases for a four or a six, some for clean strokes or repeats only."""
     middled, line = data["contact"] == "middled", data["striker_line"]
     if data["bat"] == 6:
         again = phrases.SIX_AGAIN if line["sixes"] > 1 else ()
@@ -272,8 +271,8 @@ def _boundary(data: Data) -> tuple[str, ...]:
     return (*phrases.FOUR, *(phrases.FOUR_CLEAN if middled else ()), *again)
 
 
-def _true(options: Sequence[str], data: Data) -> Sequence[str]:
-    """Those that speak of more runs only where there were some: of the side, or of the striker."""
+def _applicable(options: Sequence[str], data: Data) -> Sequence[str]:
+    """Drop phrases about more runs if the side or the striker had none before."""
     first = data["score"]["runs"] == data["runs"]
     own_first = data["striker_line"]["runs"] == data["bat"]
     return [
@@ -283,7 +282,7 @@ def _true(options: Sequence[str], data: Data) -> Sequence[str]:
     ]
 
 
-def _told(found: Sequence[str], data: Data, picker: PhrasePicker) -> str:
+def _fill(found: Sequence[str], data: Data, picker: PhrasePicker) -> str:
     zone = data["zone"]
     return picker.pick(found, "told").format(
         ball=_delivery(data, picker),
@@ -295,7 +294,7 @@ def _told(found: Sequence[str], data: Data, picker: PhrasePicker) -> str:
 
 
 def _stroke(data: Data, picker: PhrasePicker) -> str:
-    """A word for the stroke that the ball's length allows."""
+    """Return a word for the stroke that fits the ball's length."""
     shot, length = data["shot"], data["length"]
     if data["contact"] == "edged":
         inside = data["zone"] in (1, 2)
@@ -310,7 +309,7 @@ def _stroke(data: Data, picker: PhrasePicker) -> str:
 
 
 def _delivery(data: Data, picker: PhrasePicker) -> str:
-    """What was bowled, ending in a comma; left unsaid one time in four."""
+    """Return what was bowled, ending in a comma; empty one time in four."""
     said = picker.number(4, "say")
     if said == 3:
         return ""
@@ -324,7 +323,7 @@ def _delivery(data: Data, picker: PhrasePicker) -> str:
 
 
 def _line_fits(data: Data) -> bool:
-    """Whether the line is worth saying: not where it would sit oddly beside the direction."""
+    """Check whether the line is worth saying: it must not contradict the direction."""
     zone, line = data["zone"], data["line"]
     if zone in (1, 2):
         return line in ("stumps", "leg")
@@ -334,11 +333,11 @@ def _line_fits(data: Data) -> bool:
 def _dot(data: Data, picker: PhrasePicker) -> str:
     off_stump, contact = data["line"] in ("outside off", "wide outside off"), data["contact"]
     if data["zone"] is not None:
-        return _told(phrases.DOT_DEFENDED if data["shot"] == "defend" else phrases.DOT_PLAYED, data, picker)
+        return _fill(phrases.DOT_DEFENDED if data["shot"] == "defend" else phrases.DOT_PLAYED, data, picker)
     if contact == "missed" and off_stump:
         swung = () if data["shot"] == "defend" else phrases.DOT_SWUNG
-        return _told((*phrases.DOT_MISSED_WIDE, *swung), data, picker)
-    return _told(phrases.DOT_LEFT if contact == "left" and off_stump else phrases.DOT_PLAIN, data, picker)
+        return _fill((*phrases.DOT_MISSED_WIDE, *swung), data, picker)
+    return _fill(phrases.DOT_LEFT if contact == "left" and off_stump else phrases.DOT_PLAIN, data, picker)
 
 
 def _wide(data: Data, picker: PhrasePicker) -> str:

@@ -1,7 +1,7 @@
-"""The commentary of a match, drawn from its events and the viewers' state.
+"""The commentary of a match, from its events and the viewers' state.
 
-A second commentator answers after each over and each wicket; before the toss the ground, the stronger
-side and players in form are named.
+A second commentator answers after each over and each wicket. Before the toss it describes the ground, the
+stronger side and players in form.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from spectator.narration.commentary import Line
 Data = Mapping[str, Any]
 
 UNEQUAL_SIDES_M: Final = 8.0
-"""From so many metres on, one side of a ground is said to be the shorter."""
+"""Difference in metres from which one side of a ground is called shorter."""
 UNEQUAL: Final = 25.0
-"""From so many Elo points on, a side is said to be the stronger."""
+"""Difference in Elo points from which a side is called stronger."""
 NOTABLE_FORM: Final = 1.5 * FORM_SD
 EVEN_MATCHED: Final = "On paper there is nothing between them."
 
 
 def before_the_toss(data: Data) -> Iterator[str]:
-    """Sentences about the circumstances of a match; none about the ordinary ones.
+    """Yield sentences about the unusual circumstances of a match.
 
     Args:
         data: Data of ``cricket.match_arranged``.
@@ -46,10 +46,10 @@ def before_the_toss(data: Data) -> Iterator[str]:
 
 
 def ground_words(boundaries: list[float]) -> str:
-    """A sentence on how far the rope is.
+    """Describe the distance of the rope in a sentence.
 
     Args:
-        boundaries: Metres by sector, as a right-hander at the first end sees them.
+        boundaries: Metres by sector, from the view of a right-hander at the first end.
 
     >>> ground_words([64, 60, 60, 66, 72, 78, 78, 72])
     'The boundary is 60 metres on one side and 78 on the other; the ends change that every over.'
@@ -74,9 +74,9 @@ def _strength(data: Data, difference: float) -> str:
 
 
 def _form(players: list[Data]) -> str:
-    """Who is in form and who is not; empty when nobody stands out."""
-    in_form = [one for one in players if _picked_for(one) >= NOTABLE_FORM]
-    out = [one for one in players if _picked_for(one) <= -NOTABLE_FORM]
+    """Name the players in and out of form; empty without any."""
+    in_form = [one for one in players if _main_form(one) >= NOTABLE_FORM]
+    out = [one for one in players if _main_form(one) <= -NOTABLE_FORM]
     parts = [
         f"{', '.join(surname(one['name']) for one in found[:3])} {words}"
         for found, words in ((in_form, "in form"), (out, "out of form"))
@@ -85,42 +85,42 @@ def _form(players: list[Data]) -> str:
     return "; ".join(parts)
 
 
-def _picked_for(player: Data) -> float:
-    """The form in what he is picked for: a bowler's as a bowler."""
+def _main_form(player: Data) -> float:
+    """Return the form in the player's main job: a bowler's as a bowler."""
     return float(player["bat"] if player["bowl"] is None else player["bowl"])
 
 
 Answer = tuple[tuple[str, ...], dict[str, object]]
-"""Ways to say a thing, and what fills their slots."""
+"""Alternative phrases for a statement, and the values of their slots."""
 
 ASKED_FOR_MUCH: Final = 0.7
-"""Level from which a captain has asked for runs or wickets; 0.5 is what real sides do."""
+"""Level from which a captain counts as having asked for runs or wickets; 0.5 is what real sides do."""
 SCORED: Final = 25
-"""Runs from which a dismissed batter's score is worth a word."""
+"""Runs from which a dismissed batter's score is mentioned."""
 ANSWERED_SWING: Final = 0.05
-"""Least change of the chance to win in an over that is told."""
+"""Minimum change of the chance to win in an over that is mentioned."""
 EXPENSIVE, CHEAP = 14, 3
 STAND: Final = 30
 AHEAD, BEHIND = -1.0, 1.5
-"""Runs an over by which a chase is ahead or behind."""
+"""Difference between required and current rate, in runs per over, from which a chase is ahead or behind."""
 
 
 def after_wicket(data: Data, state: Data) -> str:
-    """The answer to a wicket.
+    """Return the second commentator's answer to a wicket.
 
     Args:
         data: Data of the ``cricket.ball_bowled`` that took it.
-        state: What viewers see after it.
+        state: The viewers' state after it.
     """
     return _said(_of_wicket(data, state["world"]), data, state)
 
 
 def after_over(data: Data, state: Data) -> str:
-    """The answer to the end of an over; empty at the end of an innings, where there is more to say.
+    """Return the second commentator's answer to an over; empty at an innings' end.
 
     Args:
         data: Data of ``cricket.over_completed``.
-        state: What viewers see after it.
+        state: The viewers' state after it.
     """
     won = data["need"] is not None and data["need"] <= 0
     if won or not data["balls_left"] or data["score"]["wickets"] >= 10:
@@ -129,8 +129,8 @@ def after_over(data: Data, state: Data) -> str:
 
 
 def _said(answers: Iterator[Answer], data: Data, state: Data) -> str:
-    """The first answer that has a phrase not used lately; the last of them where all were."""
-    picker = PhrasePicker(data, state, told=("reply",))
+    """Return the first answer with a phrase not used recently, or the last one."""
+    picker = PhrasePicker(data, state, members=("reply",))
     said = ""
     for options, facts in answers:
         phrase = picker.pick(options, "analyst")
@@ -243,12 +243,13 @@ def _of_over(data: Data, world: Data) -> Iterator[Answer]:
 
 
 def _of_chances(data: Data, world: Data) -> Iterator[Answer]:
-    """What the over did to the chance to win, where that was simulated."""
-    told = world.get("chances", {}).get(str(data["innings"]), {})
-    before = [key for key in sorted(told) if not told[key].get("at", "").startswith(f"{data['over'] - 1}.")]
-    if not before or max(told) == before[-1]:
+    """Yield what the over did to the chance to win, if there is a forecast."""
+    chances = world.get("chances", {}).get(str(data["innings"]), {})
+    earlier = f"{data['over'] - 1}."
+    before = [key for key in sorted(chances) if not chances[key].get("at", "").startswith(earlier)]
+    if not before or max(chances) == before[-1]:
         return
-    was, now = told[before[-1]]["home"], told[max(told)]["home"]
+    was, now = chances[before[-1]]["home"], chances[max(chances)]["home"]
     if abs(now - was) < ANSWERED_SWING:
         return
     side = "home" if now > was else "away"
@@ -289,16 +290,16 @@ def _of_a_chase(world: Data) -> Iterator[Answer]:
 MAX_LINE: Final = 300
 
 SWING: Final = 0.1
-"""Least change of the chance to win that is called a turning point, however sure it is."""
+"""Minimum change of the chance to win that is called a turning point."""
 SURE: Final = 3.0
-"""Standard errors of the change, from both forecasts' own, that it must exceed besides."""
+"""Minimum change in standard errors of both forecasts that is called a turning point."""
 
 _BIG: Final = {"six": 1, "four": 1, "wicket": 0}
 _ROUND: Final = {50: "fifty", 100: "a hundred", 150: "a hundred and fifty", 200: "two hundred"}
 
 
 def comment(event: Event, state: Data) -> Sequence[Line]:
-    """Lines about ``event``; the same event in the same state always has the same lines."""
+    """Return the lines about ``event``, always the same for the same state."""
     speak = _LINES.get(event.type)
     return () if speak is None else speak(event.data, state)
 
@@ -447,7 +448,7 @@ def _innings_ended(data: Data, state: Data) -> Sequence[Line]:
 
 
 def _pick_of(card: Data) -> str:
-    """The best bat and the best bowler of an innings, in a sentence that begins with a space."""
+    """Return a sentence on an innings' best batter and bowler, after a space."""
     best = max(card["batting"].values(), key=lambda line: (line["runs"], -line["balls"]))
     said = f" {best['name']} top-scored with {best['runs']} off {best['balls']}"
     takers = [line for line in card["bowling"].values() if line["wickets"]]

@@ -1,7 +1,7 @@
-"""The phrases of the commentary, and the choice of one that was not used lately.
+"""The phrases of the commentary, and the choice of one that was not used recently.
 
-None of them can be false: a phrase speaks of the length, line, stroke or direction only where the event
-says it, and of a fielder only where one stands. A slot in braces is filled by :mod:`.commentary`. The
+No phrase can be false: it mentions the length, line, stroke or direction only if the event has it, and a
+fielder only if there is one. :mod:`.commentary` and :mod:`.ball_commentary` fill the slots in braces. The
 same event always gets the same phrase.
 """
 
@@ -29,7 +29,7 @@ SPIN_LENGTHS: Final[Mapping[str, Phrases]] = {
     "full": ("full", "tossed up"),
     "short": ("short", "dragged down"),
 }
-"""Instead, when a spinner bowls it."""
+"""Replacements when a spinner bowls."""
 
 LINES: Final[Mapping[str, Phrases]] = {
     "wide outside off": ("wide of off stump", "well outside off"),
@@ -59,7 +59,7 @@ STROKES: Final[Mapping[str, Phrases]] = {
     "upper cut": ("upper-cut",),
     "work": ("worked across the line", "turned", "dragged round"),
 }
-"""By stroke; each is followed by where the ball went."""
+"""Words by stroke; each is followed by the ball's direction."""
 
 BACK_FOOT: Final[Mapping[str, Phrases]] = {
     "drive": ("punched", "punched off the back foot"),
@@ -68,7 +68,7 @@ BACK_FOOT: Final[Mapping[str, Phrases]] = {
     "loft cover": ("slapped", "flat-batted"),
     "sweep": ("paddled", "helped"),
 }
-"""Instead, off a ball short of a length."""
+"""Replacements off a ball short of a length."""
 
 FRONT_FOOT: Final[Mapping[str, Phrases]] = {
     "cut": ("sliced", "squeezed"),
@@ -76,12 +76,12 @@ FRONT_FOOT: Final[Mapping[str, Phrases]] = {
     "pull": ("hit across the line", "dragged"),
     "hook": ("hit across the line",),
 }
-"""Instead, off a full ball."""
+"""Replacements off a full ball."""
 
 EDGED: Final[Phrases] = ("off the edge", "edged")
 INSIDE_EDGED: Final[Phrases] = ("inside-edged", "off the inside edge")
 TOP_EDGED: Final[Phrases] = ("top-edged",)
-"""Instead, off the edge: of any, of one that went to the leg side along the ground, of one in the air."""
+"""Replacements for an edge: any, an inside edge to the leg side along the ground, and one in the air."""
 
 WHERE: Final[tuple[Phrases, ...]] = (
     ("fine on the leg side", "towards fine leg"),
@@ -93,7 +93,7 @@ WHERE: Final[tuple[Phrases, ...]] = (
     ("behind point", "backward of point"),
     ("fine on the off side", "towards third"),
 )
-"""Where the ball went, by sector 1 .. 8."""
+"""Direction of the ball, by sector 1 to 8."""
 
 OVER: Final[tuple[str, ...]] = (
     "over fine leg", "over backward square leg", "over midwicket", "over long-on",
@@ -115,9 +115,9 @@ SIX_CLEAN: Final[Phrases] = (
     "That is huge! {ball}{stroke} {over}, clean as you like: SIX.",
     "{ball}{stroke} {over}, it never looked like landing: SIX.",
 )
-"""Of one that was middled."""
+"""For a six that was middled."""
 SIX_AGAIN: Final[Phrases] = ("SIX more, {ball}{stroke} {over}.",)
-"""Of a batter who had hit one before."""
+"""For a batter who has hit a six before."""
 FOUR: Final[Phrases] = (
     "{ball}{stroke} {where} for FOUR.",
     "FOUR! {ball}{stroke} {where}.",
@@ -203,7 +203,7 @@ DOT_MISSED_WIDE: Final[Phrases] = (
     "{ball}too good for the bat.",
 )
 DOT_SWUNG: Final[Phrases] = ("{ball}a swing and a miss.", "{ball}fresh air.")
-"""Of a miss, where it was not a block."""
+"""For a miss that was not a block."""
 DOT_LEFT: Final[Phrases] = (
     "{ball}left alone.",
     "{ball}allowed to go by.",
@@ -236,7 +236,7 @@ WIDE_OFF: Final[Phrases] = (
     "too wide to reach: wide.",
 )
 WIDE_OFF_SPIN: Final[Phrases] = ("floated away outside off: wide.",)
-"""Also, when a spinner bowls it."""
+"""Additional phrases when a spinner bowls."""
 WIDE_HIGH: Final[Phrases] = (
     "too high, over the head: wide.",
     "sails over: wide.",
@@ -318,7 +318,7 @@ CAUGHT_DEEP: Final[Phrases] = (
     "High, and safe in the hands of {fielder} at {position}. OUT!",
 )
 CAUGHT_LOFTED: Final[Phrases] = ("OUT! {out} goes for the big one and finds {fielder} at {position}.",)
-"""Also in the deep, off a stroke in the air."""
+"""Additional phrases in the deep, off a stroke in the air."""
 CAUGHT_AND_BOWLED: Final[Phrases] = (
     "OUT! Back to {bowler}, who holds on. Caught and bowled.",
     "Caught and bowled! {out} chips it back to {bowler}. OUT!",
@@ -412,7 +412,7 @@ ON_AIR: Final[Mapping[str, Phrases]] = {
     "bye": ("Past everybody: {runs} to the extras.",),
     "legbye": ("Off the pad, {runs} to the extras.", "No bat in it: extras, {runs}."),
 }
-"""What is said on air of a ball that was neither a boundary nor a wicket, by its result."""
+"""Spoken lines for a ball that was neither a boundary nor a wicket, by its result."""
 
 ON_AIR_OTHER: Final[Phrases] = ("{runs} to the total.",)
 
@@ -427,16 +427,16 @@ _SLOT: Final = re.compile(r"\{[a-z_]+\}")
 
 
 class PhrasePicker:
-    """Chooses among phrases: one that was not used lately, and always the same one for the same event.
+    """Chooses a phrase not used recently, the same one for the same event.
 
     Args:
-        data: The event's data, which decides where the choice begins.
-        state: What viewers see; its feed holds what was said.
-        told: Members of a line in the feed that hold what was said.
+        data: The event's data, which determines where the choice starts.
+        state: The viewers' state; its feed holds what was said.
+        members: Members of a line in the feed that hold what was said.
     """
 
     def __init__(
-        self, data: Mapping[str, Any], state: Mapping[str, Any], told: Sequence[str] = ("text", "radio")
+        self, data: Mapping[str, Any], state: Mapping[str, Any], members: Sequence[str] = ("text", "radio")
     ) -> None:
         score = data.get("score")
         self._seed = score["runs"] if isinstance(score, Mapping) else 0
@@ -448,13 +448,13 @@ class PhrasePicker:
         )
         feed = state.get("feed", {})
         self._said = "\n".join(
-            " ".join(feed[key].get(member, "") for member in told) for key in sorted(feed)
+            " ".join(feed[key].get(member, "") for member in members) for key in sorted(feed)
         ).lower()
 
     def pick(self, options: Sequence[str], *salt: str) -> str:
-        """One of ``options``: the first, from where the event begins, that was not used lately.
+        """Return the first option, from the event's starting point, not used recently.
 
-        When all were, the one that was used longest ago.
+        If all were used, return the one used longest ago.
         """
         first = self.number(len(options), *salt)
         turned = [*options[first:], *options[:first]]
@@ -464,15 +464,15 @@ class PhrasePicker:
         return min(turned, key=lambda option: self._said.rfind(fixed_part(option)))
 
     def number(self, below: int, *salt: str) -> int:
-        """A number from the event's own data, equal in every process."""
+        """Return a number below ``below`` from the event's data, equal in every process."""
         return derive_seed(self._seed, *self._facts, *salt) % below
 
     def is_new(self, phrase: str) -> bool:
-        """Whether ``phrase`` was not used lately."""
+        """Check whether ``phrase`` was not used recently."""
         return fixed_part(phrase) not in self._said
 
 
 @lru_cache(maxsize=2048)
 def fixed_part(phrase: str) -> str:
-    """The longest part of a phrase that stays the same whatever fills it."""
+    """Return the longest part of a phrase outside its slots, in lower case."""
     return max((part.strip(" ").lower() for part in _SLOT.split(phrase)), key=len)

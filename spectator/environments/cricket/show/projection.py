@@ -16,12 +16,12 @@ Patch = dict[str, Any]
 
 
 def zero_extras() -> Patch:
-    """No extras yet."""
+    """Return extras of 0 for every kind."""
     return {"wides": 0, "noballs": 0, "byes": 0, "legbyes": 0, "penalties": 0, "total": 0}
 
 
 def replace(old: Mapping[str, Any] | None, new: Patch, *, keep: tuple[str, ...] = ()) -> Patch:
-    """A patch that leaves exactly ``new`` where ``old`` was, and of ``old`` what ``keep`` names."""
+    """Return a patch that replaces ``old`` by ``new`` except for the keys in ``keep``."""
     return {**{key: None for key in old or () if key not in new and key not in keep}, **new}
 
 
@@ -35,9 +35,9 @@ def equation(
     *,
     forecast: bool = False,
 ) -> Patch:
-    """What is wanted and what is made: runs an over, and the rest by what is being played for.
+    """Return the run rates, with either the projection or the equation of a chase.
 
-    A match with a forecast takes its projection from there (see :func:`foretold`), so that there is one.
+    A match with a forecast takes its projection from there (see :func:`forecast_projection`).
     """
     current = round(6.0 * runs / balls, 2) if balls else 0.0
     if target is None:
@@ -51,28 +51,28 @@ def equation(
     return chase
 
 
-def foretold(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """The projection of the equation of a first innings, from the data of ``cricket.forecast``."""
+def forecast_projection(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """Return a first innings' projection from the data of ``cricket.forecast``."""
     if world.get("target") or not data["futures"]:
         return {}
     return {"equation": {"projected": data["total_median"]}}
 
 
 def field_patch(field: Mapping[str, Any]) -> Patch:
-    """A field, its men by number."""
+    """Return a field with its fielders by number."""
     return {
         "preset": field["preset"],
-        "fielders": {str(number): man for number, man in enumerate(field["fielders"], 1)},
+        "fielders": {str(number): fielder for number, fielder in enumerate(field["fielders"], 1)},
     }
 
 
 def opening_field(outside_limit: int) -> Patch:
-    """The field that stands before a captain sets one."""
+    """Return the field in force before a captain sets one."""
     return {**field_patch(standard_field(outside_limit).shown), "outside_limit": outside_limit}
 
 
 def batter(line: Mapping[str, Any]) -> Patch:
-    """What viewers see of a batter's line."""
+    """Return what viewers see of a batter's line."""
     return {
         "name": line["name"],
         "runs": line["runs"],
@@ -83,7 +83,7 @@ def batter(line: Mapping[str, Any]) -> Patch:
 
 
 def at_crease(world: Mapping[str, Any], ends: Mapping[str, Any], known: Mapping[str, Patch]) -> Patch:
-    """Who is at which end, with the lines known best; a vacant end is removed."""
+    """Return both ends' batters with their latest lines, removing vacant ends."""
     before = {line["name"]: line for line in (world.get("batters") or {}).values()}
     return {
         end: None if ends[end] is None else known.get(ends[end]) or before[ends[end]]
@@ -92,7 +92,7 @@ def at_crease(world: Mapping[str, Any], ends: Mapping[str, Any], known: Mapping[
 
 
 def bowler(line: Mapping[str, Any]) -> Patch:
-    """What viewers see of a bowler's line."""
+    """Return what viewers see of a bowler's line."""
     return {
         "name": line["name"],
         "kind": line["kind"],
@@ -105,7 +105,7 @@ def bowler(line: Mapping[str, Any]) -> Patch:
 
 
 def par_line(world: Mapping[str, Any], innings: int) -> Patch:
-    """What real innings had after each over; only a match of their length has any."""
+    """Return real innings' scores after each over; empty for other lengths."""
     if world["format"]["overs"] != OVERS:
         return {}
     known = ((over, par(innings, over)) for over in range(1, OVERS + 1))
@@ -114,7 +114,7 @@ def par_line(world: Mapping[str, Any], innings: int) -> Patch:
 
 
 def par_percentile(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """Where the innings stands among real ones of its length, as a percentile."""
+    """Return the innings' percentile among real ones of its length."""
     if world["format"]["overs"] != OVERS:
         return {}
     share = percentile(data["innings"], data["over"], data["score"]["runs"])
@@ -122,7 +122,7 @@ def par_percentile(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
 
 
 def wagon_wheel(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """Scoring strokes by innings, batter, sector and runs off the bat, of the balls that were played here."""
+    """Return the added scoring stroke by innings, batter, sector and runs off the bat."""
     if data["zone"] is None or not data["bat"]:
         return {}
     number, batter = str(data["innings"]), f"{data['striker_line']['number']:02d}"
@@ -132,9 +132,9 @@ def wagon_wheel(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
 
 
 def planned_levels(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """What both match plans had in store for the part of the innings that a ball was bowled in.
+    """Return the levels of both match plans for the part of the innings of a ball.
 
-    ``batting`` is the aggression and ``bowling`` the attack that was announced, both in [0, 1].
+    ``batting`` is the declared aggression and ``bowling`` the declared attack, both in [0, 1].
     """
     format = world["format"]
     bowled = 6 * data["over"] + data["ball"] - 1
@@ -150,7 +150,7 @@ def planned_levels(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
 
 
 def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
-    """Everything that a ball changes."""
+    """Return everything that a ball changes."""
     data, world = event.data, state["world"]
     side, number = data["side"], str(data["innings"])
     striker, partner, by = data["striker_line"], data["non_striker_line"], data["bowler_line"]
@@ -195,7 +195,7 @@ def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
 
 
 def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """The standard field opens up by itself when the powerplay ends; the limit is told whatever the field."""
+    """Open the standard field after the powerplay; update the limit for any field."""
     limit = data["outside_limit_next"]
     if world["field"].get("outside_limit") == limit:
         return {}
@@ -246,14 +246,14 @@ def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:
 
 
 def _without_null(value: Any) -> Any:
-    """Arguments as a state may hold them; a stranger's action may be any JSON."""
+    """Return any JSON of an action without nulls, which a state cannot hold."""
     if isinstance(value, Mapping):
         return {key: _without_null(item) for key, item in value.items() if item is not None}
     return value
 
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
-    """Merge patch of the world's part of the viewer's state."""
+    """Return the merge patch of the world's part of the viewers' state."""
     fold = _FOLDS.get(event.type)
     if fold is None:
         return {}
@@ -261,9 +261,9 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     if event.type not in _SUMMARY_EVENTS:
         return patch
     world = state.get("world", {})
-    seen = glance(apply_patch(world, patch))
-    from_afar: Patch = make_patch({name: world[name] for name in seen if name in world}, seen)
-    return patch | from_afar
+    summary = glance(apply_patch(world, patch))
+    changed: Patch = make_patch({name: world[name] for name in summary if name in world}, summary)
+    return patch | changed
 
 
 def _arranged(state: Mapping[str, Any], event: Event) -> Patch:
@@ -385,8 +385,8 @@ def _plan_changed(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     side, part = data["side"], data["part"]
     plan = {key: value for key, value in data["plan"].items() if value is not None}
-    told = state.get("world", {}).get("plans", {}).get(side, {}).get(part)
-    patch: Patch = make_patch(told or {}, plan)
+    declared = state.get("world", {}).get("plans", {}).get(side, {}).get(part)
+    patch: Patch = make_patch(declared or {}, plan)
     return {"plans": {side: {part: patch}}}
 
 
@@ -407,7 +407,7 @@ def _forecast(state: Mapping[str, Any], event: Event) -> Patch:
     patch: Patch = {
         "forecast": {key: data[key] for key in _FORECAST},
         "chances": {str(data["innings"]): {f"{data['delivery']:03d}": chance}},
-        **foretold(state["world"], data),
+        **forecast_projection(state["world"], data),
     }
     if ball:
         patch["last_ball"] = {"values": {"batting": data["batting_value"], "bowling": data["bowling_value"]}}

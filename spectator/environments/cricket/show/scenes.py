@@ -27,16 +27,16 @@ from spectator.events import Event
 
 MIDDLE_M: Final = PITCH_M / 2
 REACH_M: Final = {"six": 84.0, "four": 70.0, "dot": 14.0, "extra": 20.0}
-"""Metres from the striker at which a ball is drawn to end; only its direction is the model's."""
+"""Metres from the striker at which a ball is drawn to end; the model sets only its direction."""
 
 
 def faced_rope(world: Mapping[str, Any], over: int, striker: str) -> Boundaries:
-    """Metres from the middle of the pitch to the rope by sector, as a right-hander's drawing sees it.
+    """Return the metres from mid-pitch to the rope by sector, as the striker sees it.
 
     Args:
         world: The world's part of the viewers' state.
         over: Over of the innings, from 0.
-        striker: Who bats.
+        striker: Name of the striker.
     """
     ground = world.get("ground")
     if not ground:
@@ -45,12 +45,14 @@ def faced_rope(world: Mapping[str, Any], over: int, striker: str) -> Boundaries:
 
 
 def ball_end(ball: Mapping[str, Any], rope: Boundaries) -> tuple[float, float] | None:
-    """Where a drawing lets a ball end, metres from the striker towards off side and bowler; ``None`` where it
-    was not hit.
+    """Return where a ball is drawn to end; ``None`` if it was not hit.
 
     Args:
-        ball: ``zone``, ``kind``, ``runs`` and ``aerial`` of it.
-        rope: As the striker faces it.
+        ball: A ball with ``zone``, ``kind``, ``runs`` and ``aerial``.
+        rope: The boundaries from the striker's view.
+
+    Returns:
+        Metres from the striker towards the off side and towards the bowler.
     """
     zone = ball.get("zone")
     if not zone:
@@ -66,13 +68,14 @@ def ball_end(ball: Mapping[str, Any], rope: Boundaries) -> tuple[float, float] |
 
 
 def picture(world: Mapping[str, Any]) -> dict[str, Any]:
-    """See :attr:`spectator.environments.world.World.picture`; empty until the match is arranged.
+    """Return the drawing of a match's tile; empty until the match is arranged.
 
-    ``rope`` is the boundary, metres from the middle of the pitch by sector from fine leg round to third;
-    ``men`` are the fielders, ``[x, y]`` each; ``powerplay`` is left out where there is none. ``ball`` is the
-    last ball of this innings: its number ``seq``, its ``kind`` and, where it was hit, where it went ``to``
-    and whether it was ``aerial``. Places are metres from the striker towards the off side and the bowler.
-    ``marks`` are the wickets among the chances, once a match without any is known as such left out.
+    See :attr:`spectator.environments.world.World.picture`. ``rope`` is the boundary in metres from the middle
+    of the pitch, by sector from fine leg round to third. ``men`` are the fielders, ``[x, y]`` each.
+    ``powerplay`` is omitted outside one. ``ball`` is the last ball of this innings: its number ``seq``, its
+    ``kind`` and, if it was hit, its end ``to`` and whether it was ``aerial``. Places are metres from the
+    striker towards the off side and the bowler. ``marks`` are the wickets among the chances, omitted once the
+    match is known to have no chances.
 
     Args:
         world: The world's part of the viewers' state.
@@ -82,7 +85,7 @@ def picture(world: Mapping[str, Any]) -> dict[str, Any]:
     striker = (world.get("batters") or {}).get("striker") or {}
     rope = faced_rope(world, world.get("over", {}).get("number", 1) - 1, striker.get("name", ""))
     fielders = world.get("field", {}).get("fielders", {})
-    men = [inside_the_rope(man["x"], man["y"], rope) for man in fielders.values()]
+    men = [inside_the_rope(one["x"], one["y"], rope) for one in fielders.values()]
     drawn: dict[str, Any] = {
         "rope": [round(reach) for reach in rope],
         "men": [[round(x), round(y)] for x, y in men],
@@ -105,9 +108,12 @@ def _ball(ball: Mapping[str, Any], rope: Boundaries) -> dict[str, Any]:
     return drawn
 
 
-def _wickets(told: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[int]:
-    """Places of wickets among the chances; the chance before an innings repeats the mark before it."""
-    points = [(ball, told[innings][ball]) for innings in sorted(told) for ball in sorted(told[innings])]
+def _wickets(chances: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[int]:
+    """Return the places of wickets among the chances.
+
+    A chance before an innings repeats the previous mark and is skipped.
+    """
+    points = [(ball, point) for _, balls in sorted(chances.items()) for ball, point in sorted(balls.items())]
     fell = [int(ball) > 0 and point.get("mark", "").endswith("W") for ball, point in points]
     return [place for place, is_wicket in enumerate(fell) if is_wicket]
 
@@ -116,11 +122,11 @@ Data = Mapping[str, Any]
 Spot = tuple[float, float]
 
 BEFORE_S, FLIGHT_S, AFTER_S = 0.8, 1.0, 1.6
-"""How long each of the three scenes of a ball stands, seconds."""
+"""Durations of the three scenes of a ball, in seconds."""
 
 CENTRE: Final = (162.0, 163.0)
 RADIUS: Final = 146.0
-"""Units of the drawing: the middle of the pitch, and the farthest rope from it."""
+"""Middle of the pitch and distance of the farthest rope from it, in units of the drawing."""
 WORDS_AT: Final = 336.0
 TURF, RING, PITCH = "#173024", "#2c4a38", "#b9a57a"
 STEPS: Final = 12
@@ -128,7 +134,7 @@ MARK_COLOURS: Final = {"wicket": CHERRY, "six": WILLOW, "four": GRASS, "extra": 
 
 
 def scenes(event: Event, before: Data, after: Data) -> Sequence[Scene]:
-    """The scenes of a ball, see :class:`SceneArtist`; none of any other event."""
+    """Return the scenes of a ball; none for any other event."""
     if event.type != "cricket.ball_bowled" or "teams" not in after:
         return ()
     ball = event.data
@@ -150,12 +156,12 @@ def _scale(rope: Boundaries) -> float:
 
 
 def _place(x: float, y: float, scale: float) -> Spot:
-    """Where a spot of the field, metres from the striker towards the bowler, is in the drawing."""
+    """Return a point of the field, in metres from the striker, in the drawing."""
     return CENTRE[0] + scale * x, CENTRE[1] + scale * (MIDDLE_M - y)
 
 
 def _flight(hit: Spot | None, rope: Boundaries, aerial: bool) -> list[Spot]:
-    """Places of the ball: from the bowler to the bat in a third of the time, then where it was hit."""
+    """Return the ball's places: a third of them from bowler to bat, then onwards."""
     scale = _scale(rope)
     bowled = [_place(0, PITCH_M * (1 - step / (STEPS // 3)), scale) for step in range(STEPS // 3)]
     (x0, y0), (x1, y1) = _place(0, 0.8, scale), _place(*(hit or (0.0, -6.0)), scale)
@@ -176,7 +182,7 @@ def _path(places: Sequence[Spot]) -> str:
 
 
 def _ground(rope: Boundaries, field: Data | None, powerplay: bool, scale: float) -> str:
-    """Rope, ring, pitch and fielders."""
+    """Draw rope, ring, pitch and fielders."""
     edge = []
     for step in range(72):
         x, y = -math.sin(step * math.pi / 36), -math.cos(step * math.pi / 36)
@@ -194,14 +200,14 @@ def _ground(rope: Boundaries, field: Data | None, powerplay: bool, scale: float)
         f'<path d="{shape}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="5 4"/>',
         f'<rect x="{x - 4:.1f}" y="{y - half:.1f}" width="8" height="{2 * half:.1f}" fill="{PITCH}"/>',
     ]
-    for man in (field or {}).get("fielders", {}).values():
-        px, py = _place(*inside_the_rope(man["x"], man["y"], rope), scale)
+    for one in (field or {}).get("fielders", {}).values():
+        px, py = _place(*inside_the_rope(one["x"], one["y"], rope), scale)
         drawn.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4.5" fill="{SKY}"/>')
     return "".join(drawn)
 
 
 def _facing(ball: Data, world: Data) -> str:
-    """Who bowls to whom, the score, and what both captains asked for."""
+    """Draw bowler, striker, score, and both captains' intents."""
     intents = ball["intents"]
     teams = world["teams"]
     batting, bowling = ball["side"], "away" if ball["side"] == "home" else "home"
@@ -219,7 +225,7 @@ def _facing(ball: Data, world: Data) -> str:
 
 
 def _outcome(ball: Data, world: Data) -> str:
-    """The mark of the ball, its words, and the score after it."""
+    """Draw the mark of the ball, its words, and the score after it."""
     colour = MARK_COLOURS.get(ball["kind"], LINE)
     ink = GROUND if colour != LINE else INK
     size = 34 if len(ball["mark"]) < 3 else 22

@@ -1,4 +1,4 @@
-"""Cricket's notation read aloud: scores, overs, figures and scorecard shorthand, in words."""
+"""Cricket notation as it is read aloud: scores, overs, figures and shorthand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHORTHAND: Final = {
 
 
 def number_in_words(number: int) -> str:
-    """A whole number as it is said, ``0`` as nought; from 10,000 on in figures.
+    """Return a whole number in words, ``0`` as nought; from 10,000 on in figures.
 
     Args:
         number: 0 or more.
@@ -54,11 +54,11 @@ def _joined(head: str, rest: int) -> str:
 
 
 def spoken(text: str) -> str:
-    """A line of commentary as it is read aloud.
+    """Return a line of commentary as it is read aloud.
 
     ``45/3`` becomes "forty-five for three", ``6.2 overs`` "six point two overs", ``4-0-27-2`` "two for
     twenty-seven from four overs", ``c Smith b Jones`` "caught Smith, bowled Jones", ``RRR`` "required rate".
-    Whatever it does not know it leaves as it is.
+    Unknown text stays unchanged.
 
     >>> spoken("45/3 after 6.2 overs, RRR 8.5")
     'forty-five for three after six point two overs, required rate eight point five'

@@ -1,7 +1,8 @@
 """A match in brief: headline, progress, chances, par, and lines for terminals.
 
-Par comes from ``data/cumulative_by_over.csv``: complete men's T20 matches of 20 overs, 2018-2024, first
-and second innings apart, those that had play in the over. It says nothing of shorter or longer matches.
+Par comes from ``data/cumulative_by_over.csv``: complete men's T20 matches of 20 overs, 2018-2024, first and
+second innings separately, counting innings with play in the over. It does not apply to other lengths of
+match.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from spectator.events import Event
 
 TABLE: Final = Path(__file__).parent.parent / "data" / "cumulative_by_over.csv"
 OVERS: Final = 20
-"""The only length of a match that the table knows."""
+"""The only length of match in the table."""
 
 _LEVELS: Final = (5, 10, 25, 50, 75, 90, 95)
 
 
 class Par(NamedTuple):
-    """What real innings had after an over, in runs.
+    """The scores of real innings after an over, in runs.
 
     Args:
-        low: A tenth had no more.
-        median: Half had no more.
-        high: Nine tenths had no more.
+        low: 10th percentile.
+        median: Median.
+        high: 90th percentile.
     """
 
     low: float
@@ -50,7 +51,7 @@ def _table() -> dict[tuple[int, int], tuple[float, ...]]:
 
 
 def par(innings: int, over: int) -> Par | None:
-    """Par after so many overs of a 20-over innings; ``None`` beyond the table, as in a super over."""
+    """Return par after this over of a 20-over innings; ``None`` outside the table."""
     scores = _table().get((innings, over))
     if scores is None:
         return None
@@ -58,9 +59,10 @@ def par(innings: int, over: int) -> Par | None:
 
 
 def percentile(innings: int, over: int, runs: int) -> int | None:
-    """Percent of real innings with no more than ``runs`` after ``over`` overs; ``None`` beyond the table.
+    """Return the percentage of real innings with at most ``runs`` after ``over``.
 
-    Linear between the table's percentiles, and 5 and 95 at its ends: the table knows nothing further out.
+    It is interpolated between the table's percentiles and limited to its ends, 5 and 95; ``None`` outside the
+    table.
 
     >>> percentile(innings=1, over=10, runs=85)
     68
@@ -78,11 +80,12 @@ def percentile(innings: int, over: int, runs: int) -> int | None:
 
 
 def glance(world: Mapping[str, Any]) -> dict[str, Any]:
-    """The world's ``headline`` and ``glance`` (see :class:`spectator.environments.contract.Projection`).
+    """Return the world's ``headline`` and ``glance``.
 
-    A step is a valid ball, numbered through both innings; the figure is the runs of the innings under way.
-    Suspense is how open a chase is by the fitted model of real chases (``resources.chase_chance``), the more
-    the less is left of it; 0 before the chase and after the result.
+    See :class:`spectator.environments.contract.Projection`. A step is a valid ball, numbered through both
+    innings; the value is the runs of the current innings. Suspense is how open a chase is by the fitted model
+    of real chases (``forecast.state.chase_chance``), more so near its end; it is 0 before the chase and after
+    the result.
 
     Args:
         world: The world's part of the viewers' state.
@@ -91,13 +94,13 @@ def glance(world: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     glance: dict[str, Any] = {"step": 0, "progress": 0.0, "value": 0, "unit": "runs", "suspense": 0.0}
     if "batting" in world:
-        glance |= _under_way(world)
+        glance |= _in_progress(world)
     if "result" in world:
         glance |= {"progress": 1.0, "suspense": 0.0}
     return {"headline": _headline(world), "glance": glance}
 
 
-def _under_way(world: Mapping[str, Any]) -> dict[str, Any]:
+def _in_progress(world: Mapping[str, Any]) -> dict[str, Any]:
     score, balls = world["score"][world["batting"]], world["format"]["balls"]
     innings, chasing = world["innings"], "need" in world.get("equation", {})
     before = min(innings - 1, 2) * balls
@@ -133,26 +136,26 @@ def _headline(world: Mapping[str, Any]) -> str:
 
 
 def chances(world: Mapping[str, Any]) -> list[float]:
-    """The home side's chances to win, oldest first, as the forecast told them; at the end what came of it.
+    """Return the home side's forecast chances, oldest first, then the result.
 
-    Empty in a match that is played without a forecast.
+    The list is empty for a match without forecasts.
 
     Args:
         world: The world's part of the viewers' state.
     """
-    told = world.get("chances", {})
-    line = [told[innings][ball]["home"] for innings in sorted(told) for ball in sorted(told[innings])]
+    by_innings = world.get("chances", {})
+    line = [balls[ball]["home"] for _, balls in sorted(by_innings.items()) for ball in sorted(balls)]
     if line and "result" in world:
         line.append({"home": 1.0, "away": 0.0}.get(world.get("winner", ""), 0.5))
     return line
 
 
 BAR: Final = 20
-"""Characters of the bar of chances."""
+"""Width of the bar of chances in characters."""
 
 
 def board_lines(world: Mapping[str, Any]) -> Sequence[str]:
-    """The lines; none before the sides are named.
+    """Return lines for a terminal; none before the sides are named.
 
     Args:
         world: The world's part of the viewers' state.
@@ -180,15 +183,15 @@ def _score(world: Mapping[str, Any]) -> str:
 
 def _batters(world: Mapping[str, Any]) -> str:
     at = world.get("batters") or {}
-    told = [
+    parts = [
         f"{'*' if end == 'striker' else ''}{at[end]['name']} {at[end]['runs']} ({at[end]['balls']})"
         for end in ("striker", "non_striker")
         if end in at
     ]
     stand = world.get("partnership")
-    if told and stand:
-        told.append(f"stand {stand['runs']} off {stand['balls']}")
-    return "  ".join(["Batting", *told]) if told else ""
+    if parts and stand:
+        parts.append(f"stand {stand['runs']} off {stand['balls']}")
+    return "  ".join(["Batting", *parts]) if parts else ""
 
 
 def _bowler(world: Mapping[str, Any]) -> str:
@@ -205,12 +208,12 @@ def _over(world: Mapping[str, Any]) -> str:
 
 
 def _chances(world: Mapping[str, Any]) -> str:
-    told = world.get("forecast")
-    if not told:
+    forecast = world.get("forecast")
+    if not forecast:
         return ""
-    full = round(BAR * told["home"])
+    full = round(BAR * forecast["home"])
     bar = "█" * full + "░" * (BAR - full)
-    home = round(100 * told["home"])
+    home = round(100 * forecast["home"])
     return f"Chances  {_name(world, 'home')} {home} % {bar} {100 - home} % {_name(world, 'away')}"
 
 
@@ -220,7 +223,7 @@ def _name(world: Mapping[str, Any], side: str) -> str:
 
 
 def reported_win_chance(event: Event) -> float | None:
-    """The home side's chance by a simulated forecast; ``None`` of any other event and once it is decided."""
+    """Return the home side's chance from a forecast; ``None`` for other events."""
     if event.type != "cricket.forecast" or not event.data["futures"]:
         return None
     chance: float = event.data["home"]

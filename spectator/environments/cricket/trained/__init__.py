@@ -1,1 +1,1 @@
-"""A captain that was trained on this world: a small language model, played by numpy."""
+"""A captain trained on this world: a small language model that runs in numpy."""

@@ -15,17 +15,17 @@ from spectator.policies.policy import Policy, Preset
 FOLDER: Final = Path(__file__).parent.parent / "data"
 WEIGHTS: Final = "captain.npz"
 CARD: Final = "captain.json"
-"""What the weights are: digest, size, figures."""
-REPAIR: Final = "install openenv-spectator again"
+"""File that describes the weights: digest, size, figures."""
+REPAIR: Final = "reinstall openenv-spectator"
 
 
 @dataclass(frozen=True)
 class Card:
-    """What is known of weights before they are read.
+    """The description of weights.
 
     Args:
         sha256: Digest of the file.
-        size: Its bytes.
+        size: Size of the file in bytes.
         name: Name of the model, with its version.
         world: Version of the world that it was trained on.
     """
@@ -37,20 +37,20 @@ class Card:
 
 
 def card_of(folder: Path = FOLDER) -> Card | None:
-    """The card in a folder; ``None`` where there is none that can be read."""
+    """Return the card in a folder; ``None`` if it is missing or unreadable."""
     try:
-        told = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        return Card(told["sha256"], told["size"], told["name"], told["world"])
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        return Card(card["sha256"], card["size"], card["name"], card["world"])
     except (OSError, ValueError, KeyError):
         return None
 
 
 def missing_weights(folder: Path = FOLDER) -> str | None:
-    """Why the weights cannot be used, by a look at the folder alone; ``None`` where nothing is wrong."""
+    """Return why the weights are unusable, without reading them; ``None`` if usable."""
     card = card_of(folder)
     path = folder / WEIGHTS
     if card is None or not path.is_file():
-        return f"needs its weights, which are not in this installation: {REPAIR}"
+        return f"needs its weights, which are missing from this installation: {REPAIR}"
     if path.stat().st_size != card.size:
         return f"has damaged weights: {REPAIR}"
     return None
@@ -58,17 +58,17 @@ def missing_weights(folder: Path = FOLDER) -> str | None:
 
 @cache
 def check_weights(folder: Path = FOLDER) -> None:
-    """Check the weights against their card, once in a process.
+    """Check the weights against their card, once per process.
 
     Raises:
-        ConfigurationError: They are missing, or not those of the card.
+        ConfigurationError: The weights are missing or do not match the card.
     """
     card = card_of(folder)
     if (missing := missing_weights(folder)) is not None or card is None:
         raise ConfigurationError(f"the trained captain {missing}")
     if sha256((folder / WEIGHTS).read_bytes()).hexdigest() != card.sha256:
         raise ConfigurationError(
-            "the trained captain's weights are damaged (their SHA-256 is not the card's): " + REPAIR
+            "the trained captain's weights are damaged (their SHA-256 does not match the card): " + REPAIR
         )
 
 
@@ -79,18 +79,18 @@ SUMMARY: Final = (
 
 
 def _build(seed: int) -> Policy:
-    """A new policy; what it needs is imported here, because the catalogue is read at every start."""
+    """Build a policy; imports are here because every start reads the catalogue."""
     from spectator.environments.cricket.trained.policy import build
 
     return build(seed)
 
 
 def trained_captain(world_version: str, folder: Path = FOLDER) -> Preset:
-    """The preset, by what is installed here.
+    """Return the preset of the trained captain.
 
     Args:
-        world_version: Version of the world that it is to play.
-        folder: Holds its weights and their card.
+        world_version: Version of the world to play.
+        folder: Folder with weights and card.
     """
     card, summary = card_of(folder), SUMMARY
     if card is not None and card.world != world_version:

@@ -1,6 +1,6 @@
-"""Whether a captain's reason is true: every clause of it, checked against the observation.
+"""Check a captain's reason: each clause is compared with the observation.
 
-It shares nothing with what makes the sentences: it reads them, by their forms.
+It shares no code with what makes the sentences; it parses them by their forms.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, Final
 from spectator.environments.cricket.ball.situation import SECTORS, SHOTS
 
 View = Mapping[str, Any]
-Test = Callable[["Said", "re.Match[str]"], bool]
+Test = Callable[["Statement", "re.Match[str]"], bool]
 
 
-class Said:
-    """A reason with what it may be held against.
+class Statement:
+    """A decision with the observation against which its reason is checked.
 
     Args:
         view: Content of the observation.
-        action: What was done.
+        action: The action.
     """
 
     def __init__(self, view: View, action: Mapping[str, Any]) -> None:
@@ -35,37 +35,37 @@ class Said:
         self.bowler = ""
 
     def ends(self, name: str) -> Mapping[str, Any] | None:
-        """What is told of a batter who is in."""
+        """Return the figures of a batter at the crease."""
         ends = (self.view["striker"], self.view["non_striker"])
         return next((end for end in ends if end and end["name"] == self.cards[name]["name"]), None)
 
     def all_of(self, names: str, holds: Callable[[Mapping[str, Any]], bool]) -> bool:
-        """Whether something holds of each of the batters named, who all are in."""
+        """Check a condition for each named batter, who all must be at the crease."""
         found = names.split(" and ")
         return all(
             name in self.cards and self.ends(name) is not None and holds(self.cards[name]) for name in found
         )
 
     def choices(self) -> list[Mapping[str, Any]]:
-        """Cards of those who usually bowl and may be given the ball."""
+        """Return the cards of regular bowlers who may get the ball."""
         cards = [self.cards[one["name"]] for one in self.view["choices"]["bowlers"]]
         return [card for card in cards if "bowls" in card] or cards
 
     def rope(self) -> list[float]:
-        """The boundary by sector, as the striker stands."""
+        """Return the boundary by sector, from the striker's view."""
         ground = self.view.get("ground")
         return [] if not ground else [ground["now"][sector] for sector in SECTORS]
 
     def packed(self) -> str:
-        """The side on which the field is packed, if it is."""
-        men = {man["name"] for man in self.view["field"]["fielders"]}
+        """Return the side on which the field is packed, if any."""
+        names = {one["name"] for one in self.view["field"]["fielders"]}
         if self.view["field"]["preset"] != "custom":
             return ""
         return (
             "off"
-            if {"slip", "extra cover"} <= men
+            if {"slip", "extra cover"} <= names
             else "leg"
-            if {"short midwicket", "deep midwicket"} <= men
+            if {"short midwicket", "deep midwicket"} <= names
             else ""
         )
 
@@ -80,58 +80,58 @@ _PLAYER: Final = r"[A-Z][\w'. -]*?"
 _WHO: Final = rf"(?P<who>{_PLAYER}(?: and {_PLAYER})?)"
 
 
-def _rate(said: Said, match: re.Match[str]) -> bool:
+def _rate(said: Statement, match: re.Match[str]) -> bool:
     rate, ours = said.view.get("required_rate"), said.view["side"] == said.view["batting"]
     return rate is not None and rate > int(match["n"]) and (match["side"] == "we") == ours
 
 
-def _saves(said: Said, match: re.Match[str]) -> bool:
-    mine = said.cards[said.bowler].get("bowl_runs", 1.15)
-    return all(mine <= card.get("bowl_runs", 1.15) for card in said.choices())
+def _saves(said: Statement, match: re.Match[str]) -> bool:
+    own = said.cards[said.bowler].get("bowl_runs", 1.15)
+    return all(own <= card.get("bowl_runs", 1.15) for card in said.choices())
 
 
-def _takes(said: Said, match: re.Match[str]) -> bool:
-    mine = said.cards[said.bowler].get("bowl_wickets", 0.75)
-    return all(mine >= card.get("bowl_wickets", 0.75) for card in said.choices())
+def _takes(said: Statement, match: re.Match[str]) -> bool:
+    own = said.cards[said.bowler].get("bowl_wickets", 0.75)
+    return all(own >= card.get("bowl_wickets", 0.75) for card in said.choices())
 
 
-def _spins(said: Said) -> bool:
+def _spins(said: Statement) -> bool:
     return "pace" not in said.cards[said.bowler].get("bowls", "off spin")
 
 
-def _longer(said: Said, match: re.Match[str]) -> bool:
+def _longer(said: Statement, match: re.Match[str]) -> bool:
     rope = said.rope()
-    way = 1 if match["side"] == "leg" else -1
-    return bool(rope) and way * (sum(rope[:4]) - sum(rope[4:])) > 0
+    sign = 1 if match["side"] == "leg" else -1
+    return bool(rope) and sign * (sum(rope[:4]) - sum(rope[4:])) > 0
 
 
-def _nearest(said: Said, match: re.Match[str]) -> bool:
+def _nearest(said: Statement, match: re.Match[str]) -> bool:
     rope = said.rope()
     return bool(rope) and round(min(rope[at - 1] for at in SHOTS[said.arguments["shot"]])) == int(match["n"])
 
 
-def _figures(said: Said, match: re.Match[str]) -> bool:
-    told = next(
+def _figures(said: Statement, match: re.Match[str]) -> bool:
+    figures = next(
         one for one in said.view["choices"]["bowlers"] if one["name"] == said.cards[match["who"]]["name"]
     )
-    return (told["wickets"], told["runs"]) == (int(match["n"]), int(match["m"]))
+    return (figures["wickets"], figures["runs"]) == (int(match["n"]), int(match["m"]))
 
 
-def _form(said: Said, match: re.Match[str]) -> bool:
+def _form(said: Statement, match: re.Match[str]) -> bool:
     part = "bowl_form" if said.tool.startswith(("bowl", "select_bowler")) else "bat_form"
     form = said.cards[match["who"]].get(part, 0.0)
     return bool(form >= 0.05 if match["way"] == "in" else form <= -0.05)
 
 
-def _fresh(said: Said, match: re.Match[str]) -> bool:
+def _fresh(said: Statement, match: re.Match[str]) -> bool:
     tired = said.view.get("tired") or {}
     return not tired.get(said.cards[match["who"]]["name"]) and any(tired.values())
 
 
 def _of_batters(trait: str, sign: Callable[[re.Match[str]], int]) -> Test:
-    def test(said: Said, match: re.Match[str]) -> bool:
-        way = sign(match) * (-1 if match["how"] == "weaker" else 1)
-        return said.all_of(match["who"], lambda card: way * card[trait] >= 0.04)
+    def test(said: Statement, match: re.Match[str]) -> bool:
+        direction = sign(match) * (-1 if match["how"] == "weaker" else 1)
+        return said.all_of(match["who"], lambda card: direction * card[trait] >= 0.04)
 
     return test
 
@@ -182,7 +182,7 @@ CLAUSES: Final[Mapping[str, Test]] = {
     "dew will help a chase": lambda said, _: said.view["conditions"]["evening"] == "dew",
     "the pitch will wear": lambda said, _: said.view["conditions"]["evening"] == "wearing",
 }  # fmt: skip
-"""What may be said as a reason, by form, and when it is true."""
+"""The forms of reasons, with the test of their truth."""
 
 _KINDS: Final = {
     "pace": "right-arm pace", "left-arm pace": "left-arm pace", "off spin": "off spin",
@@ -191,28 +191,28 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-def _bowls(said: Said, match: re.Match[str]) -> bool:
+def _bowls(said: Statement, match: re.Match[str]) -> bool:
     said.bowler = match["who"]
     named = said.arguments.get("bowler") or (said.arguments.get("bowlers") or [None])[0]
     card = said.cards[match["who"]]
     return card["name"] == named and card.get("bowls") == _KINDS[match["kind"]]
 
 
-def _bowls_on(said: Said, match: re.Match[str]) -> bool:
+def _bowls_on(said: Statement, match: re.Match[str]) -> bool:
     said.bowler = match["who"]
     return bool(said.view["bowler"]["name"] == said.cards[match["who"]]["name"])
 
 
-def _field(said: Said, match: re.Match[str]) -> bool:
+def _field(said: Statement, match: re.Match[str]) -> bool:
     return bool(said.arguments.get("preset") == match["name"].replace(" ", "_"))
 
 
-def _own_field(said: Said, match: re.Match[str]) -> bool:
+def _own_field(said: Statement, match: re.Match[str]) -> bool:
     first = (said.arguments.get("fielders") or [{"name": ""}])[0]["name"]
     return bool(first == {"off": "slip", "leg": "point"}[match["side"]])
 
 
-def _level(said: Said, match: re.Match[str]) -> bool:
+def _level(said: Statement, match: re.Match[str]) -> bool:
     own = {one["batter"]: one["aggression"] for one in said.arguments.get("by_batter", ())}
     name, verbs = said.cards[match["who"]]["name"], ("blocks", "waits", "plays", "hits", "swings")
     level = own.get(name, said.arguments.get("aggression"))
@@ -240,7 +240,7 @@ _BALL: Final = (
 )
 
 
-def _ball(said: Said, match: re.Match[str]) -> bool:
+def _ball(said: Statement, match: re.Match[str]) -> bool:
     line = match["line"] or match["alone"]
     length = match["length"]
     return _is(
@@ -248,7 +248,7 @@ def _ball(said: Said, match: re.Match[str]) -> bool:
     )
 
 
-def _attack(said: Said, match: re.Match[str]) -> bool:
+def _attack(said: Statement, match: re.Match[str]) -> bool:
     levels = {"shut the runs off": 0.3, "hold them": 0.4, "press": 0.6, "hunt wickets": 0.7}
     return bool(said.arguments.get("attack") == float(match["n"]) == levels[match["how"]])
 
@@ -270,7 +270,7 @@ STATEMENTS: Final[Mapping[str, Test]] = {
         lambda said, match: [said.cards[match[one]]["name"] for one in ("who", "with")]
         == [said.arguments["batter"], said.arguments["partner"]] == said.view["choices"]["batters"][:2],
 }  # fmt: skip
-"""What may be said of an order, by form, and when it is what was ordered."""
+"""The forms of statements about an order, with the test that they match it."""
 
 HEADS: Final = (
     r"(?P<we>We|They) are (?P<r>\d+) for (?P<w>\d+) with (?P<l>\d+) balls? left",
@@ -294,14 +294,14 @@ _TOSS: Final = (
 
 
 def false_claims(view: View, action: Mapping[str, Any], reason: str) -> list[str]:
-    """The parts of a reason that are not true of the observation, or not what was ordered.
+    """Return the parts of a reason that contradict the observation or the action.
 
     Args:
         view: Content of the observation.
-        action: What was done.
-        reason: What was said of it, with players by name.
+        action: The action.
+        reason: Its reason, with players by name.
     """
-    said = Said(view, action)
+    said = Statement(view, action)
     if action["tool"] == "set_match_plan":
         return [] if re.fullmatch(_BEFORE_PLAY, reason) else [reason]
     if action["tool"] == "call_toss":
@@ -319,7 +319,7 @@ def false_claims(view: View, action: Mapping[str, Any], reason: str) -> list[str
     return wrong
 
 
-def _wrong(said: Said, text: str, forms: Mapping[str, Test]) -> list[str]:
+def _wrong(said: Statement, text: str, forms: Mapping[str, Test]) -> list[str]:
     for form, test in forms.items():
         if (match := re.fullmatch(form, text)) is not None:
             try:
@@ -336,7 +336,7 @@ def _head_holds(view: View, head: str) -> bool:
         if not view["super_over"] or int(match[1]) != (view["innings"] - 1) // 2:
             return False
         head = match[2][0].upper() + match[2][1:]
-    told = {
+    facts = {
         "r": view["score"]["runs"],
         "w": view["score"]["wickets"],
         "l": view["score"]["balls_left"],
@@ -348,5 +348,5 @@ def _head_holds(view: View, head: str) -> bool:
             ours = view["side"] == view["batting"]
             if (we := found.pop("we", None)) is not None and (we.lower() == "we") != ours:
                 return False
-            return all(told[name] == int(value) for name, value in found.items())
+            return all(facts[name] == int(value) for name, value in found.items())
     return False

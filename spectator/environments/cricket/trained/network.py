@@ -1,6 +1,6 @@
 """The trained captain's network in numpy, and its tokens.
 
-Weights have eight bits; keys and values are cached. A token is a word with the space before it, a whole
+Weights have eight bits; keys and values are cached. A token is a word with the preceding space, a whole
 number, or the slot of a player.
 """
 
@@ -23,7 +23,7 @@ from spectator.environments.cricket.trained.captain import CARD, FOLDER, WEIGHTS
 
 UNKNOWN: Final = "<?>"
 NOTHING: Final = "~"
-"""The token of a part that is left as usual; it is not shown."""
+"""The token of a part left as usual; it is not shown."""
 
 _SPLIT: Final = re.compile(
     r"[;,] [A-Za-z][A-Za-z'-]*\d*|\n| ?[A-Za-z][A-Za-z'-]*\d*| ?[+-]?\d+(?:\.\d)?|[\s\S]"
@@ -32,10 +32,10 @@ _NUMBERS: Final = range(-99, 400)
 
 
 class Tokenizer:
-    """Turns text into ids and back.
+    """Converts text to ids and back.
 
     Args:
-        words: The vocabulary; the place of a word is its id.
+        words: The vocabulary; the index of a word is its id.
 
     >>> tokenizer = Tokenizer(["<?>", "They", " need", " 12", "."])
     >>> tokenizer.encode("They need 12."), tokenizer.decode([1, 2, 3, 4])
@@ -47,27 +47,27 @@ class Tokenizer:
         self._ids = {word: number for number, word in enumerate(self.words)}
 
     def learn(self, words: Iterable[str]) -> None:
-        """Take in further words."""
+        """Add words to the vocabulary."""
         new = [word for word in dict.fromkeys(words) if word not in self._ids]
         self._ids |= {word: len(self.words) + number for number, word in enumerate(new)}
         self.words += tuple(new)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text; what is not in the vocabulary becomes :data:`UNKNOWN`."""
+        """Return the ids of a text; unknown words become :data:`UNKNOWN`."""
         return [self._ids.get(word, 0) for word in words_of(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids."""
+        """Return the text of ids."""
         return "".join(self.words[number] for number in ids)
 
 
 def words_of(text: str) -> list[str]:
-    """The tokens of a text as text."""
+    """Split a text into its tokens."""
     return _SPLIT.findall(text)
 
 
 def vocabulary(texts: Iterable[str]) -> list[str]:
-    """All tokens of ``texts``, all numbers and all slots, in a fixed order."""
+    """Return all tokens of ``texts``, all numbers and all slots, in a fixed order."""
     slots = [f"{side}{place}" for side in "bf" for place in range(1, 12)]
     always = [UNKNOWN, NOTHING, "\n", ">", ".", ":"]
     always += [f" {number}" for number in _NUMBERS]
@@ -83,7 +83,7 @@ _EPSILON: Final = np.float32(1e-5)
 
 @dataclass(frozen=True)
 class NetworkLayer:
-    """One layer; matrices take a row from the left."""
+    """One layer; matrices are multiplied by a row from the left."""
 
     norm_1: Floats
     qkv: Floats
@@ -94,11 +94,11 @@ class NetworkLayer:
 
 
 class Network:
-    """A small decoder with tied embeddings; shared by all seats, changed by nobody.
+    """A small decoder with tied embeddings; all seats share it unchanged.
 
     Args:
-        arrays: Its weights by name, matrices of eight bits with a scale for each row.
-        head: Its shape and vocabulary.
+        arrays: Weights by name; matrices have eight bits with a scale for each row.
+        head: Shape and vocabulary.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], head: Mapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ class Network:
             )
             return scaled
 
-        def turned(name: str) -> Floats:
+        def transposed(name: str) -> Floats:
             return np.ascontiguousarray(matrix(name).T)
 
         def plain(name: str) -> Floats:
@@ -125,11 +125,11 @@ class Network:
         self.layers = [
             NetworkLayer(
                 plain(f"blocks.{at}.norm_1"),
-                turned(f"blocks.{at}.qkv.weight"),
-                turned(f"blocks.{at}.out.weight"),
+                transposed(f"blocks.{at}.qkv.weight"),
+                transposed(f"blocks.{at}.out.weight"),
                 plain(f"blocks.{at}.norm_2"),
-                turned(f"blocks.{at}.up.weight"),
-                turned(f"blocks.{at}.down.weight"),
+                transposed(f"blocks.{at}.up.weight"),
+                transposed(f"blocks.{at}.down.weight"),
             )
             for at in range(shape["layers"])
         ]
@@ -144,7 +144,7 @@ class Network:
         """Read the weights of a folder.
 
         Raises:
-            ConfigurationError: They are missing, or not those of the card.
+            ConfigurationError: The weights are missing or do not match the card.
         """
         check_weights(folder)
         with np.load(folder / WEIGHTS) as file:
@@ -153,7 +153,7 @@ class Network:
 
 
 class Memory:
-    """A sentence in progress: what the network has read so far.
+    """The state of one sentence: keys and values of all tokens read so far.
 
     Args:
         network: The network.
@@ -167,15 +167,18 @@ class Memory:
         self.length = 0
 
     def read(self, ids: Sequence[int]) -> Floats:
-        """Read further tokens; the last layer at the last of them, shape ``(width,)``.
+        """Read more tokens.
+
+        Returns:
+            The last layer at the last token, shape ``(width,)``.
 
         Raises:
-            ValueError: They do not fit into the context.
+            ValueError: The tokens do not fit into the context.
         """
         network, begin, end = self._network, self.length, self.length + len(ids)
         if end > network.context:
             raise ValueError(f"{end} tokens do not fit into a context of {network.context}")
-        with network.threads.limit(limits=1, user_api="blas"):  # such small products wait for threads in vain
+        with network.threads.limit(limits=1, user_api="blas"):  # threads do not help such small products
             found = self._read(ids, begin, end)
         self.length = end
         return found
@@ -189,7 +192,7 @@ class Memory:
         scale = np.float32(1.0 / np.sqrt(network.size))
         for at, layer in enumerate(network.layers):
             parts = (_normed(x, layer.norm_1) @ layer.qkv).reshape(tokens, 3, network.heads, network.size)
-            q, k = _turned(parts[:, 0], cos, sin), _turned(parts[:, 1], cos, sin)
+            q, k = _rotated(parts[:, 0], cos, sin), _rotated(parts[:, 1], cos, sin)
             keys, values = self._keys[at], self._values[at]
             keys[:, begin:end] = k.transpose(1, 0, 2)
             values[:, begin:end] = parts[:, 2].transpose(1, 0, 2)
@@ -197,14 +200,14 @@ class Memory:
             scores[np.broadcast_to(hidden, scores.shape)] = -np.inf
             scores = np.exp(scores - scores.max(-1, keepdims=True))
             scores /= scores.sum(-1, keepdims=True)
-            met = (scores @ values[:, :end]).transpose(1, 0, 2).reshape(tokens, width)
-            x = x + met @ layer.out
+            attended = (scores @ values[:, :end]).transpose(1, 0, 2).reshape(tokens, width)
+            x = x + attended @ layer.out
             inner = np.maximum(_normed(x, layer.norm_2) @ layer.up, 0)
             x = x + (inner * inner) @ layer.down
         return _normed(x[-1], network.norm)
 
     def chances(self, last: Floats, allowed: Sequence[int]) -> NDArray[np.float64]:
-        """Log probability of each token that is allowed to follow."""
+        """Return the log probability of each allowed token."""
         logits = (self._network.embedding[np.asarray(allowed)] @ last).astype(np.float64)
         logits -= logits.max()
         found: NDArray[np.float64] = logits - np.log(np.exp(logits).sum())
@@ -216,14 +219,14 @@ def _normed(x: Floats, gain: Floats) -> Floats:
     return normed
 
 
-def _turned(x: Floats, cos: Floats, sin: Floats) -> Floats:
+def _rotated(x: Floats, cos: Floats, sin: Floats) -> Floats:
     half = x.shape[-1] // 2
     first, second = x[..., :half], x[..., half:]
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 def in_eight_bits(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Weights in eight bits, with a scale for each row of a matrix; vectors in half precision."""
+    """Quantise matrices to eight bits with row scales, vectors to half precision."""
     found: dict[str, NDArray[Any]] = {}
     for name, values in arrays.items():
         if values.ndim != 2:
@@ -241,10 +244,10 @@ def write_captain(
     """Write weights and their card.
 
     Args:
-        folder: Where to.
+        folder: Destination.
         arrays: Weights by name.
         head: Shape and vocabulary.
-        about: What the card says beside digest and size: at least ``name`` and ``world``.
+        about: Content of the card besides digest and size: at least ``name`` and ``world``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = BytesIO()

@@ -1,9 +1,8 @@
-"""What the trained captain sees, as a short text, and the reasons true of it.
+"""The trained captain's view of an observation as a short text, with true reasons.
 
-Players of the side that bats are ``b1`` to ``b11``, those of the fielding side ``f1`` to ``f11``, by
-their place in the natural order. A reason is a clause with a weight: how much the fact behind it says. A
-captain may only give one of these clauses, so nothing false can be said; :mod:`.claims` checks them
-independently.
+Players of the batting side are ``b1`` to ``b11`` and those of the fielding side ``f1`` to ``f11``, by their
+place in the natural order. A reason is a clause with a weight for the strength of its fact. A captain may
+give only these clauses, so it cannot say anything false; :mod:`.claims` checks them independently.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ KINDS: Final[Mapping[str, str]] = {
     "slow left-arm orthodox": "left-arm spin",
     "left-arm wrist spin": "wrist spin",
 }
-"""How the captain calls each bowling style; players without one are part-timers."""
+"""The captain's word for each bowling style; players without a style are part-timers."""
 
 PART_TIME: Final = "part-time spin"
 PACKED: Final = ("packed off side", "packed leg side")
-"""The two fields that are no presets, as the planner sets them."""
+"""The two fields that are not presets, as the planner sets them."""
 
 _LENGTH_MARKS: Final = dict(zip(LENGTHS, "TYFGBS", strict=True))
 _LINE_MARKS: Final = dict(zip(LINES, "wosl", strict=True))
@@ -47,18 +46,19 @@ _RECENT: Final = 6
 
 
 class Sight:
-    """One observation, read.
+    """One observation, parsed.
 
     Args:
         view: The observation's content.
-        legal: Names of the legal tools, the one that goes on with the game first.
+        legal: Names of the legal tools, the one that advances the game first.
 
     Attributes:
-        role: What is decided: ``plan``, ``toss``, ``elect``, ``openers``, ``batter``, ``bowl`` or ``bat``.
+        role: The decision: ``plan``, ``toss``, ``elect``, ``openers``, ``batter``, ``bowl`` or ``bat``.
         slots: The slot of each player, by name.
         names: The name of each player, by slot.
-        batters: Cards of the two who are in, by slot, the striker first.
-        bowlers: Cards of those who may be given the ball, by slot; empty where somebody has it.
+        batters: Cards of the two batters in, by slot, the striker first.
+        bowlers: Cards of players who may get the ball, by slot; empty within an over.
+        figures: Figures of the possible bowlers or of the current one, by slot.
     """
 
     def __init__(self, view: Mapping[str, Any], legal: Sequence[str]) -> None:
@@ -82,35 +82,35 @@ class Sight:
         self.figures: dict[str, Mapping[str, Any]] = {}
         choices = view.get("choices") or {}
         if self.role == "bowl" and "bowlers" in choices:
-            told = {self.slots[one["name"]]: one for one in choices["bowlers"]}
-            able = {slot: self._fielding[slot] for slot in told if "bowls" in self._fielding[slot]}
-            self.bowlers = able or {slot: self._fielding[slot] for slot in told}
-            self.figures = told
+            figures = {self.slots[one["name"]]: one for one in choices["bowlers"]}
+            able = {slot: self._fielding[slot] for slot in figures if "bowls" in self._fielding[slot]}
+            self.bowlers = able or {slot: self._fielding[slot] for slot in figures}
+            self.figures = figures
         elif (bowler := view.get("bowler")) is not None:
             self.figures = {self.slots[bowler["name"]]: bowler}
 
     @property
     def bowling(self) -> str | None:
-        """Slot of the bowler who has the ball; ``None`` where nobody has."""
+        """Slot of the current bowler; ``None`` without one."""
         bowler = self.view.get("bowler")
         return None if bowler is None or self.bowlers else self.slots[bowler["name"]]
 
     def bowler_card(self, slot: str) -> Mapping[str, Any]:
-        """The card of a player of the fielding side."""
+        """Return the card of a player of the fielding side."""
         card: Mapping[str, Any] = self._fielding[slot]
         return card
 
     def tired(self, slot: str) -> float:
-        """The load of a bowler."""
+        """Return the load of a bowler."""
         load: float = (self.view.get("tired") or {}).get(self.names[slot], 0.0)
         return load
 
     def waiting(self) -> list[str]:
-        """Slots of the batters who may come in, in their natural order."""
+        """Return the slots of the batters who may come in, in their natural order."""
         return [self.slots[name] for name in self.view["choices"]["batters"]]
 
     def shown_names(self) -> dict[str, str]:
-        """What each slot is called in a sentence: the surname, or the whole name where two share it."""
+        """Return each slot's name in a sentence: surname, or full name if ambiguous."""
         surnames = [name.partition(" ")[2] or name for name in self.names.values()]
         return {
             slot: surname if surnames.count(surname) == 1 else name
@@ -118,7 +118,7 @@ class Sight:
         }
 
     def text(self) -> str:
-        """The situation as the model reads it."""
+        """Return the situation as the model reads it."""
         view, role = self.view, self.role
         pitch = f"{view['conditions']['pitch']} {view['conditions']['evening']}"
         overs = view["format"]["overs"]
@@ -127,11 +127,11 @@ class Sight:
         score = view["score"]
         place = f"over {score['balls'] // 6 + 1} ball {score['balls'] % 6} left {score['balls_left']}"
         above = " super" if view["super_over"] else ""
-        standing = f"inn {view['innings']} score {score['runs']} {score['wickets']}"
+        state = f"inn {view['innings']} score {score['runs']} {score['wickets']}"
         if view.get("target") is not None:
-            standing += f" need {view['need']}"
-        asked = "openers" if role == "batter" else role  # the model knows no other word for it
-        lines = [f"{asked}{above} {view['segment']} {overs} {place}", standing]
+            state += f" need {view['need']}"
+        word = "openers" if role == "batter" else role  # the model has no other word for it
+        lines = [f"{word}{above} {view['segment']} {overs} {place}", state]
         if role in ("openers", "batter"):
             return "\n".join([*lines, "may " + " ".join(self.waiting()[:4])]) + "\n>"
         edge = view.get("squad_difference")
@@ -150,15 +150,15 @@ class Sight:
 
     @property
     def field(self) -> str:
-        """The field that is set, as the captain calls it."""
+        """The current field, in the captain's words."""
         field = self.view["field"]
         if field["preset"] != "custom":
             return str(field["preset"]).replace("_", " ")
         first = field["fielders"][0]["name"]
-        men = {man["name"] for man in field["fielders"]}
-        if {"slip", "extra cover", "sweeper cover"} <= men and first == "slip":
+        names = {one["name"] for one in field["fielders"]}
+        if {"slip", "extra cover", "sweeper cover"} <= names and first == "slip":
             return PACKED[0]
-        if {"short midwicket", "deep midwicket", "deep square leg"} <= men and first == "point":
+        if {"short midwicket", "deep midwicket", "deep square leg"} <= names and first == "point":
             return PACKED[1]
         return "own"
 
@@ -170,8 +170,8 @@ class Sight:
             slot = self.slots[end["name"]]
             line = f"{tag} {slot} {_batting_card(self._batting[slot])} made {end['runs']} {end['balls']}"
             if end["faced"]:
-                met = [_LENGTH_MARKS[length] + _LINE_MARKS[line] for length, line in end["faced"]]
-                line += " saw " + " ".join(met)
+                faced = [_LENGTH_MARKS[length] + _LINE_MARKS[line] for length, line in end["faced"]]
+                line += " saw " + " ".join(faced)
             lines.append(line)
         if self.role == "bowl":
             rest = [slot for slot in self._batting if slot not in self.batters][view["score"]["wickets"] :]
@@ -182,7 +182,7 @@ class Sight:
             card = (view.get("card") or {}).get("bowling", ())
             done = {one["name"] for one in card if not one["overs_left"]}
             able = [
-                slot for slot, man in self._fielding.items() if "bowls" in man and man["name"] not in done
+                slot for slot, one in self._fielding.items() if "bowls" in one and one["name"] not in done
             ]
             lines.append("rivals " + " ".join(f"{slot} {kind_of(self._fielding[slot])}" for slot in able))
         if self.bowlers:
@@ -194,20 +194,20 @@ class Sight:
         return lines
 
     def _bowling_line(self, slot: str) -> str:
-        card, told = self._fielding[slot], self.figures.get(slot)
+        card, figures = self._fielding[slot], self.figures.get(slot)
         line = f"{slot} {kind_of(card)} {_hundredths(card.get('bowl_runs', 1.15))}"
         line += f" {_hundredths(card.get('bowl_wickets', 0.75))}"
         if card.get("bowl_form"):
             line += f" fm {_hundredths(card['bowl_form'])}"
         if load := self.tired(slot):
             line += f" tired {round(10 * load)}"
-        if told is not None:
-            line += f" {told['runs']} {told['wickets']} left {told['overs_left']}"
+        if figures is not None:
+            line += f" {figures['runs']} {figures['wickets']} left {figures['overs_left']}"
         return line
 
 
 def kind_of(card: Mapping[str, Any]) -> str:
-    """How the captain calls the bowling of a player."""
+    """Return the captain's word for a player's bowling."""
     return KINDS.get(card.get("bowls", ""), PART_TIME)
 
 
@@ -216,11 +216,11 @@ def _hundredths(value: float) -> str:
 
 
 def _batting_card(card: Mapping[str, Any]) -> str:
-    told = {"sp": "bat_spin", "sh": "bat_short", "lg": "bat_leg"}
+    marks = {"sp": "bat_spin", "sh": "bat_short", "lg": "bat_leg"}
     if card.get("bat_form"):
-        told["fm"] = "bat_form"
+        marks["fm"] = "bat_form"
     hand = "L" if card["bats"] == "left" else "R"
-    traits = " ".join(f"{mark} {_hundredths(card[trait])}" for mark, trait in told.items())
+    traits = " ".join(f"{mark} {_hundredths(card[trait])}" for mark, trait in marks.items())
     return f"{hand} {_hundredths(card['bat_runs'])} {_hundredths(card['bat_out'])} {traits}"
 
 
@@ -228,10 +228,10 @@ Clauses = list[tuple[str, float]]
 """Clauses with their weights."""
 
 TRAIT: Final = 0.04
-"""Least log ratio at which a trait is spoken of."""
+"""Minimum log ratio at which a trait is mentioned."""
 FORM: Final = 0.05
 ROPE_M: Final = 2.0
-"""Metres by which a boundary must be nearer or farther to be spoken of."""
+"""Minimum difference in metres at which a boundary's distance is mentioned."""
 NEW_BALLS: Final = 6
 SET_BALLS: Final = 12
 STAND: Final = 20
@@ -241,13 +241,13 @@ _SPIN: Final = "spin"
 
 
 def for_bowler(sight: Sight, slot: str) -> Clauses:
-    """Why this bowler is given the over."""
+    """Return reasons to give the over to this bowler."""
     card, view, found = sight.bowler_card(slot), sight.view, list[tuple[str, float]]()
     others = [sight.bowler_card(one) for one in sight.bowlers if one != slot]
     spins, part = "spin" in kind_of(card), kind_of(card) == PART_TIME
     if not part:
-        met = "spin" if spins else "pace"
-        found += _of_batters(sight, "bat_spin", -1 if spins else 1, f"weaker against {met}")
+        kind = "spin" if spins else "pace"
+        found += _of_batters(sight, "bat_spin", -1 if spins else 1, f"weaker against {kind}")
         if spins and view["conditions"]["pitch"] == "dry":
             found.append(("the dry pitch takes spin", 1.5))
         if not spins and view["conditions"]["pitch"] == "green":
@@ -277,7 +277,7 @@ def for_bowler(sight: Sight, slot: str) -> Clauses:
 
 
 def for_ball(sight: Sight, length: str | None, line: str | None) -> Clauses:
-    """Why the ball is planned so."""
+    """Return reasons for this delivery plan."""
     found = list[tuple[str, float]]()
     if length in ("short", "back of a length"):
         found += _of_batters(sight, "bat_short", -1, "weaker against the short ball")
@@ -298,7 +298,7 @@ def for_ball(sight: Sight, length: str | None, line: str | None) -> Clauses:
 
 
 def for_field(sight: Sight, field: str) -> Clauses:
-    """Why the field is set so."""
+    """Return reasons for this field."""
     if field in (PACKED[0], "off side"):
         return _of_batters(sight, "bat_leg", -1, "stronger on the off side")
     if field in (PACKED[1], "leg side"):
@@ -314,7 +314,7 @@ def for_field(sight: Sight, field: str) -> Clauses:
 
 
 def for_attack(sight: Sight, level: float) -> Clauses:
-    """Why the bowlers attack, or do not."""
+    """Return reasons for this level of attack."""
     if level > 0.5:
         return (
             _stand(sight)
@@ -330,7 +330,7 @@ def for_attack(sight: Sight, level: float) -> Clauses:
 
 
 def for_shot(sight: Sight, shot: str) -> Clauses:
-    """Why both batters are to look for this stroke."""
+    """Return reasons for both batters to look for this stroke."""
     found = list[tuple[str, float]]()
     sectors = [sector - 1 for sector in SHOTS[shot]]
     if sight.view.get("ground"):
@@ -348,12 +348,12 @@ def for_shot(sight: Sight, shot: str) -> Clauses:
 
 
 def for_level(sight: Sight, slot: str, level: float) -> Clauses:
-    """Why this batter is to hit, or not."""
+    """Return reasons for this batter's level of aggression."""
     card, found = sight.batters[slot], list[tuple[str, float]]()
     ends = [end for end in (sight.view["striker"], sight.view["non_striker"]) if end]
     now = next(end for end in ends if sight.slots[end["name"]] == slot)
-    met = None if sight.bowling is None else kind_of(sight.bowler_card(sight.bowling))
-    against = None if met is None else "spin" if _SPIN in met else "pace"
+    kind = None if sight.bowling is None else kind_of(sight.bowler_card(sight.bowling))
+    against = None if kind is None else "spin" if _SPIN in kind else "pace"
     better = card["bat_spin"] * (1 if against == "spin" else -1)
     if level > 0.5:
         if card.get("bat_form", 0.0) >= FORM:
@@ -383,7 +383,7 @@ def for_level(sight: Sight, slot: str, level: float) -> Clauses:
 
 
 def _of_batters(sight: Sight, trait: str, sign: int, words: str) -> Clauses:
-    """That batters who are in have a trait: all of those who do."""
+    """Return the clause that batters in have a trait, naming all who do."""
     who = {slot: sign * card[trait] for slot, card in sight.batters.items() if sign * card[trait] >= TRAIT}
     return (
         [(f"{_joined(who)} {'are' if len(who) > 1 else 'is'} {words}", 10 * sum(who.values()))] if who else []
@@ -437,7 +437,7 @@ def _in_hand(sight: Sight, at_least: int = 0, at_most: int = 10) -> Clauses:
 
 
 def _rope_by_side(sight: Sight) -> tuple[float, float]:
-    """Mean distance of the boundary on the leg and on the off side, as the striker stands."""
+    """Return the mean boundary distance on the striker's leg and off side."""
     if not sight.view.get("ground"):
         return 0.0, 0.0
     rope = list(sight.view["ground"]["now"].values())

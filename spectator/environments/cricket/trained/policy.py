@@ -1,4 +1,4 @@
-"""The trained captain as a model policy, answered by the network in this process."""
+"""The trained captain as a model policy, with its network in this process."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _SLOT: Final = re.compile(r"\b[bf]\d{1,2}\b")
 
 @cache
 def network(folder: Path) -> Network:
-    """The network that all seats of this process share; read once.
+    """Return the network that all seats of this process share, read once.
 
     Raises:
-        ConfigurationError: Its weights are missing or damaged.
+        ConfigurationError: The weights are missing or damaged.
     """
     return Network.load(folder)
 
 
 class TrainedEndpoint:
-    """One seat's endpoint.
+    """The endpoint of one seat.
 
     Args:
-        folder: Holds the weights; they are read on the thread that answers first.
+        folder: Folder with the weights; the first thread that answers reads them.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
@@ -57,9 +57,9 @@ class TrainedEndpoint:
         self._version = "" if card is None else card.sha256[:12]
 
     def conversation(self, observation: Observation) -> Sequence[Message]:
-        """What the network is asked: who is meant by each slot, and the situation.
+        """Return the messages for the network: slots' players and the situation.
 
-        It reads the situation alone; the names are put into what it says.
+        The network reads only the situation; names replace slots in its answer.
         """
         sight = Sight(observation.content, [action["tool"] for action in observation.legal_actions])
         self._sight, self._asked = sight, sight.text()
@@ -77,21 +77,26 @@ class TrainedEndpoint:
         session: str | None = None,
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
-        """See :meth:`spectator.llm.client.ChatClient.complete`; the network works on a thread of its own."""
+        """Answer a request, on a separate thread.
+
+        See :meth:`spectator.llm.client.ChatClient.complete`.
+        """
         sight = self._sight
         if sight is None or request.messages[-1]["content"] != self._asked:
-            raise EndpointError("the trained captain answers the situation it was shown last, and no other")
+            raise EndpointError("the trained captain only answers the situation it was last shown")
         loop, stop = asyncio.get_running_loop(), threading.Event()
 
-        def heard(text: str) -> None:
+        def on_text(text: str) -> None:
             if on_delta is not None and text:
                 loop.call_soon_threadsafe(on_delta, "text", text)
 
         try:
             async with asyncio.timeout(deadline):
-                return await asyncio.to_thread(self._answer, request, sight, heard, stop)
+                return await asyncio.to_thread(self._answer, request, sight, on_text, stop)
         except TimeoutError as error:
-            raise EndpointUnavailable(f"the trained captain did not decide in {deadline:.0f} s") from error
+            raise EndpointUnavailable(
+                f"the trained captain did not decide within {deadline:.0f} s"
+            ) from error
         except ConfigurationError as error:
             raise EndpointError(str(error)) from error
         finally:
@@ -101,17 +106,17 @@ class TrainedEndpoint:
         """Close nothing: the network is shared."""
 
     def _answer(
-        self, request: ChatRequest, sight: Sight, heard: Callable[[str], None], stop: threading.Event
+        self, request: ChatRequest, sight: Sight, on_text: Callable[[str], None], stop: threading.Event
     ) -> ChatAnswer:
-        begun = time.monotonic()
+        start = time.monotonic()
         captain = network(self._folder)
         tokenizer, names = captain.tokenizer, sight.shown_names()
         prompt = tokenizer.encode(self._asked)
         longest = captain.context // 4
         if len(prompt) > captain.context - longest:
             raise EndpointError(
-                f"the situation has {len(prompt)} tokens, and the trained captain reads "
-                f"{captain.context - longest} at most"
+                f"the situation has {len(prompt)} tokens; the trained captain reads at most "
+                f"{captain.context - longest}"
             )
         speech, memory = SpokenOrder(sight, tokenizer), Memory(captain)
         rng = random.Random(request.seed)
@@ -121,8 +126,8 @@ class TrainedEndpoint:
         unread = list(prompt)
         said: list[str] = []
 
-        def say() -> None:
-            """Say each token since the last time, with players by name."""
+        def speak() -> None:
+            """Send each new token, with players by name."""
             nonlocal read
             new, read = speech.ids[read:], len(speech.ids)
             unread.extend(new)
@@ -130,9 +135,9 @@ class TrainedEndpoint:
             for token in new:
                 word = _SLOT.sub(lambda slot: names[slot[0]], tokenizer.words[token].replace(NOTHING, ""))
                 said.append(word)
-                heard(word)
+                on_text(word)
 
-        say()
+        speak()
         while speech.allowed and not stop.is_set():
             logs = memory.chances(memory.read(unread), speech.allowed)
             unread.clear()
@@ -140,14 +145,14 @@ class TrainedEndpoint:
                 taken = int(logs.argmax())
             else:
                 taken = _drawn(logs.tolist(), rng)
-            first_token_s = first_token_s or time.monotonic() - begun
+            first_token_s = first_token_s or time.monotonic() - start
             speech.take(speech.allowed[taken])
             chances.append(float(logs[taken]))
-            say()
+            speak()
         if speech.order is None:
             raise EndpointUnavailable("the trained captain was stopped")
         written = _written(sight, speech)
-        heard(written)
+        on_text(written)
         return ChatAnswer(
             text="".join(said) + written,
             finish_reason="stop",
@@ -158,18 +163,18 @@ class TrainedEndpoint:
             logprobs=array("d", chances),
             token_ids=array("q", speech.ids),
             prompt_token_ids=array("q", prompt),
-            latency_s=time.monotonic() - begun,
+            latency_s=time.monotonic() - start,
             first_token_s=first_token_s,
         )
 
 
 def _drawn(logs: Sequence[float], rng: random.Random) -> int:
-    """One of several wordings, drawn by their chances."""
+    """Draw one of several wordings by their log probabilities."""
     return rng.choices(range(len(logs)), [exp(log) for log in logs])[0]
 
 
 def _written(sight: Sight, speech: SpokenOrder) -> str:
-    """The call that carries out what was said, as it ends an answer."""
+    """Return the calls that carry out a sentence, as the end of an answer."""
     calls = [
         {"tool": tool, "arguments": arguments} for tool, arguments in calls_of(sight, speech.order or {})
     ]
@@ -188,19 +193,19 @@ TASK: Final = (
     "sentence of which every clause is a fact of the situation."
 )
 ACTIONS: Final = 2
-"""Actions of an answer at most: where balls are decided one by one, a change and the ball."""
+"""Maximum actions of an answer: with decisions by ball, a change and the ball."""
 
 
 class TrainedPolicy(ModelPolicy):
     """A seat of the trained captain.
 
     Args:
-        seed: Draws its wording.
-        clock: Time.
-        folder: Holds its weights.
+        seed: Seed of its wording.
+        clock: The clock.
+        folder: Folder with the weights.
 
     Raises:
-        ConfigurationError: They are missing or damaged.
+        ConfigurationError: The weights are missing or damaged.
     """
 
     def __init__(self, seed: int, clock: Clock, folder: Path = FOLDER) -> None:
@@ -221,9 +226,9 @@ class TrainedPolicy(ModelPolicy):
         super().__init__(endpoint, settings, briefing, fallback=fallback, seed=seed, clock=clock)
 
     def spend_from(self, budget: SpendLimit) -> None:
-        """Pay nothing: it runs here, so no cap on models holds it back."""
+        """Ignore the budget: the captain runs here and costs nothing."""
 
 
 def build(seed: int) -> TrainedPolicy:
-    """A new policy for one seat."""
+    """Build a policy for one seat."""
     return TrainedPolicy(seed, SystemClock())

@@ -1,7 +1,7 @@
-"""What the trained captain may say, token by token, and an order's tool calls.
+"""The trained captain's sentences, token by token, and the calls of an order.
 
-An order is one sentence, a row of choices, each with a true reason. Only the tokens of choices that are
-legal, and of clauses that hold, can follow; where a single token can follow, the model is not asked.
+An order is one sentence: a series of choices, each with a true reason. Only the tokens of legal choices and
+of true clauses can follow; if only one token can follow, the model is not asked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spectator.environments.cricket.trained.network import NOTHING, Tokenizer
 from spectator.environments.cricket.trained.perception import PACKED, Sight, kind_of
 
 Order = dict[str, Any]
-"""What is ordered: the value of each part that was chosen."""
+"""The chosen value of each part of an order."""
 
 LENGTH_WORDS: Final[Mapping[str, str]] = {
     "yorker": "yorkers",
@@ -46,19 +46,19 @@ LEVEL_WORDS: Final[Mapping[float, str]] = {
     0.6: "hits at 0.6",
     0.7: "swings at 0.7",
 }
-"""How hard a batter is to hit; the verbs begin with different words."""
+"""Words for a batter's level; their verbs start with different words."""
 USUAL_STROKES: Final = "usual strokes"
 ORDER_PARTS: Final = frozenset({"elect", "by", "length", "line", "field", "attack", "shot", "level"})
-"""Parts that are acted on; the others are words."""
+"""Parts with an effect; the other parts are only words."""
 
 
 class Option(NamedTuple):
-    """One way a sentence may go on.
+    """One possible continuation of a sentence.
 
     Args:
-        text: What is said.
-        value: What it means, in parts of an order.
-        weight: How likely a good captain says it, beside the other options; what is acted on weighs alike.
+        text: Its text.
+        value: Its meaning as the value of a part.
+        weight: Relative probability that a good captain says it; equal for parts with an effect.
     """
 
     text: str
@@ -67,12 +67,12 @@ class Option(NamedTuple):
 
 
 class WordChoice(NamedTuple):
-    """A place where a sentence may go on in several ways.
+    """A point at which a sentence can continue in several ways.
 
     Args:
-        part: What is chosen: one of :data:`ORDER_PARTS`, ``why`` or ``word``.
-        options: At least one; no text is the beginning of another.
-        about: Whose level, or of which length the line is; empty otherwise.
+        part: The part chosen: one of :data:`ORDER_PARTS`, ``why`` or ``word``.
+        options: At least one option; none is a prefix of another.
+        about: The batter of a level or the length of a line; otherwise empty.
     """
 
     part: str
@@ -81,11 +81,11 @@ class WordChoice(NamedTuple):
 
 
 Sentence = Generator[WordChoice, Option, Order]
-"""Asks for each choice in turn, and returns the order."""
+"""Yields each choice in turn and returns the order."""
 
 
 def sentence(sight: Sight) -> Sentence:
-    """The sentence of the decision that is due."""
+    """Return the sentence of the current decision."""
     if sight.role == "bowl":
         return _bowl(sight)
     if sight.role == "bat":
@@ -202,13 +202,13 @@ def _word(*texts: str) -> Generator[WordChoice, Option, None]:
 
 
 def _why(clauses: perception.Clauses) -> Generator[WordChoice, Option, None]:
-    """One of the clauses, or nothing where there is none."""
+    """Offer one of the clauses, or nothing."""
     said = [Option(f" {link} {text}", text, weight) for text, weight in clauses for link in ("as", "since")]
     yield WordChoice("why", [*said, Option(NOTHING, None, 0.2)])
 
 
 def _heads(sight: Sight) -> list[str]:
-    """How the state of the match may be told; all of it is the observation's."""
+    """Return ways to describe the state of the match from the observation."""
     view, score = sight.view, sight.view["score"]
     left, runs, wickets = score["balls_left"], score["runs"], score["wickets"]
     need, ours = view.get("need"), sight.role != "bowl"
@@ -235,16 +235,16 @@ def _heads(sight: Sight) -> list[str]:
 
 @dataclass
 class SpokenOrder:
-    """One sentence while it is said, token by token.
+    """One sentence while it is spoken, token by token.
 
     Args:
         sight: The situation.
-        tokenizer: Tokens.
+        tokenizer: The tokenizer.
 
     Attributes:
-        ids: All tokens said.
+        ids: All tokens spoken.
         allowed: Tokens that may follow; empty once the sentence is complete.
-        choice: What is being chosen.
+        choice: The current choice.
         order: The order, once the sentence is complete.
     """
 
@@ -262,7 +262,11 @@ class SpokenOrder:
         self._begin()
 
     def take(self, token: int) -> None:
-        """Say one of the allowed tokens, and all that can only follow it."""
+        """Speak one of the allowed tokens, and all tokens that must follow it.
+
+        Raises:
+            ValueError: The token is not allowed here.
+        """
         self._open = [(option, ids) for option, ids in self._open if ids[self._depth] == token]
         if not self._open:
             raise ValueError(f"{self.tokenizer.decode([token])!r} cannot follow here")
@@ -270,7 +274,7 @@ class SpokenOrder:
         self._go_on()
 
     def weights(self, wanted: Mapping[int, float]) -> list[float]:
-        """The share of each allowed token, where option number N of the choice has weight ``wanted[N]``."""
+        """Return each allowed token's share, option N having weight ``wanted[N]``."""
         shares = dict.fromkeys(self.allowed, 0.0)
         for option, ids in self._open:
             shares[ids[self._depth]] += wanted[self.choice.options.index(option)]
@@ -279,7 +283,7 @@ class SpokenOrder:
 
     @property
     def text(self) -> str:
-        """What is said so far, with players by slot."""
+        """The text so far, with players by slot."""
         return self.tokenizer.decode(number for number in self.ids).replace(NOTHING, "")
 
     def _say(self, token: int) -> None:
@@ -310,7 +314,7 @@ class SpokenOrder:
 
 
 ASK: Final = {"new_batter": True}
-"""When the captain is asked before the over ends, as the planner is."""
+"""Condition to ask the captain before the over ends, as for the planner."""
 PHASES: Final = ("powerplay", "middle", "death")
 
 Call = tuple[str, dict[str, Any]]
@@ -318,7 +322,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 def calls_of(sight: Sight, order: Order) -> list[Call]:
-    """The calls that carry an order out; all but the last are preparations, which a captain may skip."""
+    """Return the calls that carry out an order; only the last is required."""
     role, legal = sight.role, sight.legal
     if role == "plan":
         return [
@@ -343,7 +347,7 @@ def calls_of(sight: Sight, order: Order) -> list[Call]:
 
 def _bowling(sight: Sight, order: Order, *, session: bool) -> dict[str, Any]:
     arguments: dict[str, Any] = {"attack": order["attack"], "ask": dict(ASK)}
-    if "by" in order:  # within an over nobody is named
+    if "by" in order:  # within an over the bowler is fixed
         name = sight.names[order["by"]]
         arguments |= {"bowlers": [name]} if session else {"bowler": name}
     return arguments | _planned(order) | _field(sight, order)
@@ -362,7 +366,7 @@ def _batting(sight: Sight, order: Order) -> dict[str, Any]:
 
 
 def _ball_by_ball(sight: Sight, order: Order) -> list[Call]:
-    """The changes that may still be made before the ball for nothing, then the ball."""
+    """Return the free changes before the ball, then the ball."""
     legal, own = sight.legal, sight.view["you"]
     if sight.role == "bat":
         level = next(iter(order["levels"].values()))
@@ -389,7 +393,7 @@ def _planned(order: Order) -> dict[str, Any]:
 
 
 def _field(sight: Sight, order: Order) -> dict[str, Any]:
-    """The field as arguments; nothing where it has to stay."""
+    """Return the field as arguments; empty if it must stay."""
     name = order.get("field")
     if name is None:
         return {}

@@ -26,7 +26,7 @@ def read(match: Match, innings: int) -> PitchReading:
     """The reading at the end of an innings of ``match``, which is played so far."""
     reading = PitchReading(match.model)
     for played in play_out(match):
-        reading.saw(played.innings, played.delivered)
+        reading.observe(played.innings, played.delivered)
         if match.innings[innings - 1 :] and match.innings[innings - 1].closed:
             break
     return reading
@@ -79,8 +79,8 @@ def test_a_reading_goes_on_from_json_as_if_never_interrupted() -> None:
     match = open_match(5, 8)
     whole, copied = PitchReading(match.model), PitchReading(match.model)
     for played in play_out(match):
-        whole.saw(played.innings, played.delivered)
-        copied.saw(played.innings, played.delivered)
+        whole.observe(played.innings, played.delivered)
+        copied.observe(played.innings, played.delivered)
         dumped = json.loads(json.dumps(copied.dump()))
         copied = PitchReading(match.model)
         copied.load(dumped)
@@ -92,7 +92,7 @@ def test_super_overs_say_nothing() -> None:
     reading = PitchReading(match.model)
     before = reading.dump()
     for played in play_out(match):
-        reading.saw(played.innings, played.delivered)
+        reading.observe(played.innings, played.delivered)
     assert match.number > 2 and reading.dump() == before
 
 

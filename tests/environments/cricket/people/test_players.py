@@ -16,8 +16,8 @@ def test_every_style_has_a_title() -> None:
     [
         ({"order": 0}, "order"),
         ({"order": 12}, "order"),
-        ({"bowls": "pace"}, "together"),
-        ({"style": "leg"}, "together"),
+        ({"bowls": "pace"}, "give both"),
+        ({"style": "leg"}, "give both"),
         ({"bowls": "pace", "style": "leg"}, "leg is not a style of pace"),
         ({"bowls": "spin", "style": "right_pace"}, "right_pace is not a style of spin"),
         ({"bat_runs": 0.0}, "ratio"),

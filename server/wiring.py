@@ -94,19 +94,19 @@ at any time."""
 
 @dataclass(frozen=True, slots=True)
 class PlayingServices:
-    """What episodes are played, recorded and watched with."""
+    """The services that play, record and broadcast episodes; see :class:`.services.Services`."""
 
     clock: Clock
     cast: Cast
-    ledger: SpendLedger
+    model_ledger: SpendLedger
     journal: JoinedJournal
     tasks: asyncio.TaskGroup
     timings: Timings
-    signals: EpisodeSignals
+    bus: EpisodeSignals
     supervisor: Supervisor
     readiness: Readiness
     audience: Audience
-    orders: OperatorOrders
+    operator_orders: OperatorOrders
     commands: Commands | None
     takeover: Takeover | None
     shared: SharedSpending | None
@@ -274,14 +274,14 @@ def _limits(settings: Settings) -> EpisodeLimits:
 
 @dataclass(frozen=True, slots=True)
 class ViewingServices:
-    """What episodes are read, followed and shown with; see :class:`.services.Services`."""
+    """The services that read, follow and show episodes; see :class:`.services.Services`."""
 
-    views: ViewReader
-    records: PublicReader
-    elsewhere: RemoteEpisodes | None
+    episode_views: ViewReader
+    public_views: PublicReader
+    remote_episodes: RemoteEpisodes | None
     feeds: FeedSources
-    runs: RunBoards
-    groups: GroupBoards
+    run_boards: RunBoards
+    group_boards: GroupBoards
     wall: Wall
 
 
@@ -289,12 +289,12 @@ async def open_viewing(
     stack: AsyncExitStack, settings: Settings, playing: PlayingServices, budget: Budget
 ) -> ViewingServices:
     """Open what shows the episodes of ``playing`` and those of other servers; it is closed with ``stack``."""
-    clock, journal, tasks, orders = playing.clock, playing.journal, playing.tasks, playing.orders
+    clock, journal, tasks, orders = playing.clock, playing.journal, playing.tasks, playing.operator_orders
     views = _views(stack, playing, budget)
     records = PublicReader(views, playing.cast.load)
     lookouts = BoardPoller(clock, tasks)
     runs = RunBoards(journal.runs, views, records, clock, lookouts, orders)
-    groups = GroupBoards(runs, journal, clock, lookouts, orders, budget.reading.take)
+    groups = GroupBoards(runs, journal, clock, lookouts, orders, budget.reading_turn)
     others = _follow_others(stack, settings, playing, views, records)
     feeds = _feeds(playing, records, FinalSnapshots(views), runs, others)
     wall = Wall(playing.supervisor, clock, tasks, orders, others)
@@ -304,10 +304,10 @@ async def open_viewing(
 def _views(stack: AsyncExitStack, playing: PlayingServices, budget: Budget) -> ViewReader:
     """Reads records as viewers see them, and goes through long ones before anybody opens them."""
     journal = playing.journal
-    views = ViewReader(journal, playing.cast.load, states=journal.states, turn=budget.reading.take)
+    views = ViewReader(journal, playing.cast.load, states=journal.states, turn=budget.reading_turn)
     stack.push_async_callback(views.aclose)
     long_records = LongRecordScanner(journal, views)
-    playing.signals.on_end(long_records.ended.put_nowait)
+    playing.bus.on_end(long_records.ended.put_nowait)
     start_background({"long records": long_records.run(playing.readiness.over)}, stack, playing.tasks)
     return views
 
@@ -323,7 +323,7 @@ def _follow_others(
     if playing.journal.ownership is None:
         return None
     clock, tasks, journal = playing.clock, playing.tasks, playing.journal
-    played, signals = playing.supervisor, playing.signals
+    played, signals = playing.supervisor, playing.bus
     followed = FollowedEpisodes(journal, views, records, clock, tasks)
     stack.callback(followed.stop)
     others = RemoteEpisodes(
@@ -340,12 +340,14 @@ def _feeds(
     boards: RunBoards,
     others: RemoteEpisodes | None,
 ) -> FeedSources:
-    waiters = NextEpisodeWaiters(playing.signals.next_start, playing.tasks)
+    waiters = NextEpisodeWaiters(playing.bus.next_start, playing.tasks)
     followed, listed = (None, tuple) if others is None else (others.followed, others.listed)
     shown = WatchableEpisodes(
         playing.supervisor, playing.readiness.recovery, playing.journal, boards, followed
     )
-    return FeedSources(shown, records, finals, playing.audience, waiters, shown, playing.orders, listed)
+    return FeedSources(
+        shown, records, finals, playing.audience, waiters, shown, playing.operator_orders, listed
+    )
 
 
 logger = logging.getLogger(__name__)
@@ -375,7 +377,7 @@ async def carry_out(command: Command, services: Services) -> str | None:
         if services.supervisor.live(command.episode_id) is None:
             if services.readiness.recovery.awaits_recovery(command.episode_id):
                 return None
-            if not await services.records.suspended(command.episode_id):
+            if not await services.public_views.suspended(command.episode_id):
                 return None
             if command.name != "resume":
                 raise EpisodeOver(command.episode_id)
@@ -409,7 +411,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """
     async with open_playing(settings) as playing, AsyncExitStack() as stack:
         clock, journal, supervisor = playing.clock, playing.journal, playing.supervisor
-        guard, orders = Guard(settings, clock), playing.orders
+        guard, orders = Guard(settings, clock), playing.operator_orders
         seat_keys = await _seat_keys(settings, playing.commands)
         budget = _budget(settings, playing, guard, seat_keys)
         queue = _queue(settings, playing, budget)
@@ -420,14 +422,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scorekeeper = _scorekeeper(settings, playing)
         keepalive = Keepalive(clock)
         housekeeper = Housekeeper(journal, _keep(settings), clock)
-        unended = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
+        unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
         exhibition = _exhibition(settings, playing, queue)
         start_background({
             "scorekeeper": scorekeeper.run(),
-            "narration": narration.attend(playing.signals, supervisor, playing.audience),
+            "narration": narration.attend(playing.bus, supervisor, playing.audience),
             "keepalive": keepalive.run(),
             "housekeeping": housekeeper.run(playing.readiness.over),
-            "unended room": unended.run(),
+            "unfinished quota": unfinished.run(),
             "loop lag": loop_lag.run(),
             "queue for slots": queue.run(),
             "exhibition": exhibition.run(),
@@ -443,23 +445,50 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(alternatives.aclose)
         viewing = await open_viewing(stack, settings, playing, budget)
         services = Services(
-            settings=settings, clock=clock, journal=journal, reading=reading, alternatives=alternatives,
-            commands=playing.commands, takeover=playing.takeover, signals=playing.signals,
-            supervisor=supervisor, suspended=SuspendedEpisodes(journal, supervisor),
-            readiness=playing.readiness, audience=playing.audience, feeds=viewing.feeds,
-            views=viewing.views, records=viewing.records,
-            transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
-            queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
-            notes=NoteStore(settings.data_dir / NOTES_FILE),
-            recorded=PublicReader(journal, playing.cast.load),
-            exhibition=exhibition, seat_keys=seat_keys, starters=starters, visitors=visitors,
+            settings=settings,
+            clock=clock,
+            journal=journal,
+            reading_process=reading,
+            alternatives_process=alternatives,
+            commands=playing.commands,
+            takeover=playing.takeover,
+            episode_views=viewing.episode_views,
+            public_views=viewing.public_views,
+            public_journal=PublicReader(journal, playing.cast.load),
+            bus=playing.bus,
+            supervisor=supervisor,
+            suspended_episodes=SuspendedEpisodes(journal, supervisor),
+            readiness=playing.readiness,
+            audience=playing.audience,
+            feeds=viewing.feeds,
+            transport=TransportPorts(playing.audience, keepalive, clock),
+            guard=guard,
+            budget=budget,
+            slot_queue=queue,
+            public_offer=Offer.of(settings),
+            operator_orders=orders,
+            seat_keys=seat_keys,
+            visitor_sessions=visitors,
             sign_in=None if provider is None else SignIn(provider, clock),
             router_models=RouterModels(settings.router_url, clock),
-            loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=viewing.feeds.finals,
-            wall=viewing.wall, elsewhere=viewing.elsewhere,
-            runs=viewing.runs, groups=viewing.groups, cast=playing.cast, ledger=playing.ledger,
-            narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
-        )  # fmt: skip
+            starters=starters,
+            deletions=Deletions(journal, settings.data_dir, clock),
+            notes=NoteStore(settings.data_dir / NOTES_FILE),
+            exhibition=exhibition,
+            loop_lag=loop_lag,
+            unfinished_quota=unfinished,
+            snapshots=viewing.feeds.finals,
+            wall=viewing.wall,
+            remote_episodes=viewing.remote_episodes,
+            run_boards=viewing.run_boards,
+            group_boards=viewing.group_boards,
+            cast=playing.cast,
+            model_ledger=playing.model_ledger,
+            narration=narration,
+            scorekeeper=scorekeeper,
+            housekeeper=housekeeper,
+            timings=playing.timings,
+        )
         if playing.commands is not None:
             start_background(
                 {"commands": _command_rounds(playing.commands, services, playing)}, stack, playing.tasks
@@ -471,13 +500,18 @@ def _budget(settings: Settings, playing: PlayingServices, guard: Guard, seat_key
     """What costly requests draw on, shared with other servers where there are any."""
     clock, supervisor, shared = playing.clock, playing.supervisor, playing.shared
     budget = Budget(
-        settings, clock, guard, playing.ledger, playing.orders, lambda: bool(supervisor.showing())
+        settings,
+        clock,
+        guard,
+        playing.model_ledger,
+        playing.operator_orders,
+        playing=lambda: bool(supervisor.showing()),
     )
     if shared is not None:
         budget.characters = shared.characters
         budget.shared = SharedRates(settings, clock, shared.reservations, seat_keys, budget.too_often)
     if settings.recorded_mb_per_hour:
-        playing.journal.recorded = budget.recorded.note
+        playing.journal.recorded = budget.note_recorded
     return budget
 
 
@@ -494,7 +528,7 @@ def _exhibition(settings: Settings, playing: PlayingServices, queue: SlotQueue) 
     environment = settings.environment if settings.exhibition else None
     ready = playing.readiness.over.is_set
     return Exhibition(
-        environment, playing.supervisor, playing.journal, queue, playing.orders, ready, playing.clock
+        environment, playing.supervisor, playing.journal, queue, playing.operator_orders, ready, playing.clock
     )
 
 
@@ -514,20 +548,20 @@ async def _starters(
     if settings.profile != "public":
         return None
     starters = await asyncio.to_thread(StarterRegistry, settings.data_dir, seat_keys, playing.commands)
-    playing.signals.on_end(starters.forget)
+    playing.bus.on_end(starters.forget)
     return starters
 
 
 def _queue(settings: Settings, playing: PlayingServices, budget: Budget) -> SlotQueue:
     limits = QueueLimits(settings.max_waiting, settings.max_waiting_per_address, settings.slot_hold_s)
     queue = SlotQueue(playing.supervisor, limits, budget.starters, playing.clock)
-    playing.signals.on_finish(queue.look)
+    playing.bus.on_finish(queue.look)
     return queue
 
 
 def _scorekeeper(settings: Settings, playing: PlayingServices) -> Scorekeeper:
     scorekeeper = Scorekeeper(playing.journal, FigureStore(settings.data_dir / FIGURES_FILE))
-    playing.signals.on_end(scorekeeper.note_ended)
+    playing.bus.on_end(scorekeeper.note_ended)
     return scorekeeper
 
 

@@ -55,7 +55,9 @@ class DecisionReader:
         if (kept := self._kept.get(key)) is not None:
             return kept
         made = DecisionsOnRecord()
-        async for piece in lines_of(services.records, summary.episode_id, 0, services.budget.reading):
+        async for piece in lines_of(
+            services.public_views, summary.episode_id, 0, services.budget.reading_turn
+        ):
             await run_in_threadpool(made.read, piece.splitlines())
         world = services.cast.load(summary.environment)
         if (played := made.started["environment_version"]) != world.version:
@@ -137,15 +139,15 @@ def alternatives_router() -> APIRouter:
 
 async def _weighed(services: Services, request: Request, wanted: AnalysisRequest, key: Key) -> dict[str, Any]:
     """What else there was at a decision: kept, or weighed now on the account of whoever asks."""
-    if (known := services.alternatives.known(key)) is not None:
+    if (known := services.alternatives_process.known(key)) is not None:
         return known
-    services.budget.require_weighing(request)
+    services.budget.require_analysis(request)
     async with services.budget.hold(Held.ALTERNATIVES, request):
         try:
-            found = await services.alternatives.weigh(wanted, key)
+            found = await services.alternatives_process.weigh(wanted, key)
         except AnalysisDiverged as error:
             raise InvalidRequest([FieldError("seq", f"cannot be weighed: {error}")]) from error
-    services.budget.charge_weighing(request, found.seconds)
+    services.budget.charge_analysis(request, found.seconds)
     return found.told
 
 

@@ -102,7 +102,7 @@ class Rights:
             JournalError: See :meth:`.budget.Budget.require_model_budget`.
         """
         if self.whose != OPERATOR:
-            services.offer.check(plan.world.name, plan.options)
+            services.public_offer.check(plan.world.name, plan.options)
         if costs_operator(plan.captain) or costs_operator(plan.opponent):
             self.spend()
             await services.budget.require_model_budget()

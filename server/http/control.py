@@ -70,18 +70,18 @@ async def usage_of(summary: EpisodeSummary, services: Services) -> dict[str, Sea
     live = services.supervisor.live(summary.episode_id)
     if live is not None:
         return usage_in(live.usage)
-    snapshot = await services.finals.of(summary)
+    snapshot = await services.snapshots.of(summary)
     return usage_in(json.loads(snapshot.text)["state"].get("usage", {}))
 
 
 def usage_today(services: Services) -> DayUsage:
     """See :class:`DayUsage`."""
-    spent = services.ledger.spent
+    spent = services.model_ledger.spent
     return DayUsage(
         tokens=spent.tokens,
         cost=round(spent.cost, 6),
         seconds=round(spent.seconds, 3),
-        refusal=services.ledger.known_refusal(),
+        refusal=services.model_ledger.known_refusal(),
     )
 
 
@@ -158,7 +158,7 @@ def describe_running(live: EpisodeHandle, services: Services) -> RunningEpisode:
 
 def describe_remote(summary: EpisodeSummary, services: Services) -> RunningEpisode:
     """The same of one that another server plays, as far as it is known here without asking."""
-    view = None if services.elsewhere is None else services.elsewhere.view(summary.episode_id)
+    view = None if services.remote_episodes is None else services.remote_episodes.view(summary.episode_id)
     shown = {} if view is None else view.state["episode"]
     trouble = None if view is None else view.trouble
     return RunningEpisode(
@@ -282,11 +282,11 @@ async def pace(
 async def status(services: ServicesDep) -> Status:
     """What runs here, and what is only shown here, each oldest first."""
     services.exhibition.note_visit()
-    elsewhere = () if services.elsewhere is None else services.elsewhere.listed()
+    elsewhere = () if services.remote_episodes is None else services.remote_episodes.listed()
     return Status(
         running=running_here(services),
         slots=services.supervisor.slots,
-        waiting=services.queue.waiting,
+        waiting=services.slot_queue.waiting,
         shown=[
             *(describe_running(live, services) for live in services.supervisor.external()),
             *(describe_remote(one, services) for one in elsewhere),
@@ -340,11 +340,11 @@ async def _played_on(episode_id: str, rights: Rights, services: Services) -> Epi
             spent.enter_context(budget.spend_of(Costly.STARTS, rights.whose))
         await spent.enter_async_context(budget.spend_shared(Costly.STARTS, rights.whose))
         await services.exhibition.make_way()
-        live = await services.suspended.play_on(episode_id, lambda plan: rights.need(plan, services))
+        live = await services.suspended_episodes.play_on(episode_id, lambda plan: rights.need(plan, services))
     budget.note_start(live.episode_id, rights.whose)
     if services.starters is not None:
         await keep_starter(live.episode_id, rights.whose, services.starters, services)
-    services.signals.wake()
+    services.bus.wake()
     return live
 
 

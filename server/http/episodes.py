@@ -150,7 +150,7 @@ async def list_episodes(
     )
     found = await services.journal.episodes(wanted)
     following = found[limit - 1].episode_id if len(found) > limit else None
-    shown = [await services.recorded.summary(summary) for summary in found[:limit]]
+    shown = [await services.public_journal.summary(summary) for summary in found[:limit]]
     return EpisodePage(episodes=[_entry(summary, services) for summary in shown], next=following)
 
 
@@ -175,11 +175,11 @@ async def get_events(
         headers = {"Cache-Control": "no-cache"}
         summary = await summary_of(services, episode_id)
         if limit is not None:
-            lines = part_of(services.records, episode_id, after_seq, limit, services.budget.reading)
+            lines = part_of(services.public_views, episode_id, after_seq, limit, services.budget.reading_turn)
             return await download(held, lines, headers)
         if await _is_plain(services, summary):
             return await download_aside(held, services, request, episode_id, after_seq, headers)
-        lines = lines_of(services.records, episode_id, after_seq, services.budget.reading)
+        lines = lines_of(services.public_views, episode_id, after_seq, services.budget.reading_turn)
         return await download(held, lines, headers)
 
 
@@ -198,9 +198,9 @@ async def get_state(
         newest = summary.head_seq
         seq = newest if at is None else min(at, newest)
         if seq == newest:
-            state = await services.views.state(summary)
+            state = await services.episode_views.state(summary)
         else:
-            state = await services.views.state_after(summary, seq)
+            state = await services.episode_views.state_after(summary, seq)
     return PastState(epoch=summary.epoch, seq=seq, head_seq=newest, state=dict(state))
 
 
@@ -224,13 +224,13 @@ async def export_events(
     }
     async with reading(services, request) as held:
         summary = await summary_of(services, episode_id)
-        plain = recorded or not await services.views.derives(episode_id)
+        plain = recorded or not await services.episode_views.derives(episode_id)
         if plain and summary.ended_at is not None and summary.digest is not None:
             headers[DIGEST_HEADER] = summary.digest
         if await _is_plain(services, summary, recorded=recorded):
             return await download_aside(held, services, request, episode_id, 0, headers)
-        records = services.recorded if recorded else services.records
-        lines = lines_of(records, episode_id, 0, services.budget.reading)
+        records = services.public_journal if recorded else services.public_views
+        lines = lines_of(records, episode_id, 0, services.budget.reading_turn)
         return await download(held, lines, headers)
 
 
@@ -240,7 +240,7 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
     Raises:
         EpisodeNotFound: Nothing.
     """
-    summary = await services.records.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
+    summary = await services.public_views.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])
     return summary
@@ -248,11 +248,11 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
 
 async def _is_plain(services: Services, summary: EpisodeSummary, *, recorded: bool = False) -> bool:
     """Whether everybody is given the record byte for byte: it has ended, and nothing is derived or hidden."""
-    if summary.ended_at is None or services.orders.mask.names:
+    if summary.ended_at is None or services.operator_orders.mask.names:
         return False
-    if services.runs.records.run_of(summary.episode_id) is not None:
+    if services.run_boards.records.run_of(summary.episode_id) is not None:
         return False  # the process that reads long records reads the server's own
-    return recorded or not await services.views.derives(summary.episode_id)
+    return recorded or not await services.episode_views.derives(summary.episode_id)
 
 
 def _entry(summary: EpisodeSummary, services: Services) -> EpisodeEntry:
@@ -321,7 +321,7 @@ async def get_calls(
     services.guard.require_owner(request)
     async with reading(services, request) as held:
         summary = await summary_of(services, episode_id)
-        last = await services.recorded.last_seen(episode_id)
+        last = await services.public_journal.last_seen(episode_id)
         last = until_seq if last is None else min(last, until_seq)
         lines = _lines(services.journal, summary, after_seq, last, turn)
         return await download(held, lines, {"Cache-Control": PRIVATE})

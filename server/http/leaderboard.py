@@ -231,7 +231,7 @@ async def board_of(
         verified=await run_in_threadpool(
             results_shown,
             services.settings.data_dir,
-            services.orders.mask.text,
+            services.operator_orders.mask.text,
             environment,
             pack,
             opponent,
@@ -245,8 +245,8 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
         **{**standing.place._asdict(), "options": json.loads(standing.place.options)},
         captain=standing.captain,
         fingerprint=standing.entrant.fingerprint,
-        models=[services.orders.mask.text(model) for model in sums.models],
-        label=services.orders.mask.text(sums.label),
+        models=[services.operator_orders.mask.text(model) for model in sums.models],
+        label=services.operator_orders.mask.text(sums.label),
         source=sums.source,
         episodes=sums.episodes,
         mirrored=sums.mirrored,
@@ -275,7 +275,7 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
 
 
 def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
-    label = services.orders.mask.text(services.scorekeeper.standings.label(name))
+    label = services.operator_orders.mask.text(services.scorekeeper.standings.label(name))
     return BoardOpponent(opponent=name, label=label, wins=sums.wins, ties=sums.ties, losses=sums.losses)
 
 
@@ -383,7 +383,8 @@ def leaderboard_page(templates: Templates) -> APIRouter:
             environments=sorted({(place.environment, _world(place.environment)[0]) for place in places}),
             packs=sorted({(place.pack, place.pack) for place in places}),
             opponents=[
-                (name, services.orders.mask.text(standings.label(name))) for name in standings.opponents()
+                (name, services.operator_orders.mask.text(standings.label(name)))
+                for name in standings.opponents()
             ],
             asked={"environment": environment or "", "pack": pack or "", "opponent": opponent or ""},
         )

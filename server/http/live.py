@@ -101,7 +101,7 @@ async def watch_by_events(request: Request, episode_id: str) -> Response:
     known = EPISODE_ID.fullmatch(episode_id)
     await services.readiness.recovery.settled(episode_id)
     if known and services.supervisor.live(episode_id) is None:
-        summary = await services.records.episode(episode_id)
+        summary = await services.public_views.episode(episode_id)
         known = None if summary is None else known
         if summary is not None and asked == Position(summary.epoch, summary.head_seq):
             return Response(status_code=204)

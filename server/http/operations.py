@@ -91,7 +91,7 @@ class _ServiceFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every figure that is not counted by the library itself."""
         yield from _of_viewers(self._services.audience)
-        yield from _of_episodes(self._services.supervisor, self._services.signals)
+        yield from _of_episodes(self._services.supervisor, self._services.bus)
         yield from _of_the_record(self._services.housekeeper)
         yield from _of_speech(self._services.narration.tally)
         yield from _of_the_budget(self._services)
@@ -136,16 +136,16 @@ def _of_speech(counts: NarrationCounts) -> Iterator[Metric]:
 
 
 def _of_the_budget(services: Services) -> Iterator[Metric]:
-    budget, spent = services.budget, services.ledger.spent
+    budget, spent = services.budget, services.model_ledger.spent
     refused = {(limit,): count for limit, count in budget.refused.items()}
     yield _counter("refusals", "Requests that a limit refused", ["limit"], refused)
     yield _gauge("openenv_sessions", "Private environments that are open", budget.environments.total())
     reads, summary = budget.places[Held.READS], "Records and leaderboards that are read now"
     yield _gauge("reads", summary, sum(reads.held.values()))
     yield _gauge("reads_waiting", "Readers that wait for their turn", reads.waiting)
-    yield _gauge("starts_paused", "Whether the operator has paused starts", services.orders.paused)
-    yield _gauge("starts_waiting", "Starts that wait for a slot", services.queue.waiting)
-    yield _gauge("unended_bytes", "About what episodes without an end take", services.unended.bytes)
+    yield _gauge("starts_paused", "Whether the operator has paused starts", services.operator_orders.paused)
+    yield _gauge("starts_waiting", "Starts that wait for a slot", services.slot_queue.waiting)
+    yield _gauge("unended_bytes", "About what episodes without an end take", services.unfinished_quota.bytes)
     yield _gauge("model_tokens_today", "Tokens that models used today, UTC", spent.tokens)
     yield _gauge("model_cost_today", "The same in US dollars", spent.cost)
     yield _gauge(
@@ -259,8 +259,8 @@ async def operator_status(services: ServicesDep) -> OperatorStatus:
     """Who takes what now."""
     supervisor, budget, size = services.supervisor, services.budget, services.housekeeper.size
     return OperatorStatus(
-        paused_since=services.orders.kept.paused_since,
-        hidden=sorted(services.orders.kept.hidden),
+        paused_since=services.operator_orders.kept.paused_since,
+        hidden=sorted(services.operator_orders.kept.hidden),
         episodes=[
             *(_taken(live, services, shown=False) for live in supervisor.running()),
             *(_taken(live, services, shown=True) for live in supervisor.external()),
@@ -273,7 +273,7 @@ async def operator_status(services: ServicesDep) -> OperatorStatus:
             bytes=None if size is None else size.bytes,
             free_bytes=None if size is None else size.free_bytes,
             episodes=None if size is None else size.episodes,
-            unended_bytes=services.unended.bytes,
+            unended_bytes=services.unfinished_quota.bytes,
             limit_bytes=services.settings.keep_mb * 1e6,
         ),
         loop_lag_s=round(services.loop_lag.worst, 4),
@@ -301,9 +301,10 @@ def _taken(live: EpisodeHandle, services: Services, *, shown: bool) -> EpisodeUs
 def _budgets(services: Services) -> list[BudgetUsage]:
     budget, settings = services.budget, services.settings
     running, sessions = len(services.supervisor.running()), budget.environments
+    waiting = services.slot_queue.waiting
     found = [
         _budget("max_episodes", "episodes at once", running, settings.max_episodes),
-        _budget("max_waiting", "starts that wait for a slot", services.queue.waiting, settings.max_waiting),
+        _budget("max_waiting", "starts that wait for a slot", waiting, settings.max_waiting),
         _budget("max_viewers", "viewers at once", len(services.audience), settings.max_viewers),
         _budget(
             "openenv_max_sessions",
@@ -328,8 +329,8 @@ def _budgets(services: Services) -> list[BudgetUsage]:
         ("openenv_compute_s_per_minute", "addresses whose environments computed too long", budget.compute),
         ("requests_per_minute", "addresses that sent too many requests", budget.requests),
     ):
-        owed = allowance.owed()
-        found.append(_budget(name, f"{words}; seconds to wait", len(owed), 0, owed))
+        waits = allowance.waits()
+        found.append(_budget(name, f"{words}; seconds to wait", len(waits), 0, waits))
     return found
 
 
@@ -347,16 +348,16 @@ def _budget(
 @operator_router.post("/operator/pause", responses=PROBLEMS)
 async def pause_starts(services: ServicesDep) -> StartsPaused:
     """Let nobody but the operator start, fork or publish, until `/operator/resume`; kept across restarts."""
-    if not services.orders.paused:
+    if not services.operator_orders.paused:
         now = timestamp(services.clock.now())
-        await asyncio.to_thread(services.orders.give, paused_since=now)
-    return StartsPaused(paused_since=services.orders.kept.paused_since)
+        await asyncio.to_thread(services.operator_orders.give, paused_since=now)
+    return StartsPaused(paused_since=services.operator_orders.kept.paused_since)
 
 
 @operator_router.post("/operator/resume", responses=PROBLEMS)
 async def resume_starts(services: ServicesDep) -> StartsPaused:
     """Let everybody start again."""
-    await asyncio.to_thread(services.orders.give, paused_since=None)
+    await asyncio.to_thread(services.operator_orders.give, paused_since=None)
     return StartsPaused(paused_since=None)
 
 
@@ -366,13 +367,13 @@ ChosenName = Annotated[ChooseName, Depends(body_of(ChooseName))]
 @operator_router.post("/operator/hide", responses=PROBLEMS, openapi_extra=documented_body(ChooseName))
 async def hide_name(chosen: ChosenName, services: ServicesDep) -> HiddenNames:
     """Show a name to nobody, live or recorded, but to whoever sends the token; the record keeps it."""
-    return await _hide(services, services.orders.kept.hidden | {_named(chosen)})
+    return await _hide(services, services.operator_orders.kept.hidden | {_named(chosen)})
 
 
 @operator_router.post("/operator/unhide", responses=PROBLEMS, openapi_extra=documented_body(ChooseName))
 async def show_name(chosen: ChosenName, services: ServicesDep) -> HiddenNames:
     """Show a name again."""
-    return await _hide(services, services.orders.kept.hidden - {_named(chosen)})
+    return await _hide(services, services.operator_orders.kept.hidden - {_named(chosen)})
 
 
 def _named(chosen: ChooseName) -> str:
@@ -382,7 +383,7 @@ def _named(chosen: ChooseName) -> str:
 
 
 async def _hide(services: Services, hidden: frozenset[str]) -> HiddenNames:
-    await asyncio.to_thread(services.orders.give, hidden=hidden)
+    await asyncio.to_thread(services.operator_orders.give, hidden=hidden)
     await services.audience.show_again()
     return HiddenNames(hidden=sorted(hidden))
 
@@ -400,7 +401,7 @@ async def delete_episode(episode_id: str, services: ServicesDep) -> DeletedEpiso
     summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])
-    if (run := services.runs.records.run_of(episode_id)) is not None:
+    if (run := services.run_boards.records.run_of(episode_id)) is not None:
         raise Refused(
             faults.ELSEWHERE, f"{episode_id} is in the record of the run {run}, which is only watched here"
         )

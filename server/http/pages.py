@@ -158,7 +158,7 @@ def who_played(summary: EpisodeSummary, services: Services) -> str:
 
 
 async def _running(services: Services) -> list[LobbyEpisode]:
-    mask = services.orders.mask.text
+    mask = services.operator_orders.mask.text
     found = []
     for episode in services.supervisor.showing()[:MOST_RUNNING]:
         seats = (episode.plan.captain, episode.plan.opponent)
@@ -169,7 +169,7 @@ async def _running(services: Services) -> list[LobbyEpisode]:
 
 
 async def _played(services: Services) -> list[LobbyEpisode] | None:
-    mask = services.orders.mask.text
+    mask = services.operator_orders.mask.text
     try:
         async with asyncio.timeout(PATIENCE_S):
             ended = await services.journal.episodes(EpisodeFilter(ended=True, limit=MOST_PLAYED))
@@ -367,7 +367,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
                 raise EpisodeNotFound(episode_id[:64])
             return await run_in_threadpool(_not_found, request, templates, episode_id)
         preview, events = _preview_of(summary, who_played(summary, services)), summary.head_seq
-    mask = services.orders.mask.text
+    mask = services.operator_orders.mask.text
     preview = replace(
         preview,
         title=mask(preview.title), headline=mask(preview.headline), description=mask(preview.description),
@@ -376,7 +376,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
     if replay or {"seq", "at"} & request.query_params.keys():
         first = ""
     runs = running is not None or services.readiness.recovery.awaits_recovery(episode_id)
-    runs = runs or await services.runs.is_played(episode_id)
+    runs = runs or await services.run_boards.is_played(episode_id)
     return await run_in_threadpool(
         _watch_page, request, templates, episode_id, preview, first, runs, replay, events
     )

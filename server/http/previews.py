@@ -131,7 +131,7 @@ async def state_of(services: Services, episode_id: str) -> tuple[Mapping[str, An
     summary = await summary_of(services, episode_id)
     if not summary.head_seq:
         raise EpisodeNotFound(episode_id)
-    frame = await services.finals.of(summary)
+    frame = await services.snapshots.of(summary)
     return (await asyncio.to_thread(json.loads, frame.text))["state"], summary.head_seq
 
 
@@ -154,7 +154,7 @@ def read_preview(
     services: Services, episode_id: str, state: Mapping[str, Any], head_seq: int
 ) -> EpisodePreview:
     """What a viewer's state says."""
-    mask = services.orders.mask
+    mask = services.operator_orders.mask
     episode, world, feed = mask.value(state["episode"]), state.get("world", {}), state.get("feed", {})
     glance = world.get("glance")
     seen = glance if isinstance(glance, Mapping) else {}
@@ -469,8 +469,10 @@ class MomentClips:
             "still": wanted.still,
         }
         given = [json.dumps(asked).encode(), b"\n"]
-        mask, left = services.orders.mask, wanted.from_seq + AHEAD
-        async for piece in lines_of(services.records, wanted.episode_id, 0, services.budget.reading):
+        mask, left = services.operator_orders.mask, wanted.from_seq + AHEAD
+        async for piece in lines_of(
+            services.public_views, wanted.episode_id, 0, services.budget.reading_turn
+        ):
             lines = piece.splitlines(keepends=True)[:left]
             given += [mask.json(line.decode()).encode() for line in lines] if mask.names else lines
             left -= len(lines)

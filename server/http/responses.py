@@ -19,12 +19,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from spectator.episodes.past_states import Turn
 from spectator.journal.pieces import GZIP_BEGIN, PieceRequest, gzip_end, piece_of
 
 from ..security.budget import Held
 from ..security.faults import Refused
 from ..security.masking import DIGEST_HEADER, NDJSON, NameMask
-from ..security.rate_limits import ReadPacer
 from ..services import Services, services_of
 from ..transport import abort_of
 
@@ -160,7 +160,7 @@ class MaskedRoute(APIRoute):
 
         async def answer(request: Request) -> Response:
             response = await handle(request)
-            mask = services_of(request).orders.mask
+            mask = services_of(request).operator_orders.mask
             if mask.names and not _by_operator(request):
                 _mask(response, mask)
             return response
@@ -300,8 +300,8 @@ async def download_aside(
     Raises:
         JournalError: The record cannot be read.
     """
-    turns = services.budget.reading
-    async with turns.take():
+    turn = services.budget.reading_turn
+    async with turn():
         first = await services.journal.texts(episode_id, after_seq=after_seq, limit=FIRST_EVENTS)
     if len(first) < FIRST_EVENTS:
         return await download(held, _whole(piece_of(first).body), headers)
@@ -327,19 +327,19 @@ async def _aside(
         yield piece.body
         after_seq, size = after_seq + piece.events, size + piece.size
         limit = max(1, min(MOST_EVENTS, PIECE_CHARACTERS * piece.events // piece.size))
-        async with services.budget.reading.take():
+        async with services.budget.reading_turn():
             wanted = PieceRequest(episode_id, after_seq, limit, piece.crc if packed else None)
-            piece = await services.reading.read(wanted)
+            piece = await services.reading_process.read(wanted)
     if packed:
         yield gzip_end(piece.crc, size)
 
 
 async def part_of(
-    records: TextReader, episode_id: str, after_seq: int, limit: int, turns: ReadPacer
+    records: TextReader, episode_id: str, after_seq: int, limit: int, turn: Turn
 ) -> AsyncIterator[bytes]:
     """At most ``limit`` events after ``after_seq`` as lines; see :func:`lines_of`."""
     while limit > 0:
-        async with turns.take():
+        async with turn():
             batch = await records.texts(episode_id, after_seq=after_seq, limit=min(limit, MOST_EVENTS))
         if not batch:
             return
@@ -347,20 +347,18 @@ async def part_of(
         yield "\n".join((*batch, "")).encode()
 
 
-async def lines_of(
-    records: TextReader, episode_id: str, after_seq: int, turns: ReadPacer
-) -> AsyncIterator[bytes]:
+async def lines_of(records: TextReader, episode_id: str, after_seq: int, turn: Turn) -> AsyncIterator[bytes]:
     """The events after ``after_seq`` as lines, undecoded.
 
     Args:
         records: Where they are.
         episode_id: Whose.
         after_seq: Where to begin.
-        turns: In which they are read.
+        turn: Each piece is read within it.
     """
     events = FIRST_EVENTS
     while True:
-        async with turns.take():
+        async with turn():
             batch = await records.texts(episode_id, after_seq=after_seq, limit=events)
         if not batch:
             return

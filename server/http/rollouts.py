@@ -67,10 +67,10 @@ live_router = APIRouter()
 async def list_runs(request: Request, services: ServicesDep) -> RunList:
     """The runs of rollouts in the folder that is watched, those that changed last first."""
     async with services.budget.hold(Held.READS, request):
-        names = (await services.runs.records.names())[:MOST_LISTED]
+        names = (await services.run_boards.records.names())[:MOST_LISTED]
         told = [await _entry(services, name) for name in names[:COUNTED]]
     told += [RunEntry(name=name) for name in names[COUNTED:]]
-    return RunList(runs=told, watched=services.runs.records.watched)
+    return RunList(runs=told, watched=services.run_boards.records.watched)
 
 
 @router.get(
@@ -83,7 +83,7 @@ async def list_runs(request: Request, services: ServicesDep) -> RunList:
 )
 async def get_run(run: RunName, services: ServicesDep) -> Response:
     """One run now, as the first frame of the WebSocket at `/live/rollouts/{run}`; for polling."""
-    board = await services.runs.board(run)
+    board = await services.run_boards.board(run)
     return _json({"frame": "run", "version": board.version, "run": board.picture})
 
 
@@ -108,13 +108,13 @@ async def get_group(
 ) -> Response:
     """The episodes of one prompt: what each has come to, its advantage, and the forks of them."""
     async with services.budget.hold(Held.READS, request):
-        found = await services.groups.find(group, run)
+        found = await services.group_boards.find(group, run)
         return _json(await found.told(services.journal))
 
 
 async def _entry(services: Services, name: str) -> RunEntry:
     try:
-        picture = (await services.runs.board(name)).picture
+        picture = (await services.run_boards.board(name)).picture
     except (RunNotFound, JournalError) as error:
         return RunEntry(name=name, problem=str(error))
     return RunEntry(**{field: picture.get(field) for field in RunEntry.model_fields})
@@ -127,14 +127,16 @@ def _json(shown: dict[str, Any]) -> Response:
 async def watch_run(websocket: WebSocket) -> None:
     """Show one run, and every change of it, until the viewer or the server goes."""
     services = services_of(websocket)
-    await _watch(websocket, services.runs.board(websocket.path_params["run"]), services.runs.keep_up)
+    await _watch(
+        websocket, services.run_boards.board(websocket.path_params["run"]), services.run_boards.keep_up
+    )
 
 
 async def watch_group(websocket: WebSocket) -> None:
     """Show one group, and every change of it, until the viewer or the server goes."""
     services, asked = services_of(websocket), websocket.query_params.get("run")
-    board = services.groups.board(websocket.path_params["group"], asked)
-    await _watch(websocket, board, services.groups.keep_up)
+    board = services.group_boards.board(websocket.path_params["group"], asked)
+    await _watch(websocket, board, services.group_boards.keep_up)
 
 
 async def _watch(websocket: WebSocket, found: Awaitable[Shown], keep_up: Callable[[Shown], None]) -> None:

@@ -129,7 +129,7 @@ async def tile(
     """An episode as the wall shows it, also when it is long over."""
     async with _reading(services, request, episode_id):
         state, _ = await state_of(services, episode_id)
-        shown = await run_in_threadpool(tile_of, state, services.orders.mask)
+        shown = await run_in_threadpool(tile_of, state, services.operator_orders.mask)
     response.headers["Cache-Control"] = "public, max-age=2"
     return shown
 

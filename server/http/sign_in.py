@@ -73,12 +73,12 @@ def sign_in_router(templates: Templates) -> APIRouter:
             entrance = _entrance(services)
             if (wait_s := entrance.begun.take(address_of(request))) > 0:
                 raise too_many(wait_s, "sign-ins")
-            session = services.visitors.begin()
+            session = services.visitor_sessions.begin()
             session.after = next if LOCAL.fullmatch(next) else "/"
             answer = await entrance.begin(request, session)
         except Refused as refused:
             return await _refusal(request, templates, refused)
-        services.visitors.give_cookie(answer, request, session)
+        services.visitor_sessions.give_cookie(answer, request, session)
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
@@ -86,16 +86,16 @@ def sign_in_router(templates: Templates) -> APIRouter:
     async def signed_in(request: Request, services: ServicesDep) -> Response:
         """Take in what Hugging Face sent the visitor back with."""
         try:
-            entrance, session = _entrance(services), services.visitors.of(request)
+            entrance, session = _entrance(services), services.visitor_sessions.of(request)
             if session is None:
                 raise Refused(FAILED, FORGOTTEN)
             found = await entrance.finish(request, session)
         except Refused as refused:
             return await _refusal(request, templates, refused)
         after = session.after
-        session = services.visitors.sign_in(session, found.user, found.lent)
+        session = services.visitor_sessions.sign_in(session, found.user, found.lent)
         answer = RedirectResponse(f"{entrance.provider.public_url}{after}", status_code=303)
-        services.visitors.give_cookie(answer, request, session)
+        services.visitor_sessions.give_cookie(answer, request, session)
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
@@ -103,7 +103,7 @@ def sign_in_router(templates: Templates) -> APIRouter:
     async def visitor(request: Request, response: Response, services: ServicesDep) -> Visitor:
         """Who is signed in, and what may be brought to a match."""
         response.headers["Cache-Control"] = "no-store"
-        session, entrance = services.visitors.of(request), services.sign_in
+        session, entrance = services.visitor_sessions.of(request), services.sign_in
         lent = None if session is None or not session.signed_in else session.lent
         url = None if entrance is None else f"{entrance.provider.public_url}{START}"
         return Visitor(
@@ -119,10 +119,10 @@ def sign_in_router(templates: Templates) -> APIRouter:
     async def sign_out(request: Request, response: Response, services: ServicesDep) -> SignedOut:
         """Forget the token at once; a seat that it plays falls back from then on."""
         response.headers["Cache-Control"] = "no-store"
-        session = services.visitors.of(request)
+        session = services.visitor_sessions.of(request)
         if session is not None:
-            services.visitors.end(session)
-        services.visitors.take_cookie(response, request)
+            services.visitor_sessions.end(session)
+        services.visitor_sessions.take_cookie(response, request)
         return SignedOut(signed_out=session is not None)
 
     @router.get("/custom/models", tags=["control"], responses=documented(NO_SIGN_IN))
@@ -145,8 +145,10 @@ def _entrance(services: Services) -> SignIn:
 
 
 def _was_signed_in(request: Request, services: Services) -> bool:
-    session = services.visitors.of(request)
-    return services.visitors.cookie_of(request) != "" and (session is None or session.lent is not None)
+    session = services.visitor_sessions.of(request)
+    return services.visitor_sessions.cookie_of(request) != "" and (
+        session is None or session.lent is not None
+    )
 
 
 async def _refusal(request: Request, templates: Templates, refused: Refused) -> Response:

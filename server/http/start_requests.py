@@ -123,9 +123,9 @@ class VisitorModels:
         services, model = self._services, name.removeprefix(HUB)
         if services.sign_in is None:
             raise _wrong(field, "this server offers no sign-in with Hugging Face, see docs/sign-in.md")
-        session = services.visitors.of(self._request)
+        session = services.visitor_sessions.of(self._request)
         if session is None or session.lent is None or not session.lent.usable:
-            raise _wrong(field, EXPIRED if services.visitors.cookie_of(self._request) else SIGN_IN)
+            raise _wrong(field, EXPIRED if services.visitor_sessions.cookie_of(self._request) else SIGN_IN)
         if not HUB_MODEL.fullmatch(model):
             raise _wrong(field, f"must be {HUB}OWNER/MODEL, such as {HUB}google/gemma-3-27b-it")
         listed = await services.router_models.model(model)

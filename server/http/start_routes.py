@@ -203,7 +203,7 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         wanted, wait = wanted_fork(await read_object(request))
-        last = await services.records.last_seen(wanted.episode_id)
+        last = await services.public_views.last_seen(wanted.episode_id)
         if last is not None and wanted.seq > last:  # it would show a decision that viewers may not see yet
             rule = f"must be from 1 to {last}: that is how much is shown yet"
             raise InvalidRequest([FieldError("seq", rule)])
@@ -281,7 +281,7 @@ async def _remote_or_queued(
     if (episode_id := await _handed_over(handed_over, services)) is not None:
         return episode_id
     try:
-        await services.queue.take(whose, wait.wait_s, wait.ticket, request.receive)
+        await services.slot_queue.take(whose, wait.wait_s, wait.ticket, request.receive)
         return (await start()).episode_id
     except (NoFreeSlot, EpisodeBusy) as error:
         if wait.wait_s and (episode_id := await _handed_over(handed_over, services)) is not None:

@@ -77,7 +77,7 @@ async def line_clip(
     """The clip of a recorded line of commentary, or of the answer to it; it is made if that costs nothing."""
     async with services.budget.hold(Held.CLIPS, request):
         summary = await summary_of(services, episode_id)
-        found = await services.records.read(summary.episode_id, after_seq=seq - 1, limit=1)
+        found = await services.public_views.read(summary.episode_id, after_seq=seq - 1, limit=1)
         if not found or found[0].event.seq != seq or found[0].event.type != "narration.line":
             raise HTTPException(404, f"event {seq} is no line of commentary")
         world = await asyncio.to_thread(load_world, summary.environment)

@@ -16,7 +16,7 @@ from contextlib import (
     nullcontext,
 )
 from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from spectator.clock import Clock
 from spectator.episodes.plan import EpisodePlan
@@ -40,34 +40,28 @@ from .messages import MAX_REPORTED_ERRORS, ResetRequest
 from .publisher import ClientPublisher, PublishedEpisode, not_allowed
 from .worlds import WireWorld, encode_answer, encode_observation, tool
 
+COMPUTE_AT_ONCE: Final = 4
+"""Environments that compute at once.
 
-class ComputeSlots:
-    """Lets few environments compute at once.
+If every thread computes, each other request waits behind all of them: with 32 environments at full speed,
+`/health` took 11 ms, and 2 ms with four.
+"""
 
-    When every thread wants to run, each request of anybody else waits for its turn behind them all: with 32
-    environments at full speed `/health` took 11 ms where it takes 2 ms with four. One that takes long, or
-    waits for something, gives its place up.
+COMPUTE_HOLD_S: Final = 0.5
+"""Seconds after which an environment that takes long, or waits for something, gives up its place."""
 
-    Args:
-        count: How many compute at once.
-        patience_s: Seconds after which one no longer counts.
-    """
 
-    def __init__(self, count: int = 4, patience_s: float = 0.5) -> None:
-        self._free = asyncio.Semaphore(count)
-        self._patience_s = patience_s
-
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[None]:
-        """Hold a place for the time of the ``with``, or until patience ends."""
-        await self._free.acquire()
-        with ExitStack() as place:
-            place.callback(self._free.release)
-            out_of_patience = asyncio.get_running_loop().call_later(self._patience_s, place.close)
-            try:
-                yield
-            finally:
-                out_of_patience.cancel()
+@asynccontextmanager
+async def compute_slot(slots: asyncio.Semaphore, hold_s: float = COMPUTE_HOLD_S) -> AsyncIterator[None]:
+    """Hold one of ``slots`` while the ``with`` block runs, but at most ``hold_s`` seconds."""
+    await slots.acquire()
+    with ExitStack() as held:
+        held.callback(slots.release)
+        expiry = asyncio.get_running_loop().call_later(hold_s, held.close)
+        try:
+            yield
+        finally:
+            expiry.cancel()
 
 
 logger = logging.getLogger(__name__)
@@ -157,7 +151,7 @@ class Session:
         wire: Which world.
         limits: How long anything may take.
         clock: Measures silence.
-        places: Where it waits for its turn to compute, on a thread of its own.
+        slots: Limits how many compute at once on threads of their own.
         shared: The thread of worlds that may share one.
         kept: Whether it lives between requests, until it is closed or silent for too long.
     """
@@ -168,7 +162,7 @@ class Session:
         wire: WireWorld,
         limits: SessionLimits,
         clock: Clock,
-        places: ComputeSlots,
+        slots: asyncio.Semaphore,
         shared: SharedThread,
         *,
         kept: bool,
@@ -188,7 +182,7 @@ class Session:
         self._published: PublishedEpisode | None = None
         self._limits = limits
         self._clock = clock
-        self._places = places
+        self._slots = slots
         self._used_at = clock.monotonic()
         self._calls = 0
         self._construction_s = 0.0  # of what was constructed since somebody was charged for it
@@ -358,7 +352,7 @@ class Session:
             with typed_as(self._failed):
                 if isinstance(self._thread, SharedObject):
                     return await run(limit_s, call, function, *arguments, **named)
-                async with self._places.take():
+                async with compute_slot(self._slots):
                     return await run(limit_s, call, function, *arguments, **named)
         finally:
             self._calls -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +20,7 @@ from ..security.budget import Budget
 from ..security.requests import address_of
 from ..setting_types import PREFIX
 from .publisher import Publisher
-from .session import ComputeSlots, Session, SessionLimits
+from .session import COMPUTE_AT_ONCE, Session, SessionLimits
 from .worlds import WireWorld
 
 REMEMBERED: Final = 1000
@@ -67,7 +68,7 @@ class SessionRegistry:
         self.publisher = publisher
         self._clock = clock
         self._new_id = new_id
-        self._places = ComputeSlots()
+        self._slots = asyncio.Semaphore(COMPUTE_AT_ONCE)
         self._shared = SharedThread(name="openenv")
         self._open: dict[str, Session] = {}
         self._closing = False
@@ -111,7 +112,7 @@ class SessionRegistry:
         if address and (account is None or account.address is not None):
             self._need_room_of(address)
         session = Session(
-            self._new_id(), wire, self.limits, self._clock, self._places, self._shared, kept=kept
+            self._new_id(), wire, self.limits, self._clock, self._slots, self._shared, kept=kept
         )
         session.address = address
         if self.budget is not None and account is not None:

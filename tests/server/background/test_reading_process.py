@@ -100,7 +100,7 @@ def test_where_the_process_dies_the_server_reads_and_the_next_piece_starts_anoth
 def test_a_long_ended_record_is_read_beside_the_server(
     serving: Serving, tmp_path: Path, encoding: str
 ) -> None:
-    reading: ReadingProcess = serving.server.config.app.state.services.reading  # type: ignore[union-attr]
+    reading: ReadingProcess = serving.server.config.app.state.services.reading_process  # type: ignore[union-attr]
     long = serving.start(options={"turns": 60, "payload_bytes": 9000})
     entry = serving.finish(long)
     short = serving.start(options={"turns": 1})

@@ -73,7 +73,7 @@ def test_a_second_server_on_the_record_tells_the_same(serving: Serving, episode:
 def test_what_was_weighed_is_kept(serving: Serving, episode: str) -> None:
     seq = decisions(serving, episode, "play_delivery")[-1]["seq"]
     first = alternatives(serving, episode, seq)
-    held = serving.server.config.app.state.services.alternatives  # type: ignore[union-attr]
+    held = serving.server.config.app.state.services.alternatives_process  # type: ignore[union-attr]
     process = held.process_id
     assert process is not None
     os.kill(process, signal.SIGKILL)  # whoever asks again needs no process

@@ -147,7 +147,10 @@ async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
             takeover = Takeover(shared, commands, journal, supervisor, clock)
         readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
         if takeover is not None:
-            works = {"signs of life": takeover.show_life(), "takeover": takeover.play_on(readiness.recovery)}
+            works = {
+                "heartbeats": takeover.send_heartbeats(),
+                "takeover": takeover.play_on(readiness.recovery),
+            }
             start_background(works, stack, tasks)
         tasks.create_task(readiness.run(), name="readiness")
         stack.push_async_callback(readiness.aclose)

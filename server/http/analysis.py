@@ -148,7 +148,7 @@ async def _weighed(services: Services, request: Request, wanted: AnalysisRequest
         except AnalysisDiverged as error:
             raise InvalidRequest([FieldError("seq", f"cannot be weighed: {error}")]) from error
     services.budget.charge_analysis(request, found.seconds)
-    return found.told
+    return found.found
 
 
 def _need_analyst(services: Services, summary: EpisodeSummary) -> None:

@@ -305,11 +305,11 @@ def _busy(error: NoFreeSlot | EpisodeBusy, services: Services) -> Refused:
     if isinstance(error, EpisodeBusy):
         headers = {"Retry-After": str(AGAIN_S)}
         return Refused(faults.BUSY, str(error), headers=headers, extra={"running": running})
-    standing, supervisor = error.standing, services.supervisor
-    again_s = 0.0 if standing.ticket else min(60.0, max(AGAIN_S, standing.within_s or 30.0))
+    position, supervisor = error.position, services.supervisor
+    again_s = 0.0 if position.ticket else min(60.0, max(AGAIN_S, position.within_s or 30.0))
     return Refused(
         faults.BUSY,
         str(supervisor.busy()),
         headers={"Retry-After": str(ceil(again_s))},
-        extra={"running": running, "queue": standing},
+        extra={"running": running, "queue": position},
     )

@@ -219,7 +219,7 @@ class ConcurrencyLimit:
         own = sum(one == address for one in self._waiting.values())
         if own >= self._most_waiting or len(self._waiting) >= MAX_WAITING:
             raise NoFreePlace(self._reached(address))
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = address
         try:
             async with asyncio.timeout(self._patience_s):

@@ -201,7 +201,7 @@ def test_what_has_ended_or_never_was_cannot_be_changed(serving: Serving, what: s
     assert "ep-none" in unknown["detail"]
     assert "no episode is running" in refused(post(f"/custom/{what}", json=pace), 404)["detail"]
     assert refused(post(f"/custom/{what}", json={"episod_id": 1, **pace}), 422)["errors"] == [
-        {"field": "episod_id", "rule": "there is no such field; did you mean 'episode_id'?"}
+        {"field": "episod_id", "rule": "unknown field; did you mean 'episode_id'?"}
     ]
 
 

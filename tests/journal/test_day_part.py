@@ -184,8 +184,8 @@ def test_a_ledger_names_the_cap_and_says_when_to_come_back(clock: ManualClock, d
         database.away = True
         clock.advance(AGAIN_S)
         fresh = EpisodeBudget(shared_ledger(Caps(tokens=9), Caps(), clock, database)).for_seat("home", 1)
-        assert "cannot be asked for now: the database is away" in (await fresh.reserve() or "")
-        assert "cannot be asked for now: the database is away" in (await other.reserve() or "")
+        assert "cannot reserve characters: the database is away" in (await fresh.reserve() or "")
+        assert "cannot reserve characters: the database is away" in (await other.reserve() or "")
 
     asyncio.run(play())
 
@@ -203,6 +203,6 @@ def test_characters_never_pass_their_cap(clock: ManualClock, database: OneDataba
         assert told is not None and "today's 1,000 characters are used up by all servers" in told
         database.away = True
         clock.advance(AGAIN_S)
-        assert "cannot be asked for now" in (await one.take(100) or "")
+        assert "cannot reserve characters" in (await one.take(100) or "")
 
     asyncio.run(play())

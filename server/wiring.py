@@ -1,8 +1,8 @@
-"""Build the services of a server, and close them in reverse.
+"""Build the services of a server, and close them in reverse order.
 
-Three stages: ``open_playing`` (journal, supervisor, recovery), ``open_viewing`` (feeds, boards, wall)
-and ``open_services``. Also carries out commands of other servers on episodes that are played here. Only
-``app`` imports this module.
+Three stages: ``open_playing`` (journal, supervisor, recovery), ``open_viewing`` (feeds, boards, wall) and
+``open_services``. Also carries out commands of other servers on episodes that run here. Only ``app``
+imports this module.
 """
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ from .viewers.run_boards import GroupBoards, RunBoards
 from .viewers.wall import Wall
 
 STATES_BYTES: Final = 64_000_000
-"""What a file in the data folder may take for what viewers saw at places of long records; it may be deleted
-at any time."""
+"""Largest size of the file with states of long records; the file may be deleted at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class PlayingServices:
 
 @asynccontextmanager
 async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
-    """Open the journal, find what has not ended, and close all of it in reverse."""
+    """Open the journal and find unfinished episodes; close everything in reverse order."""
     clock = SystemClock()
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
@@ -147,11 +146,11 @@ async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
             takeover = Takeover(shared, commands, journal, supervisor, clock)
         readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
         if takeover is not None:
-            works = {
+            work = {
                 "heartbeats": takeover.send_heartbeats(),
                 "takeover": takeover.play_on(readiness.recovery),
             }
-            start_background(works, stack, tasks)
+            start_background(work, stack, tasks)
         tasks.create_task(readiness.run(), name="readiness")
         stack.push_async_callback(readiness.aclose)
         orders = OperatorOrders(settings.data_dir)
@@ -164,23 +163,23 @@ async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
 
 
 def start_background(
-    works: Mapping[str, Coroutine[Any, Any, None]], stack: AsyncExitStack, tasks: asyncio.TaskGroup
+    work: Mapping[str, Coroutine[Any, Any, None]], stack: AsyncExitStack, tasks: asyncio.TaskGroup
 ) -> None:
-    """Begin work in the background, which ends with ``stack``."""
-    for name, work in works.items():
-        stack.callback(tasks.create_task(work, name=name).cancel)
+    """Start coroutines by task name; they are cancelled with ``stack``."""
+    for name, coroutine in work.items():
+        stack.callback(tasks.create_task(coroutine, name=name).cancel)
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
-    """Who can play here, with the default world and the presets of all imported."""
+    """Read the cast, and import the default world and all presets."""
     if settings.environment not in world_names():
         raise ConfigurationError(
-            f"SPECTATOR_ENVIRONMENT: there is no world {settings.environment!r}; "
-            f"there are {', '.join(world_names())}"
+            f"SPECTATOR_ENVIRONMENT: unknown world {settings.environment!r}; use one of "
+            f"{', '.join(world_names())}"
         )
     cast = read_cast(settings, clock)
     await asyncio.to_thread(cast.load, settings.environment)
-    await run_in_threadpool(preload)  # and with it the pool's own modules, before the first request
+    await run_in_threadpool(preload)  # also imports the thread pool's modules before the first request
     return cast
 
 
@@ -230,11 +229,11 @@ def _supervisor(
 
 
 def read_cast(settings: Settings, clock: Clock) -> Cast:
-    """Who can play here.
+    """Read the worlds and captains of this server.
 
     Raises:
-        ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`; or a
-            cap of money was set that cannot limit one of the captains.
+        ConfigurationError: The captains file is invalid or lacks the captain of `llm_live`, or a cost cap is
+            set that cannot limit one of the captains.
     """
     cast = Cast.from_file(
         settings.captains_file,
@@ -291,13 +290,13 @@ class ViewingServices:
 async def open_viewing(
     stack: AsyncExitStack, settings: Settings, playing: PlayingServices, budget: Budget
 ) -> ViewingServices:
-    """Open what shows the episodes of ``playing`` and those of other servers; it is closed with ``stack``."""
+    """Open the services that show episodes of all servers; they are closed with ``stack``."""
     clock, journal, tasks, orders = playing.clock, playing.journal, playing.tasks, playing.operator_orders
     views = _views(stack, playing, budget)
     records = PublicReader(views, playing.cast.load)
-    lookouts = BoardPoller(clock, tasks)
-    runs = RunBoards(journal.runs, views, records, clock, lookouts, orders)
-    groups = GroupBoards(runs, journal, clock, lookouts, orders, budget.reading_turn)
+    poller = BoardPoller(clock, tasks)
+    runs = RunBoards(journal.runs, views, records, clock, poller, orders)
+    groups = GroupBoards(runs, journal, clock, poller, orders, budget.reading_turn)
     others = _follow_others(stack, settings, playing, views, records)
     feeds = _feeds(playing, records, FinalSnapshots(views), runs, others)
     wall = Wall(playing.supervisor, clock, tasks, orders, others)
@@ -305,7 +304,7 @@ async def open_viewing(
 
 
 def _views(stack: AsyncExitStack, playing: PlayingServices, budget: Budget) -> ViewReader:
-    """Reads records as viewers see them, and goes through long ones before anybody opens them."""
+    """Return the reader of episode views, and start reading long records in advance."""
     journal = playing.journal
     views = ViewReader(journal, playing.cast.load, states=journal.states, turn=budget.reading_turn)
     stack.push_async_callback(views.aclose)
@@ -322,7 +321,7 @@ def _follow_others(
     views: ViewReader,
     records: PublicReader,
 ) -> RemoteEpisodes | None:
-    """The episodes of other servers on the same journal, where there may be any."""
+    """Follow the episodes of other servers, if the journal is shared."""
     if playing.journal.ownership is None:
         return None
     clock, tasks, journal = playing.clock, playing.tasks, playing.journal
@@ -363,19 +362,19 @@ COMMAND_HANDLERS: Final[dict[str, Handle[Any]]] = {
     "asked": handle_asked,
     "act": handle_act,
 }
-"""By the names of commands."""
+"""Handlers by name of the command."""
 
 
 async def carry_out(command: Command, services: Services) -> str | None:
-    """Do what a command says with an episode that this server may record.
+    """Carry out a command on an episode that this server may record.
 
     Returns:
-        The answer as JSON: ``done``, or a ``problem``. ``None`` where it is left for later, or for another
-        server: the episode is not played here yet or any more, or cannot be recorded now.
+        The answer as JSON: ``done``, or a ``problem``. ``None`` to leave it for later, or to another server:
+        the episode does not run here, or cannot be recorded now.
     """
     handle = COMMAND_HANDLERS.get(command.name)
     if handle is None:
-        return None  # of a later version: a server of that one may play the episode next
+        return None  # of a later version; a server of that version may run the episode next
     try:
         if services.supervisor.live(command.episode_id) is None:
             if services.readiness.recovery.awaits_recovery(command.episode_id):
@@ -387,14 +386,14 @@ async def carry_out(command: Command, services: Services) -> str | None:
         with typed_as(_broke, passing=(SpectatorError, Refused)):
             done = await handle(services, command.episode_id, json.loads(command.body))
     except (EpisodeUnfinished, LeaseLost, JournalError) as error:
-        logger.warning("%s of %s is left for later: %s", command.name, command.episode_id, error)
+        logger.warning("cannot %s %s yet; retrying: %s", command.name, command.episode_id, error)
         return None
     except (Refused, SpectatorError) as error:
         kind = error.kind if isinstance(error, Refused) else faults.kind_of(error)
         if kind in (faults.NO_JOURNAL, faults.RECOVERING):
             return None
         if kind is faults.INTERNAL:
-            logger.exception("%s of %s failed", command.name, command.episode_id)
+            logger.exception("command %s of %s failed", command.name, command.episode_id)
         return encode_json({"problem": problem_to_json(error)})
     return encode_json({"done": done.model_dump(mode="json")})
 
@@ -405,11 +404,11 @@ def _broke(error: Exception) -> SpectatorError:
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Build the services; on the way out they are closed in reverse.
+    """Build the services; close them in reverse order.
 
     Raises:
-        ConfigurationError: The default world does not exist, the captains file is wrong, or another process
-            writes the journal.
+        ConfigurationError: The default world does not exist, the captains file is invalid, or another
+            process writes the journal.
         JournalError: The journal cannot be opened.
     """
     async with open_playing(settings) as playing, AsyncExitStack() as stack:
@@ -500,7 +499,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 def _budget(settings: Settings, playing: PlayingServices, guard: Guard, seat_keys: SeatKeys) -> Budget:
-    """What costly requests draw on, shared with other servers where there are any."""
+    """Build the budget, shared with other servers if the journal is."""
     clock, supervisor, shared = playing.clock, playing.supervisor, playing.shared
     budget = Budget(
         settings,
@@ -536,7 +535,7 @@ def _exhibition(settings: Settings, playing: PlayingServices, queue: SlotQueue) 
 
 
 async def _seat_keys(settings: Settings, commands: Commands | None) -> SeatKeys:
-    """The keys of seats, which all servers on one journal derive alike."""
+    """Build the seat keys; all servers on one journal derive the same keys."""
     own = SeatKeys(settings.data_dir)
     if commands is None:
         return own
@@ -547,7 +546,7 @@ async def _seat_keys(settings: Settings, commands: Commands | None) -> SeatKeys:
 async def _starters(
     settings: Settings, seat_keys: SeatKeys, playing: PlayingServices
 ) -> StarterRegistry | None:
-    """Who started which episodes, where only they may stop them."""
+    """Build the registry of starters, if only they may control their episodes."""
     if settings.profile != "public":
         return None
     starters = await asyncio.to_thread(StarterRegistry, settings.data_dir, seat_keys, playing.commands)

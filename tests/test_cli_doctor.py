@@ -64,7 +64,7 @@ def test_a_healthy_server_passes_and_nothing_is_changed(
             "token",
             "WebSocket",
         ]
-        assert found["control"][1] == "a stranger may not stop or slow a match"
+        assert found["control"][1] == "clients without the token may not stop or slow matches"
         assert [one["episode_id"] for one in serving.client.get("/custom/status").json()["running"]] == [
             running
         ]

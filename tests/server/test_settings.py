@@ -59,9 +59,9 @@ def test_the_host_of_a_space_is_an_allowed_origin() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("SPECTATOR_PROT", "1", "SPECTATOR_PROT: there is no such setting; did you mean SPECTATOR_PORT?"),
-        ("SPECTATOR_port", "1", "SPECTATOR_port: there is no such setting; did you mean SPECTATOR_PORT?"),
-        ("SPECTATOR_", "1", "SPECTATOR_: there is no such setting"),
+        ("SPECTATOR_PROT", "1", "SPECTATOR_PROT: unknown setting; did you mean SPECTATOR_PORT?"),
+        ("SPECTATOR_port", "1", "SPECTATOR_port: unknown setting; did you mean SPECTATOR_PORT?"),
+        ("SPECTATOR_", "1", "SPECTATOR_: unknown setting"),
         ("SPECTATOR_PORT", "eighty", "SPECTATOR_PORT: Input should be a valid integer"),
         ("SPECTATOR_PORT", "70000", "SPECTATOR_PORT: Input should be less than or equal to 65535"),
         ("SPECTATOR_PORT", "", "SPECTATOR_PORT: Input should be a valid integer"),
@@ -73,11 +73,11 @@ def test_the_host_of_a_space_is_an_allowed_origin() -> None:
         (
             "SPECTATOR_TRUSTED_PROXIES",
             "10.0.0.0/33",
-            "SPECTATOR_TRUSTED_PROXIES: '10.0.0.0/33' is no address",
+            "SPECTATOR_TRUSTED_PROXIES: '10.0.0.0/33' is not an address",
         ),
         ("SPECTATOR_TRUSTED_HOPS", "-1", "SPECTATOR_TRUSTED_HOPS: Input should be greater"),
         ("FORWARDED_ALLOW_IPS", "*", "FORWARDED_ALLOW_IPS: * would believe any address"),
-        ("FORWARDED_ALLOW_IPS", "nobody", "SPECTATOR_TRUSTED_PROXIES: 'nobody' is no address"),
+        ("FORWARDED_ALLOW_IPS", "nobody", "SPECTATOR_TRUSTED_PROXIES: 'nobody' is not an address"),
         ("SPECTATOR_ALLOWED_ORIGINS", "*", "SPECTATOR_ALLOWED_ORIGINS: '*' is not an origin"),
         ("SPECTATOR_ALLOWED_ORIGINS", "https://a.example/path", "SPECTATOR_ALLOWED_ORIGINS: 'https://a.ex"),
         ("SPECTATOR_FRAME_ANCESTORS", "x;script-src *", "SPECTATOR_FRAME_ANCESTORS: 'x;script-src' is not"),

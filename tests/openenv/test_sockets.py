@@ -360,7 +360,7 @@ def test_an_answer_beyond_a_mebibyte_is_never_sent(start: Start) -> None:
     with open_client(start(), "/envs/huge/ws").socket as plain:
         client = Client(plain)
         client.ask("reset")
-        assert "bytes long" in client.fail({"type": "step", "data": say(1)})["message"]
+        assert "the limit is" in client.fail({"type": "step", "data": say(1)})["message"]
         assert client.ask("reset")["done"] is False
 
 

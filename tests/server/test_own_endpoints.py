@@ -115,7 +115,7 @@ def test_a_server_that_takes_none_says_so(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path, own_endpoints="off")) as app:
         assert app.client.get("/custom/visitor").json()["own_endpoints"] is False
         answer = start(app, "https://x.example/v1")
-    assert "takes no endpoints of visitors" in answer.json()["errors"][0]["rule"]
+    assert "does not accept visitors' endpoints" in answer.json()["errors"][0]["rule"]
 
 
 @pytest.fixture(scope="module")
@@ -135,4 +135,7 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def test_a_public_server_asks_no_private_address(public: Serving, host: str) -> None:
     answer = start(public, f"http://{host}:8080/v1")
     assert answer.status_code == 422
-    assert answer.json()["errors"][0]["rule"] == "must be a public address: this server asks no private ones"
+    assert (
+        answer.json()["errors"][0]["rule"]
+        == "must be a public address: this server does not call private ones"
+    )

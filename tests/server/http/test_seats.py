@@ -157,7 +157,7 @@ def test_nobody_acts_where_no_person_plays_or_the_match_is_over(app: Serving, co
     assert say(app.client, "ep-none", 1).status_code == 404
     slow = app.start(pace="broadcast", options={"turns": 50})
     refused = say(app.client, slow, 1)
-    assert refused.status_code == 422 and "nobody in this episode" in refused.json()["detail"]
+    assert refused.status_code == 422 and "no person plays in this episode" in refused.json()["detail"]
     app.client.post("/custom/stop_episode", json={"episode_id": slow})
 
 

@@ -128,7 +128,10 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _openapi_route(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
-    """Return the route of the OpenAPI document, built once on a thread since it takes 140 ms."""
+    """Return the route of the OpenAPI document.
+
+    The document is built once, on a thread since that takes 140 ms.
+    """
     encoded: asyncio.Task[str] | None = None
 
     async def answer(request: Request) -> Response:
@@ -141,7 +144,7 @@ def _openapi_route(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, with the models that FastAPI does not see in routes."""
+    """Return the OpenAPI document, with models that FastAPI does not see."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
@@ -198,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def __getattr__(name: str) -> FastAPI:
-    """Return ``app`` for ``uvicorn server.app:app``, built from the environment on first use."""
+    """Return ``app``, built from the environment, for ``uvicorn server.app:app``."""
     if name == "app":
         return create_app(read_environment())
     raise AttributeError(name)

@@ -42,7 +42,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class ShortTraceback(logging.Filter):
-    """Reduces the traceback of a failed start to its reason, if it is one of our errors."""
+    """Reduces the traceback of a failed start to its reason, if it is ours."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Shorten the record."""
@@ -53,7 +53,7 @@ class ShortTraceback(logging.Filter):
 
 
 class LineRateFilter(logging.Filter):
-    """Limits log lines per minute, so that a flood of rejected requests cannot fill the disk.
+    """Limits log lines per minute, so that floods cannot fill the disk.
 
     Args:
         most: Lines per minute; the first line of a later minute reports how many were dropped.

@@ -136,7 +136,7 @@ class Services:
     timings: Timings
 
     async def close_viewers(self, within_s: float) -> None:
-        """Close the slot queue and all viewer connections, waiting at most ``within_s`` seconds."""
+        """Close the slot queue and all viewers, waiting at most ``within_s`` seconds."""
         self.slot_queue.close()
         await self.audience.close_all(within_s)
 
@@ -147,7 +147,10 @@ def services_of(connection: HTTPConnection) -> Services:
 
 
 async def _provided(connection: HTTPConnection) -> Services:
-    """Return the services to a route; a coroutine, since FastAPI runs plain functions on threads."""
+    """Return the services to a route.
+
+    It is a coroutine, since FastAPI runs plain functions on threads.
+    """
     return services_of(connection)
 
 

@@ -65,7 +65,7 @@ Profile = Literal["open", "public"]
 
 
 def profile_of(environ: Mapping[str, str]) -> Profile:
-    """Return whose defaults apply: ``public`` if set or on a Hugging Face Space, else ``open``."""
+    """Return the profile: ``public`` if set or on a Hugging Face Space."""
     space = any(environ.get(name) for name in ("SPACE_ID", "SPACE_HOST"))
     return "public" if environ.get(f"{PREFIX}PROFILE", "public" if space else "open") == "public" else "open"
 
@@ -111,7 +111,7 @@ class SignInSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class OpenIdProvider:
-    """The OpenID provider that visitors sign in with, as a Space's environment names it.
+    """The OpenID provider for visitors, from a Space's environment.
 
     Args:
         url: The provider; its metadata is at ``/.well-known/openid-configuration`` below it.
@@ -127,7 +127,10 @@ class OpenIdProvider:
 
 
 class LimitSettings(BaseModel):
-    """Limits of episodes, requests, viewers and environments; part of ``server.settings.Settings``."""
+    """Limits of episodes, requests, viewers and environments.
+
+    Part of ``server.settings.Settings``.
+    """
 
     max_episodes: int = Field(default=1, ge=1, le=1000, description="Episodes that may run at once")
     max_waiting: int = Field(

@@ -104,7 +104,7 @@ class EpisodeTracer:
             self._captains.pop(event.episode_id, None)
 
     def _begin(self, recorded: RecordedEvent, at: int) -> Span:
-        """Start the span of an episode at its first event, or where this process resumed it."""
+        """Start the span of an episode at its first event or its resumption."""
         data = recorded.event.data if recorded.type == "episode.started" else {}
         self._captains[recorded.episode_id] = data.get("seats", {})
         world = data.get("environment")
@@ -237,7 +237,7 @@ def _took(recorded: RecordedEvent) -> int:
 
 
 def _times(calls: Sequence[ModelCall], began: int, until: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each call in order; unmeasured calls share the remaining time."""
+    """Yield start and end of each call; unmeasured ones share the rest."""
     measured = [_ns(call.measured.get("latency_s") or 0.0) for call in calls]
     unknown = sum(not taken for taken in measured)
     rest = max(0, until - began - sum(measured)) // unknown if unknown else 0

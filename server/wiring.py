@@ -93,7 +93,10 @@ STATES_BYTES: Final = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class PlayingServices:
-    """The services that play, record and broadcast episodes; see :class:`.services.Services`."""
+    """The services that play, record and broadcast episodes.
+
+    See :class:`.services.Services`.
+    """
 
     clock: Clock
     cast: Cast
@@ -113,7 +116,7 @@ class PlayingServices:
 
 @asynccontextmanager
 async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
-    """Open the journal and find unfinished episodes; close everything in reverse order."""
+    """Open the journal and find unfinished episodes; close all in reverse order."""
     clock = SystemClock()
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
@@ -276,7 +279,10 @@ def _limits(settings: Settings) -> EpisodeLimits:
 
 @dataclass(frozen=True, slots=True)
 class ViewingServices:
-    """The services that read, follow and show episodes; see :class:`.services.Services`."""
+    """The services that read, follow and show episodes.
+
+    See :class:`.services.Services`.
+    """
 
     episode_views: ViewReader
     public_views: PublicReader
@@ -290,7 +296,7 @@ class ViewingServices:
 async def open_viewing(
     stack: AsyncExitStack, settings: Settings, playing: PlayingServices, budget: Budget
 ) -> ViewingServices:
-    """Open the services that show episodes of all servers; they are closed with ``stack``."""
+    """Open the services that show episodes; they are closed with ``stack``."""
     clock, journal, tasks, orders = playing.clock, playing.journal, playing.tasks, playing.operator_orders
     views = _views(stack, playing, budget)
     records = PublicReader(views, playing.cast.load)

@@ -38,7 +38,7 @@ KEPT: Final = 3
 
 
 class Exhibition:
-    """Plays matches between different captains, one after the other, while no other match runs.
+    """Plays matches between different captains while no other match runs.
 
     The captains rotate through the world's :meth:`~spectator.environments.world.World.pairings`. It takes a
     free slot, and gives it back as soon as a client wants one. Its matches count for no address and in no

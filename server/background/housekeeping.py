@@ -71,7 +71,10 @@ class Housekeeper:
             await self._clock.sleep(INTERVAL_S)
 
     def _now(self) -> datetime:
-        """Return the time, at most the monotonic time since the start ahead: a clock may jump."""
+        """Return the time, limited by the monotonic time since the start.
+
+        A wrongly set clock must not remove new episodes.
+        """
         then, elapsed = self._began
         return min(self._clock.now(), then + timedelta(seconds=self._clock.monotonic() - elapsed))
 
@@ -194,7 +197,7 @@ class UnfinishedQuota:
         return sum(self._journal.unended.values())
 
     async def run(self) -> None:
-        """Check every second until cancelled, after counting the episodes of an earlier process."""
+        """Count the episodes of an earlier process, then check every second."""
         if not self._most:
             return
         try:

@@ -247,7 +247,7 @@ def open_notices(
     clock: Clock,
     tasks: asyncio.TaskGroup,
 ) -> None:
-    """Exchange notices until ``stack`` is closed; does nothing without a database server.
+    """Exchange notices until ``stack`` is closed, if the journal is shared.
 
     Args:
         stack: Closes the connections.

@@ -126,7 +126,7 @@ class Narration:
     async def ask(
         self, text: str, spoken: Callable[[str], str], speaker: Speaker = "lead"
     ) -> StoredClip | SpeechFailure:
-        """Return the clip of a recorded line: a stored one, or a new one from a free voice."""
+        """Return the clip of a recorded line: a stored one, or one by a free voice."""
         said = plain_speech(spoken(self._names.mask.text(text)))
         voices = self._voices if speaker == "lead" else self._answering
         for voice in voices:
@@ -218,7 +218,7 @@ def open_narration(
 
 
 def _neural(clock: Clock) -> Callable[[Speaker], Voice] | None:
-    """Return a factory of neural voices, which share a process; ``None`` if not installed."""
+    """Return a factory of neural voices in one process; ``None`` if not installed."""
     if model_folder() is None:
         return None
     process = NeuralProcess(clock)

@@ -100,7 +100,10 @@ class Readiness:
             await self._clock.sleep(RETRY_S)
 
     async def aclose(self) -> None:
-        """Leave the rest to another process, and wait for :meth:`run` to return; it must have been called."""
+        """Leave the rest to another process, and wait for :meth:`run` to return.
+
+        :meth:`run` must have been called.
+        """
         self._leaving.set()
         self._recovery.leave()
         await self._over.wait()
@@ -173,7 +176,9 @@ class Takeover:
         self._claimed.discard(episode_id)
 
     async def hand_over(self, plan: EpisodePlan) -> str | None:
-        """Start an episode for another server with a free slot; returns once the start is recorded.
+        """Start an episode for another server with a free slot.
+
+        Returns once the start is recorded.
 
         Returns:
             Its id; ``None`` if no server has a free slot.
@@ -191,7 +196,7 @@ class Takeover:
             self._handovers -= 1
 
     async def _leave_begun(self, plan: EpisodePlan) -> str:
-        """Record the start of an episode for the server whose slot was claimed; return its id."""
+        """Record the start of an episode for the claimed slot; return its id."""
         try:
             episode_id = await self._supervisor.leave_begun(plan)
         except BaseException:
@@ -216,7 +221,7 @@ class Takeover:
         return max(0, self._supervisor.free_slots - rebuilt)
 
     def _is_handing(self) -> bool:
-        """Whether slots of other servers may still be claimed for episodes that start here."""
+        """Whether slots of other servers may still be claimed for episodes from here."""
         return self._handovers > 0 or bool(self._handed_over)
 
     async def send_heartbeats(self) -> None:

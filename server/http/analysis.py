@@ -222,7 +222,10 @@ router = APIRouter(tags=["history"], route_class=MaskedRoute)
 
 @router.get("/api/reliability", responses=documented(faults.TOO_MANY, faults.CROWDED))
 async def reliability(request: Request, services: ServicesDep) -> ReliabilityReport:
-    """Compare reported chances with outcomes: of ten reported as 70 %, about seven should come true."""
+    """Compare reported chances with outcomes.
+
+    Of ten chances reported as 70 %, about seven should come true.
+    """
     async with services.budget.hold(Held.READS, request):
         return await _report(services)
 

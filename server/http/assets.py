@@ -72,7 +72,7 @@ class ModuleJoinError(SpectatorError):
 
 
 def join_modules(root: Path, entry: str, shared: Iterable[str] = ()) -> dict[str, str]:
-    """Join the module ``entry`` and all its imports into scripts without comments, by path.
+    """Join the module ``entry`` and its imports into scripts, by path.
 
     There is one script for ``entry``, and one for each dynamically imported module, as in
     ``import("./ui/seat.js")``. The others import shared modules from the first script. Each module becomes a
@@ -117,7 +117,7 @@ def join_sheets(paths: Iterable[Path]) -> str:
 
 
 def _bare(script: str) -> str:
-    """Return a script without comments and indentation; strings and templates are unchanged.
+    """Return a script without comments and indentation.
 
     >>> _bare("// Adds.\\n  /** @type {number} */ const a = `${b ? `, ${b} %` : ``}`;\\n")
     'const a = `${b ? `, ${b} %` : ``}`;\\n'
@@ -172,7 +172,7 @@ class _Script:
         return taken + "\n".join(self.parts.values()) + exported
 
     def _imports(self, path: str, source: str, above: tuple[str, ...]) -> tuple[list[str], list[str]]:
-        """Return declarations that replace a module's imports, and the names that it re-exports."""
+        """Return declarations that replace imports, and the names re-exported."""
         taken, exported = [], []
         for found in IMPORT.finditer(source):
             given = self.add(_target(path, found["target"]), (*above, path))
@@ -309,7 +309,7 @@ class Panels:
         return None if known is None else f"panels/{world}/{known.digest}"
 
     def picture(self, world: str) -> str:
-        """Return the path of the module that draws a tile's picture, relative to the world's panels.
+        """Return the relative path of the module that draws a tile's picture.
 
         Raises:
             HTTPException: The world has none.
@@ -320,7 +320,7 @@ class Panels:
         return f"./{known.digest}/tile.js"
 
     def modules(self, world: str) -> list[str]:
-        """Return the modules that a page preloads, the panel's entry first; empty without a panel."""
+        """Return the modules that a page preloads; empty without a panel."""
         known = self._of(world)
         if known is None:
             return []
@@ -358,7 +358,7 @@ class Panels:
 
 
 def joined_scripts(root: Path, entries: tuple[str, ...]) -> dict[str, PrecompressedContent]:
-    """Join each entry with its imports into one script; omit those that cannot be joined.
+    """Join each entry with its imports, except those that cannot be joined.
 
     A dynamically imported module imports shared modules from its page's script, so only one entry may import
     it.
@@ -422,7 +422,10 @@ def folder(name: str) -> Path:
 
 
 def digest(root: Path, *, joined: bool = False) -> str:
-    """Return 12 hexadecimal digits that change with any served file under ``root``, and with joining."""
+    """Return 12 hexadecimal digits of a digest of the served files.
+
+    They change with any served file under ``root``, and with joining.
+    """
     hashed = hashlib.sha256(b"joined" if joined else b"")
     for path in sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file()):
         hashed.update(f"{path.relative_to(root).as_posix()}\0".encode())
@@ -452,7 +455,9 @@ def _joined_pages() -> tuple[dict[str, PrecompressedContent], dict[str, Precompr
 
 
 def mount_assets(app: FastAPI, *, join: bool) -> None:
-    """Serve static files at ``/static/<digest>/`` and panels at ``/panels/<world>/<digest>/``.
+    """Serve static files and panels under their digests.
+
+    Their paths are ``/static/<digest>/`` and ``/panels/<world>/<digest>/``.
 
     Args:
         app: The application.
@@ -472,6 +477,6 @@ def mount_assets(app: FastAPI, *, join: bool) -> None:
 
     @app.get("/panels/{world}/tile.js", include_in_schema=False)
     def picture(world: str) -> Response:
-        """Redirect pages of many worlds, which do not know the digests, to the current file."""
+        """Redirect pages that do not know the panel's digest to its current file."""
         panels: Panels = app.state.panels
         return RedirectResponse(panels.picture(world), headers={"Cache-Control": "no-cache"})

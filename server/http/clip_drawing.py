@@ -88,8 +88,10 @@ def _lines() -> Iterator[str]:
 
 
 def takes_of(world: World, events: Iterable[Event], from_seq: int) -> tuple[list[str], list[Take]]:
-    """Return the seats and the takes: the newest event up to ``from_seq``, or the next, and all later
-    ones."""
+    """Return the seats and the takes.
+
+    The takes are the newest event up to ``from_seq``, or the next, and all later ones.
+    """
     assert world.scenes is not None
     state: Mapping[str, Any] = {}
     takes: list[Take] = []

@@ -231,7 +231,9 @@ router = APIRouter(prefix="/custom", tags=["control"])
 
 
 async def controller(episode_id: str | None, connection: HTTPConnection, services: Services) -> str:
-    """Require a client that may control an episode, or the newest one here; return its role.
+    """Require a client that may control an episode; return its role.
+
+    Without an id, the newest episode here is meant.
 
     Raises:
         Refused: Another client started the episode.
@@ -261,7 +263,10 @@ async def pause(chosen: ChosenDep, request: Request, services: ServicesDep) -> R
 
 @router.post("/resume", responses=RESUME_PROBLEMS, openapi_extra=CHOSEN)
 async def resume(chosen: ChosenDep, request: Request, services: ServicesDep) -> RunningEpisode:
-    """Resume an episode; repeating it changes nothing. A suspended one needs a slot, like a start."""
+    """Resume an episode; repeating it changes nothing.
+
+    A suspended episode needs a slot, like a start.
+    """
     by = await controller(chosen.episode_id, request, services)
     sent = {"by": by, "rights": Rights.of(request, services).to_json()}
     return await run_command("resume", handle_resume, services, chosen.episode_id, sent, RunningEpisode)

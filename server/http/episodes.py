@@ -174,7 +174,10 @@ async def get_events(
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
     limit: Annotated[int | None, Query(ge=1, le=MOST_AT_ONCE, description="Most events to return")] = None,
 ) -> Download:
-    """Return an episode as viewers see it: its event envelopes, one per line, byte for byte."""
+    """Return an episode's event envelopes for viewers, one per line.
+
+    Lines are byte for byte those of the live protocol.
+    """
     async with reading(services, request) as held:
         headers = {"Cache-Control": "no-cache"}
         summary = await summary_of(services, episode_id)
@@ -196,7 +199,10 @@ async def get_state(
         int | None, Query(ge=0, le=MAX_SEQ, description="Number of the event; the newest if omitted")
     ] = None,
 ) -> PastState:
-    """Return the state that viewers saw after an event; larger numbers mean the newest."""
+    """Return the state after an event, as viewers saw it.
+
+    Larger numbers than the newest event's mean the newest.
+    """
     async with reading(services, request):
         summary = await summary_of(services, episode_id)
         newest = summary.head_seq
@@ -217,7 +223,9 @@ async def export_events(
         bool, Query(description="As recorded, without derived patches and commentary")
     ] = False,
 ) -> Download:
-    """Return the events as a file; for an ended episode, `Spectator-Digest` is the last digest.
+    """Return an episode's events as a file.
+
+    For an ended episode, the header `Spectator-Digest` has the last digest.
 
     A record without patches and commentary is exported with both, and without a digest, unless `recorded` is
     set. While the operator hides a name, only requests with the token get it, and the digest.
@@ -251,7 +259,7 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
 
 
 async def _is_plain(services: Services, summary: EpisodeSummary, *, recorded: bool = False) -> bool:
-    """Whether viewers get the record byte for byte: it has ended, and nothing is derived or hidden."""
+    """Whether viewers get the record unchanged: ended, nothing derived or hidden."""
     if summary.ended_at is None or services.operator_orders.mask.names:
         return False
     if services.run_boards.records.run_of(summary.episode_id) is not None:
@@ -319,7 +327,9 @@ async def get_calls(
         Query(ge=0, le=MAX_SEQ, description="Only calls of this turn, which is the same in record and view"),
     ] = None,
 ) -> Download:
-    """Return model calls with their prompts, which contain what a seat sees; for the operator only.
+    """Return model calls with their prompts, for the operator only.
+
+    A prompt contains what its seat sees.
 
     The operator may play a seat too: while an episode runs, calls appear once viewers may see their decision.
     """
@@ -390,7 +400,10 @@ async def list_notes(episode_id: str, services: ServicesDep) -> NoteList:
     openapi_extra=documented_body(GiveNote),
 )
 async def give_note(episode_id: str, given: GivenNote, request: Request, services: ServicesDep) -> NoteEntry:
-    """Add a note to an episode; needs the right to delete it. The record itself does not change."""
+    """Add a note to an episode; needs the right to delete it.
+
+    The record itself does not change.
+    """
     services.guard.require_deleter(request)
     await summary_of(services, episode_id)
     note = Note(

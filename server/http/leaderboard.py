@@ -63,7 +63,7 @@ def _said(value: Any) -> str:
 def results_shown(
     data_dir: Path, mask: Callable[[str], str], environment: str | None, pack: str | None, captain: str | None
 ) -> list[VerifiedBundle]:
-    """Return matching verified results, newest first, those shipped with Spectator last.
+    """Return matching verified results, newest first, shipped ones last.
 
     Args:
         data_dir: The server's data folder.
@@ -82,7 +82,7 @@ def results_shown(
 
 
 def with_options(results: Sequence[VerifiedBundle]) -> list[tuple[VerifiedBundle, Sequence[str], str]]:
-    """Return each result with its non-default options, in words, and the world's installed version.
+    """Return each result with its non-default options and installed version.
 
     The version is empty if it is the result's, or if the world is not installed.
     """
@@ -106,7 +106,10 @@ NAME_LENGTH: Final = 64
 
 
 class BoardShare(BaseModel):
-    """A share of matches with Wilson's 95 % interval over seeds; a tie counts as half a win."""
+    """A share of matches with Wilson's 95 % interval over seeds.
+
+    A tie counts as half a win.
+    """
 
     value: float = Field(ge=0, le=1)
     low: float = Field(ge=0, le=1)
@@ -114,7 +117,10 @@ class BoardShare(BaseModel):
 
 
 class BoardEdge(BaseModel):
-    """Mean difference in `decision_value` to the opponents per match, with its 95 % interval over seeds."""
+    """Mean difference in `decision_value` to the opponents per match.
+
+    The 95 % interval is over seeds.
+    """
 
     value: float
     low: float
@@ -214,7 +220,10 @@ async def leaderboard(
     pack: NameQuery = None,
     opponent: NameQuery = None,
 ) -> Leaderboard:
-    """Rank captains by their results in one world, in one pack, against one opponent, or in all."""
+    """Rank captains by their results.
+
+    Results can be limited to one world, one pack or one opponent.
+    """
     async with services.budget.hold(Held.READS, request):
         return await board_of(services, environment, pack, opponent)
 
@@ -427,7 +436,7 @@ def _group(rows: Sequence[BoardRow]) -> BoardGroup:
 
 
 def _world(name: str) -> tuple[str, Sequence[Measure]]:
-    """Return title and measures; for a missing world, its name and the general measures."""
+    """Return title and measures; generic ones for a world not installed."""
     if name not in world_names():
         return name, measures_of(None)
     try:

@@ -49,7 +49,10 @@ router = APIRouter(tags=["live"])
     responses={200: {"description": "Every live episode, as a tile", "content": {"application/json": {}}}},
 )
 async def wall_now(request: Request) -> Response:
-    """Return all live episodes, as the first frame of the WebSocket at this address; for polling."""
+    """Return all live episodes as tiles, for polling.
+
+    It is the first frame of the WebSocket at this address.
+    """
     wall = services_of(request).wall
     await wall.look_elsewhere()
     text = wall.now().text
@@ -67,7 +70,7 @@ async def watch_wall(websocket: WebSocket) -> None:
 
 
 async def watch_episode(websocket: WebSocket) -> None:
-    """Show one episode, live or recorded, to its end; without an id the newest, then the next."""
+    """Show one episode to its end; without an id the newest, then the next."""
     services, query = services_of(websocket), websocket.query_params
     episode_id = websocket.path_params.get("episode_id")
 
@@ -93,7 +96,10 @@ router.routes.append(WebSocketRoute("/live/{episode_id}", watch_episode))
     },
 )
 async def watch_by_events(request: Request, episode_id: str) -> Response:
-    """Show one episode by server-sent events; ``Last-Event-ID`` or ``?epoch=&seq=`` resumes."""
+    """Show one episode by server-sent events.
+
+    ``Last-Event-ID`` or ``?epoch=&seq=`` resumes.
+    """
     services = services_of(request)
     asked = _asked_of(request)
     known = EPISODE_ID.fullmatch(episode_id)
@@ -181,7 +187,7 @@ publish_router = APIRouter()
 
 
 async def publish(websocket: WebSocket) -> None:
-    """Show one episode of a client's own environment, while the client sends its steps."""
+    """Show one episode of a client's environment while it sends steps."""
     services = services_of(websocket)
     try:
         services.guard.require_spender(websocket)

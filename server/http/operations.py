@@ -52,7 +52,10 @@ class Ready(BaseModel):
 
 @router.get("/readyz", responses=documented(faults.NO_JOURNAL, faults.RECOVERING))
 async def ready(services: ServicesDep) -> Ready:
-    """Check that earlier episodes are recovered and the journal works, and no episode waits for it."""
+    """Check that the server can start and record episodes.
+
+    Earlier episodes are recovered, the journal works, and no episode waits for it.
+    """
     services.readiness.need()
     await services.journal.check()
     for live in services.supervisor.showing():
@@ -63,7 +66,10 @@ async def ready(services: ServicesDep) -> Ready:
 
 @router.get("/api/address")
 async def address(request: Request) -> CountedAddress:
-    """Return the address that this client is counted as; clients must not be able to forge it."""
+    """Return the address that this client is counted as.
+
+    Clients must not be able to forge it.
+    """
     return CountedAddress(address=address_of(request))
 
 
@@ -73,7 +79,10 @@ async def address(request: Request) -> CountedAddress:
     responses=documented(faults.UNAUTHENTICATED, faults.TOO_MANY),
 )
 async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
-    """Return metrics in the Prometheus text format; needs the operator's token if one is set."""
+    """Return metrics in the Prometheus text format.
+
+    Needs the operator's token if one is set.
+    """
     services.guard.require_operator(request)
     state = CollectorRegistry()
     state.register(_ServiceFigures(services))
@@ -344,7 +353,10 @@ def _budget(
 
 @operator_router.post("/operator/pause", responses=PROBLEMS)
 async def pause_starts(services: ServicesDep) -> StartsPaused:
-    """Reject starts, forks and publishing by visitors until `/operator/resume`; survives restarts."""
+    """Reject visitors' starts, forks and publishing until `/operator/resume`.
+
+    The pause survives restarts.
+    """
     if not services.operator_orders.paused:
         now = timestamp(services.clock.now())
         await asyncio.to_thread(services.operator_orders.give, paused_since=now)
@@ -363,7 +375,10 @@ ChosenName = Annotated[ChooseName, Depends(body_of(ChooseName))]
 
 @operator_router.post("/operator/hide", responses=PROBLEMS, openapi_extra=documented_body(ChooseName))
 async def hide_name(chosen: ChosenName, services: ServicesDep) -> HiddenNames:
-    """Hide a name from all viewers without the token, live and recorded; the record keeps it."""
+    """Hide a name from everyone without the token, live and recorded.
+
+    The record keeps the name.
+    """
     return await _hide(services, services.operator_orders.kept.hidden | {_named(chosen)})
 
 

@@ -270,7 +270,7 @@ class ErrorPage(Page):
 
 
 def pages_router(templates: Templates) -> APIRouter:
-    """Return the routes of most pages: lobby, wall, runs, groups, comparison, episodes, operator."""
+    """Return the routes of lobby, wall, runs, groups, episodes and operator."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
@@ -319,7 +319,7 @@ def pages_router(templates: Templates) -> APIRouter:
 
 
 def install_error_pages(app: FastAPI, templates: Templates) -> None:
-    """Answer unknown paths with a page for browsers, and a problem document for other clients."""
+    """Answer unknown paths with a page for browsers, else a problem document."""
 
     async def not_found(request: Request, error: HTTPException) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
@@ -333,7 +333,10 @@ def install_error_pages(app: FastAPI, templates: Templates) -> None:
 
 
 def _error_page(request: Request, title: str, message: str) -> ErrorPage:
-    """Return the page for a missing page or episode."""
+    """Return the page for ``?ep=&seq=``, if valid.
+
+    A Space passes only the query to the lobby in its frame.
+    """
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     root = "../" * (path.count("/") - 1) or "./"
     static = f"{root}{static_path(request)}"

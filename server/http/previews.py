@@ -286,7 +286,7 @@ class Cards:
         return await self._pictures.of((glance.episode_id, glance.head_seq), partial(self._drawn, glance))
 
     async def require_font(self) -> None:
-        """Check once that there is a font, without which pictures silently lack their text.
+        """Check once that there is a font; without one pictures lack their text.
 
         Raises:
             NoFont: There is no font.
@@ -313,7 +313,7 @@ async def draw(svg: str) -> bytes:
 
 
 def card(glance: EpisodePreview) -> str:
-    """Return the card as SVG: world and state, headline, seats, and the line of chances."""
+    """Return the card as SVG: world, state, headline, seats and chances."""
     size, lines = _fitted(glance.headline)
     top = 168.0
     lines_svg = "".join(
@@ -344,7 +344,7 @@ def card(glance: EpisodePreview) -> str:
 
 
 def _fitted(headline: str) -> tuple[float, list[str]]:
-    """Return the largest size at which a headline takes at most two lines, and the lines."""
+    """Return the largest font size for at most two lines, and the lines."""
     for size in (68, 56, 46):
         lines = textwrap.wrap(headline, int((RIGHT - LEFT) / (0.66 * size)))
         if len(lines) <= 2:
@@ -363,7 +363,7 @@ def _seats(seats: Sequence[str]) -> str:
 
 
 def _line(chances: Sequence[float], *, over: bool) -> str:
-    """Draw the chances over the game: above the middle the first seat leads, below it the second."""
+    """Draw the chances: the first seat leads above the middle."""
     top, bottom = CHART
     step, height = (RIGHT - LEFT) / (len(chances) - 1), bottom - top
     places = [(LEFT + number * step, bottom - chance * height) for number, chance in enumerate(chances)]

@@ -215,7 +215,9 @@ class TextReader(Protocol):
 
 
 class Download(StreamingResponse):
-    """A streamed answer that releases its resources once it is sent, cancelled, or too slow.
+    """A streamed answer that releases its resources at the end.
+
+    It ends once it is sent, cancelled, or too slow.
 
     Args:
         pieces: The content.
@@ -293,7 +295,7 @@ async def download_in_process(
     after_seq: int,
     headers: Mapping[str, str],
 ) -> Download:
-    """Stream an ended record unchanged; the reading process reads and compresses long ones.
+    """Stream an ended record unchanged, read by the reading process if long.
 
     Nothing in it may be derived, withheld or masked.
 
@@ -339,7 +341,7 @@ async def _pieces_from_process(
 async def part_of(
     records: TextReader, episode_id: str, after_seq: int, limit: int, turn: Turn
 ) -> AsyncIterator[bytes]:
-    """Yield at most ``limit`` events after ``after_seq`` as lines; see :func:`lines_of`."""
+    """Yield at most ``limit`` events as lines; see :func:`lines_of`."""
     while limit > 0:
         async with turn():
             batch = await records.texts(episode_id, after_seq=after_seq, limit=min(limit, MOST_EVENTS))

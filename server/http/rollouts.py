@@ -82,7 +82,10 @@ async def list_runs(request: Request, services: ServicesDep) -> RunList:
     },
 )
 async def get_run(run: RunName, services: ServicesDep) -> Response:
-    """Return a run, as the first frame of the WebSocket at `/live/rollouts/{run}`; for polling."""
+    """Return a run, for polling.
+
+    It is the first frame of the WebSocket at `/live/rollouts/{run}`.
+    """
     board = await services.run_boards.board(run)
     return _json({"frame": "run", "version": board.version, "run": board.picture})
 

@@ -136,7 +136,7 @@ async def asked(
     services: ServicesDep,
     episode_id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Seats:
-    """Return the pending decision of the people who play; asking marks the seat as taken.
+    """Return the pending decision of people; asking marks a seat as taken.
 
     A key shows only its seat. If two people play, a key is required.
     """
@@ -156,7 +156,10 @@ async def asked(
 async def act(
     sent: Annotated[Act, Depends(body_of(Act))], request: Request, key: SeatKeyDep, services: ServicesDep
 ) -> Acted:
-    """Decide for a seat; the first decision of each turn counts. A key decides only for its seat."""
+    """Decide for a seat; the first decision of each turn counts.
+
+    A key decides only for its seat.
+    """
     if wrong := _missing(sent):
         raise InvalidRequest(wrong)
     if key is None:  # without a key, the client must be allowed to play every seat
@@ -184,13 +187,13 @@ async def act(
 async def handle_asked(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Seats:
     """Return the pending decision in an episode that runs here."""
     live = await find_live(services, episode_id)
-    everybody = _people(live)
-    people = {actor: policy for actor, policy in everybody.items() if actor in sent["yours"]}
+    all_people = _people(live)
+    people = {actor: policy for actor, policy in all_people.items() if actor in sent["yours"]}
     for policy in people.values():
         policy.attend()
     return Seats(
         episode_id=live.episode_id,
-        seats=list(everybody),
+        seats=list(all_people),
         yours=list(people),
         deciding=live.deciding,
         turn=live.turn,

@@ -166,7 +166,7 @@ async def oembed(
 
 
 def sharing_pages(templates: Templates) -> APIRouter:
-    """Return the routes ``/card/{id}.png``, ``/clip/{id}.webp`` (and ``.png``) and ``/embed/{id}``."""
+    """Return the routes ``/card/{id}.png``, ``/clip/{id}.*`` and ``/embed/{id}``."""
     pages = APIRouter(include_in_schema=False)
     cards = Cards()
 

@@ -415,7 +415,7 @@ def _seats(fields: StartEpisode) -> tuple[WantedSeat, WantedSeat]:
 def _spread_overs(
     world: World, fields: StartEpisode, options: dict[str, Any], wrong: list[FieldError]
 ) -> bool:
-    """Copy ``max_overs`` to ``options`` if the world has it; return whether it was copied."""
+    """Copy ``max_overs`` to ``options`` if the world has it; whether it did."""
     explicit = "max_overs" in fields.model_fields_set
     if "max_overs" not in world.options_type.model_fields:
         if explicit and fields.max_overs != DEFAULT_OVERS:
@@ -430,7 +430,7 @@ def _spread_overs(
 
 
 def _as_spelt(wrong: FieldError, world: World, shorthand: bool) -> FieldError:
-    """Return an error under the request's name of the field, with a hint for unknown options."""
+    """Return an error under the request's field name, with a hint."""
     where, _, option = wrong.field.partition(".")
     if where != "options" or not option:
         return wrong

@@ -199,7 +199,10 @@ async def start_episode(request: Request, response: Response, services: Services
     openapi_extra=documented_body(ForkEpisode),
 )
 async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
-    """Continue from within an episode with other captains; answers once its past is recorded."""
+    """Continue from within an episode with other captains.
+
+    Answers once the fork's past is recorded.
+    """
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         wanted, wait = wanted_fork(await read_object(request))

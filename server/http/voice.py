@@ -72,7 +72,10 @@ async def line_clip(
         Literal["line", "reply"], Query(description="The line itself, or the second commentator's reply")
     ] = "line",
 ) -> LineClip:
-    """Return the clip of a recorded line or of its reply; missing clips are made by free voices."""
+    """Return the clip of a recorded line or of its reply.
+
+    Missing clips are made by free voices.
+    """
     async with services.budget.hold(Held.CLIPS, request):
         summary = await summary_of(services, episode_id)
         found = await services.public_views.read(summary.episode_id, after_seq=seq - 1, limit=1)
@@ -159,7 +162,10 @@ class VoicePage(Page):
 
 
 def voice_page(templates: Templates) -> APIRouter:
-    """Return the routes ``/voice`` and ``/voice/{voice}/{speaker}/{number}``, its samples."""
+    """Return the routes ``/voice`` and its samples.
+
+    Samples are at ``/voice/{voice}/{speaker}/{number}``.
+    """
     pages = APIRouter(include_in_schema=False)
 
     @pages.get("/voice")

@@ -121,7 +121,9 @@ def full(error: SessionsFull) -> RpcError:
 
 
 def episode_asked(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the episode parameters in ``initialize``, under ``_meta`` as :data:`EPISODE`.
+    """Return the episode parameters in ``initialize``, if any.
+
+    They are in ``_meta`` under :data:`EPISODE`.
 
     Raises:
         RpcError: They are not an object.

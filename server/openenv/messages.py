@@ -78,7 +78,10 @@ def wrong_fields(error: ValidationError) -> InvalidRequest:
 
 
 class ResetRequest(BaseModel):
-    """Parameters of an episode. Every further field is an option of the world, such as `turns`."""
+    """Parameters of an episode.
+
+    Every further field is an option of the world, such as `turns`.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -104,7 +107,10 @@ class ResetRequest(BaseModel):
 
 
 class StepRequest(BaseModel):
-    """One step of a fresh episode: HTTP requests share no environment; a socket at `/ws` keeps its own."""
+    """One step of a fresh episode.
+
+    HTTP requests share no environment; a socket at `/ws` keeps its own.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 

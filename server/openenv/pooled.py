@@ -197,7 +197,7 @@ CROWDED: Final = Kind("too-many-environments", 503, "No further environment can 
 
 
 class PooledRoutes:
-    """Environments named by clients, kept until they are released or idle for too long.
+    """Environments named by clients, kept until released or idle too long.
 
     Args:
         sessions: The open environments.
@@ -231,7 +231,10 @@ class PooledRoutes:
         return list(world_names())
 
     async def reset(self, env_name: str, env_id: str, request: Request) -> Response:
-        """Begin an episode with `{"env_param", "seed"}`, in a new environment if this id has none."""
+        """Begin an episode with `{"env_param", "seed"}`.
+
+        A new id gets a new environment.
+        """
         asked = read_reset(env_id, await read_object(request))
         environment = await self._opened(env_name, env_id, request)
         try:

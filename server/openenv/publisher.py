@@ -93,7 +93,10 @@ class ClientPublisher:
         self._limit = limit
 
     async def place(self, spent: AsyncExitStack) -> Mapping[str, Any]:
-        """Return where the next episode can be watched, or why not; ``spent`` closes once it began."""
+        """Return where the next episode can be watched, or why not.
+
+        ``spent`` closes once the episode began.
+        """
         if len(self._supervisor.external()) >= self._limit:
             return {"refused": f"{self._limit} episodes are published already; this one stays private"}
         try:

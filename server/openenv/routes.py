@@ -248,7 +248,7 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def _world_app(service: OpenEnv, name: str) -> FastAPI:
-    """Return the contract of one world as an application with its own OpenAPI document."""
+    """Return an application with one world's contract and OpenAPI document."""
     app = FastAPI(title=f"Spectator: {name}", version=__version__, docs_url=None, redoc_url=None)
     install_faults(app)
     app.router.routes.extend(WorldRoutes(service, name).router().routes)
@@ -273,7 +273,10 @@ def _listing(service: OpenEnv) -> APIRouter:
 
     @router.get("/envs")
     async def environments() -> EnvironmentsAnswer:
-        """List the worlds, the one at the root first; each has the same contract at `/envs/{name}`."""
+        """List the worlds, the one at the root first.
+
+        Each has the same contract at `/envs/{name}`.
+        """
         names = [service.default, *(name for name in world_names() if name != service.default)]
         return EnvironmentsAnswer(environments=names)
 

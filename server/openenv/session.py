@@ -53,7 +53,7 @@ COMPUTE_HOLD_S: Final = 0.5
 
 @asynccontextmanager
 async def compute_slot(slots: asyncio.Semaphore, hold_s: float = COMPUTE_HOLD_S) -> AsyncIterator[None]:
-    """Hold one of ``slots`` while the ``with`` block runs, but at most ``hold_s`` seconds."""
+    """Hold one of ``slots`` during the ``with``, at most ``hold_s`` seconds."""
     await slots.acquire()
     with ExitStack() as held:
         held.callback(slots.release)
@@ -397,7 +397,10 @@ def _step(agent: SingleAgent, sent: dict[str, Any]) -> _Played:
 
 
 def _played(agent: SingleAgent, observation: Observation) -> _Played:
-    """Return the answer to the agent; an observation that cannot be encoded ends the episode."""
+    """Return the answer to the agent.
+
+    An observation that cannot be encoded ends the episode.
+    """
     try:
         shown = agent.shown
         said = shown.get("text") if agent.observe == "text" else None

@@ -146,7 +146,7 @@ def _frame(kind: str, data: str) -> str:
 async def serve(
     websocket: WebSocket, sessions: SessionRegistry, worlds: WireWorlds, name: str, answering: Answering
 ) -> None:
-    """Serve a client until it leaves or is silent for too long, or the environment hangs.
+    """Serve a client until it leaves or falls silent, or the environment hangs.
 
     The conversation runs in a separate task, or each message would pass through all twenty layers of the
     application.

@@ -83,7 +83,7 @@ def _object_in(content: bytes) -> dict[str, Any]:
 
 
 async def in_thread_if_large(size: int, function: Callable[[_Sent], _Read], sent: _Sent) -> _Read:
-    """Return ``function(sent)``, run on a thread if the input would block the event loop."""
+    """Return ``function(sent)``, run on a thread if the input is large."""
     return function(sent) if size <= LARGE else await asyncio.to_thread(function, sent)
 
 

@@ -228,7 +228,7 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, what: Held, connection: HTTPConnection) -> AsyncIterator[None]:
-        """Hold a place for ``what`` while the ``with`` block runs, after waiting for a turn.
+        """Hold a place for ``what`` during the ``with``, after waiting for a turn.
 
         Raises:
             Refused: No place became free in time.
@@ -262,7 +262,10 @@ class Budget:
 
     @asynccontextmanager
     async def reading_turn(self) -> AsyncIterator[None]:
-        """Read one piece of a record within the ``with``, after running episodes had the processor."""
+        """Read one piece of a record within the ``with``.
+
+        While an episode runs, a pause follows each piece, so that play gets the processor first.
+        """
         async with self._reading:
             began = self.clock.monotonic()
             yield
@@ -288,7 +291,7 @@ class Budget:
             self.analyses.spend(seconds, address_of(connection))
 
     def refuse_request(self, address: str) -> Refused | None:
-        """Count a request of ``address``; return its rejection if there were too many recently."""
+        """Count a request of ``address``, or return its rejection."""
         if (wait_s := self.requests.wait_s(address)) > 0:
             return self.too_often("requests_per_minute", wait_s, "requests from this address")
         self.requests.spend(1.0, address)
@@ -386,7 +389,10 @@ class ClientAccount:
 
     @asynccontextmanager
     async def spend(self, what: Costly) -> AsyncIterator[None]:
-        """Count one ``what`` here and at all servers together; see :meth:`Budget.spend_shared`."""
+        """Count one ``what`` here and at all servers together.
+
+        See :meth:`Budget.spend_shared`.
+        """
         if self.address is None:
             yield
             return

@@ -324,7 +324,10 @@ async def http_problem(request: Request, error: HTTPException) -> Response:
 
 
 async def _gone(request: Request, error: ClientDisconnect) -> Response:
-    """Handle a client that disconnected within its body; it does not get this response."""
+    """Handle a client that disconnected within its body.
+
+    It does not get this response.
+    """
     return problem(MALFORMED, "The body is incomplete.", instance=request.url.path)
 
 

@@ -89,7 +89,7 @@ class NameMask:
         return value
 
     def forming(self, text: str, *, cut: bool, over: bool) -> str:
-        """Return text that is still being written, without what may be a part of a name at its ends.
+        """Return unfinished text without what may be a part of a name at its ends.
 
         Args:
             text: The text so far.
@@ -139,7 +139,7 @@ class StoredOrders(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     paused_since: str | None = Field(default=None, description="RFC 3339; null while starts are open")
-    hidden: frozenset[str] = Field(default=frozenset(), description="Names that are shown to nobody")
+    hidden: frozenset[str] = Field(default=frozenset(), description="Hidden names")
 
 
 class OperatorOrders:

@@ -46,7 +46,10 @@ class RequestShield:
         self._origins = Origins(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward the request with its body counted, or reject it; sockets count as changes."""
+        """Forward the request with its body counted, or reject it.
+
+        Sockets count as changes.
+        """
         kind = scope["type"]
         guarded = kind == "websocket" or (kind == "http" and scope["method"] not in SAFE_METHODS)
         if guarded and not self._origins.allows(Headers(scope=scope)):
@@ -173,7 +176,7 @@ ALWAYS: Final = frozenset({"/health", "/readyz"})
 
 
 class Admission:
-    """Rejects clients that send too many requests, and starts the others one at a time.
+    """Rejects clients with too many requests, and starts others one at a time.
 
     Requests of the operator and health checks start immediately.
 

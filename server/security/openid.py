@@ -293,6 +293,9 @@ def _refused_by_provider(said: str) -> Refused:
 
 
 def _unreachable(what: str, error: Exception) -> Refused:
-    """Return the rejection; log only the kind of error, since its text may repeat what was sent."""
+    """Return the rejection, and log only the kind of error.
+
+    The error's text may repeat what was sent.
+    """
     logger.warning("the provider's answer to %s is invalid: %s", what, type(error).__name__)
     return Refused(PROVIDER_DOWN, UNREACHABLE)

@@ -137,7 +137,10 @@ class Guard:
         )
 
     def require_deleter(self, connection: HTTPConnection) -> None:
-        """Require a client that may delete records and pause starts; see :meth:`require_spender`."""
+        """Require a client that may delete records and pause starts.
+
+        Rejects as :meth:`require_spender` does.
+        """
         self._require_owner(
             connection,
             "This needs SPECTATOR_OPERATOR_TOKEN, or a server that listens on loopback and a request from "
@@ -151,7 +154,10 @@ class Guard:
             raise Refused(NOT_HERE, otherwise)
 
     def _owns_machine(self, connection: HTTPConnection) -> bool:
-        """Whether no token is set, and only this machine, which sent the request, reaches the server."""
+        """Whether no token is set and the request comes from the server's machine.
+
+        Only that machine reaches a server on loopback.
+        """
         return self._token is None and self._on_loopback and _is_local(connection)
 
 
@@ -167,7 +173,7 @@ class Origins:
         self._on_loopback = settings.on_loopback
 
     def allows(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request with these headers comes from an allowed page, or from no page.
+        """Whether a request comes from an allowed page, or from no page.
 
         A page is allowed if its origin is listed, or equals the requested host. On loopback that host must
         be loopback's own name, since any domain could resolve to it.
@@ -246,7 +252,7 @@ class SeatKeys:
         return _held_in(self._file) or secrets.token_bytes(32)
 
     def seats(self, sent: str, episode_id: str, actors: Collection[str]) -> list[str]:
-        """Return those of ``actors`` whose keys are in the header ``sent``, in their order."""
+        """Return those of ``actors`` whose keys are in the header ``sent``."""
         keys = [key.strip().encode() for key in sent[:MAX_SEAT_KEYS_HEADER].split(",")]
         return [
             actor
@@ -265,7 +271,10 @@ def _held_in(file: Path) -> bytes:
 
 
 def _secret_in(file: Path) -> bytes:
-    """Return the secret in a file; create it, readable only by the server's user, if missing."""
+    """Return the secret in a file; create it if missing.
+
+    Only the server's user can read the file.
+    """
     if held := _held_in(file):
         return held
     drawn = secrets.token_bytes(32)

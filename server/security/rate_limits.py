@@ -93,7 +93,9 @@ class RateLimit:
 
 
 class TokenBucket:
-    """A token bucket for each key; amounts may be charged afterwards, and put a bucket in debt.
+    """A token bucket for each key.
+
+    Amounts may be charged afterwards, which can put a bucket in debt.
 
     A single connection uses one bucket, under the default key.
 
@@ -254,7 +256,7 @@ LONGEST_PAUSE_S: Final = 0.05
 
 
 class RequestScheduler:
-    """Starts one request at a time, rotating between addresses, with a pause after each.
+    """Starts one request at a time, rotating between addresses.
 
     Otherwise, requests that arrive together would all start before the event loop does anything else: 200 of
     them block it for 200 ms. Between two starts the loop now does all other work that is ready, and then
@@ -291,7 +293,7 @@ class RequestScheduler:
         self._rest()
 
     def _rest(self) -> None:
-        """Start the next request after the loop has done its other work, and as long again."""
+        """Start the next request after other work of the loop and a pause."""
         loop = asyncio.get_running_loop()
         began = loop.time()
 

@@ -49,7 +49,7 @@ class ForwardedAddress:
 
 
 def forwarded_for(values: list[str], hops: int) -> str | None:
-    """Return the entry that the outermost of ``hops`` trusted proxies wrote, without port.
+    """Return the entry of the outermost of ``hops`` trusted proxies, without port.
 
     >>> forwarded_for(["6.6.6.6, 203.0.113.9"], 1)
     '203.0.113.9'

@@ -38,7 +38,7 @@ class ReservedCharacters(CharacterBudget):
         """This server's share."""
 
     async def take(self, characters: int) -> str | None:
-        """Take ``characters`` from today's budget; return the reason if there are not enough."""
+        """Take ``characters`` of today's budget; return the reason if impossible."""
         try:
             had = self.part.has(characters) or await self.part.need(characters)
         except JournalError as error:

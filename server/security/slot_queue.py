@@ -220,7 +220,10 @@ class SlotQueue:
             self.give_way()
 
     def give_way(self) -> None:
-        """End episodes that held a slot for too long while an address with fewer slots waits."""
+        """End episodes that held a slot too long while others wait for one.
+
+        Only an address with fewer slots takes one over.
+        """
         now, running = self._clock.monotonic(), self._slots.running()
         self._since = {one.episode_id: self._since.get(one.episode_id, now) for one in running}
         self._asked &= self._since.keys()

@@ -198,7 +198,7 @@ class ViewerConnection(asyncio.Protocol):
 
     @property
     def descriptor(self) -> int | None:
-        """The socket, unless the connection is encrypted; open until :meth:`connection_lost`."""
+        """The socket, unless encrypted; open until :meth:`connection_lost`."""
         connection = self._transport.get_extra_info("socket")
         if connection is None or self._transport.get_extra_info("sslcontext") is not None:
             return None
@@ -220,7 +220,10 @@ class ViewerConnection(asyncio.Protocol):
         self.close(close)
 
     def close(self, close: Close, detail: str | None = None) -> None:
-        """Send the reason, then close, even if the viewer does not read; abort a while later."""
+        """Send the reason and close, even if the viewer does not read.
+
+        The connection is aborted a while later.
+        """
         if self._closed:
             return
         self._release()

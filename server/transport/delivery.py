@@ -41,7 +41,10 @@ class TakeoverProtocol(Protocol):
         ...
 
     def send_now(self, text: str) -> bool:
-        """Write a message immediately; return false, and write nothing, if the peer does not read."""
+        """Write a message immediately, unless the peer does not read.
+
+        Returns whether it was written.
+        """
         ...
 
     def close_with_message(self, text: str, code: int, reason: str) -> None:
@@ -56,7 +59,7 @@ def protocol_of(connection: HTTPConnection) -> TakeoverProtocol | None:
 
 
 def abort_of(scope: Scope) -> Callable[[], None] | None:
-    """Return the function that aborts a request's connection; ``None`` if it is not ours."""
+    """Return the function that aborts our connection; ``None`` if not ours."""
     return cast(Callable[[], None] | None, scope.get("extensions", {}).get(CUT))
 
 
@@ -102,7 +105,7 @@ class TaskTransport:
             self._evicted.set_result(close)
 
     async def run(self, feed: Feed) -> Close:
-        """Drain ``feed`` whenever woken, until it is over or the viewer is evicted; return why."""
+        """Drain ``feed`` whenever woken, until the end; return the reason."""
         draining = asyncio.get_running_loop().create_task(self._keep_draining(feed))
         try:
             await asyncio.wait([draining, self._evicted], return_when=asyncio.FIRST_COMPLETED)
@@ -137,7 +140,7 @@ class ViewerClosed(Exception):
 
 
 async def serve_viewer(websocket: WebSocket, make: MakeFeed, ports: TransportPorts) -> None:
-    """Serve a viewer's feed: on our own connection if uvicorn's can be taken over, else from a task.
+    """Serve a viewer's feed, on our own connection if possible, else from a task.
 
     Args:
         websocket: Its connection, not accepted yet.

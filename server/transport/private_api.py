@@ -47,7 +47,7 @@ MESSAGES: Final = frozenset(FINAL | one for one in (Opcode.TEXT, Opcode.BINARY, 
 
 
 def read_whole(data: bytes) -> tuple[bool, tuple[bytes, bytes] | None]:
-    """Whether ``data`` is exactly one masked frame under 64 KiB with a whole message or a ping.
+    """Whether ``data`` is one whole masked message or ping under 64 KiB.
 
     Returns:
         That, and payload and mask of a text frame; ``None`` of any other.
@@ -252,7 +252,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             transport.resume_reading()
 
     def send_now(self, text: str) -> bool:
-        """Write a message immediately; return false, and write nothing, if the peer does not read."""
+        """Write a message immediately, unless the peer does not read.
+
+        Returns whether it was written.
+        """
         gone = self.close_sent or self.disconnected or self.transport.is_closing()
         if gone or not self.writable.is_set() or self.conn.extensions:
             return False
@@ -260,7 +263,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         return True
 
     def close_with_message(self, text: str, code: int, reason: str) -> None:
-        """Write a last message and close, even if the peer does not read; abort a while later."""
+        """Write a last message and close, even if the peer does not read.
+
+        The connection is aborted a while later.
+        """
         if self.close_sent or self.disconnected or self.transport.is_closing():
             return
         self.conn.send_text(text.encode())
@@ -302,7 +308,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().handle_cont(event)
 
     def send_receive_event_to_app(self) -> None:
-        """Pass on a message; text that is not UTF-8 closes the connection without a log line."""
+        """Pass on a message; invalid UTF-8 closes the connection without a log."""
         try:
             if self.curr_msg_data_type == "text":
                 b"".join(self.frames).decode()
@@ -328,7 +334,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 class _TakenOver:
-    """Replaces a transport that was taken over; uvicorn closes it when the application returns."""
+    """Replaces a transport that was taken over.
+
+    uvicorn closes the transport when the application returns.
+    """
 
     def close(self) -> None:
         """Do nothing."""
@@ -337,7 +346,10 @@ class _TakenOver:
 def parse_frame(
     read: Callable[[int], Generator[None, None, bytes | bytearray]], max_bytes: int
 ) -> Generator[None, None, Frame]:
-    """Return the parser of one masked frame; it yields while ``read`` needs more bytes."""
+    """Return the parser of one masked frame.
+
+    It yields while ``read`` needs more bytes.
+    """
     return Frame.parse(read, mask=True, max_size=max_bytes)
 
 
@@ -358,6 +370,9 @@ def missing() -> list[str]:
 
 
 def _names(kind: type) -> set[str]:
-    """Return the attributes of a class and those named in its methods, which may be set later."""
+    """Return the attributes of a class and those named in its methods.
+
+    Some are set only when a connection begins.
+    """
     methods = [one for base in kind.__mro__ for one in vars(base).values() if hasattr(one, "__code__")]
     return {*dir(kind), *(name for method in methods for name in method.__code__.co_names)}

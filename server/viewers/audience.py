@@ -102,7 +102,7 @@ class Audience:
         return self.count(episode_id) + self.elsewhere(episode_id)
 
     def recount(self, episode_id: str) -> None:
-        """Send the viewer count to an episode's viewers, since it may have changed elsewhere."""
+        """Send the viewer count, which may have changed, to an episode's viewers."""
         if (relay := self._relays.get(episode_id)) is not None:
             relay.count_changed.set()
 
@@ -158,7 +158,10 @@ class Audience:
             await relay.show_again()
 
     async def close_all(self, within_s: float) -> None:
-        """Close all connections, admit no more, and wait at most ``within_s`` for viewers to leave."""
+        """Close all connections, and wait at most ``within_s`` for viewers to leave.
+
+        No viewers are admitted afterwards.
+        """
         self._closing = True
         await in_turns(self._viewers, lambda viewer: viewer.evict(Close.RESTARTING))
         until = self._clock.monotonic() + within_s

@@ -26,7 +26,7 @@ UNSEEN: Final = -2
 
 
 class PatchedFrames:
-    """Frames of changing state: ``NAME`` with all of it, ``NAME.changed`` with a merge patch.
+    """Frames of changing state: ``NAME`` and merge patches ``NAME.changed``.
 
     Args:
         name: Name of the frames.
@@ -85,7 +85,9 @@ class Board(Protocol):
 
 
 class BoardFeed:
-    """Shows a board to one viewer: each change while it keeps up, else the whole state later.
+    """Shows a board to one viewer.
+
+    A viewer gets each change while it keeps up, else the whole state later.
 
     Args:
         board: The board.

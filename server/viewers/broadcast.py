@@ -24,7 +24,7 @@ from .viewer import Viewer
 from .wire import Batch, Frame, Position
 
 SHARD_SIZE: Final = 200
-"""Viewers that are written to before other tasks get a turn: 1 to 2 ms."""
+"""Viewers that are written to together."""
 
 
 class Shard:
@@ -69,7 +69,10 @@ class Shard:
 
 
 class Shards:
-    """All viewers of an episode. A newcomer is in no shard until :meth:`assign` is called."""
+    """All viewers of an episode.
+
+    A newcomer is in no shard until :meth:`assign` is called.
+    """
 
     def __init__(self) -> None:
         self._shard_of: dict[Viewer, Shard | None] = {}
@@ -135,7 +138,7 @@ class Broadcaster:
         self._send_to_each = send_to_each
 
     def send(self, shard: Shard, batch: Batch, otherwise: Fallback) -> None:
-        """Send ``batch`` to viewers that have caught up and lack it; call ``otherwise`` for others.
+        """Send ``batch`` to viewers that can take it; ``otherwise`` handles others.
 
         A viewer that has caught up has an empty transport buffer, so bytes that bypass the transport overtake
         nothing. What the kernel does not take goes to the transport, which makes the viewer hold.
@@ -313,7 +316,7 @@ class Relay:
         return len(self.viewers) + self._elsewhere(self.live.episode_id)
 
     def snapshot(self) -> Frame:
-        """Return the current state; encoded once for all viewers that join at the same event."""
+        """Return the current state, encoded once per event."""
         live, mask = self.live, self._names.mask
         state, masked_by = self._snapshot_of
         same = live.state is state and mask is masked_by
@@ -357,7 +360,7 @@ class Relay:
     async def _send(
         self, frames: Sequence[Frame], otherwise: Callable[[Viewer, Batch], None] = Viewer.send
     ) -> None:
-        """Send ``frames`` to all; call ``otherwise`` for viewers that cannot be written to."""
+        """Send ``frames``; ``otherwise`` handles viewers that cannot be written to."""
         async with self._turn:
             mask = self._names.mask
             for batch in wire.batches(

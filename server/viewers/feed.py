@@ -348,7 +348,10 @@ class EpisodeFeed:
 
 
 def _provable(asked: Position | None, epoch: str, head: int) -> bool:
-    """Whether a viewer can resume from a position: same epoch, not ahead, not too far behind."""
+    """Whether a viewer can resume from a position.
+
+    It must be of the same epoch, not ahead, and not too far behind.
+    """
     return asked is not None and asked.epoch == epoch and 0 <= asked.seq <= head <= asked.seq + MAX_MISSING
 
 
@@ -356,7 +359,9 @@ _Result = TypeVar("_Result")
 
 
 class SharedWork(Generic[_Result]):
-    """Shares work between concurrent callers with the same key; results are not cached.
+    """Shares work between concurrent callers with the same key.
+
+    Results are not cached.
 
     Args:
         work: Does the work of a key.
@@ -367,7 +372,9 @@ class SharedWork(Generic[_Result]):
         self._under_way: dict[str, asyncio.Task[_Result]] = {}
 
     async def of(self, key: str) -> _Result:
-        """Return the result of the key's work; cancelling one caller does not affect others.
+        """Return the result of the key's work.
+
+        Cancelling one caller does not affect the others.
 
         Raises:
             Exception: What the work raises, to all callers.

@@ -121,7 +121,7 @@ class ThoughtReceiver:
 
 
 def _added(forming: PartialDecision, thought: str, answer: str) -> tuple[str, str]:
-    """Return what is new in a whole part; restart if it does not continue the known text."""
+    """Return what is new in a whole part; restart if it does not continue."""
     known_thought, known_answer = forming.newest(forming.heard)
     if thought.startswith(known_thought) and answer.startswith(known_answer):
         return thought[len(known_thought) :], answer[len(known_answer) :]
@@ -248,7 +248,10 @@ class FollowedEpisodes:
         return known
 
     def wake(self, episode_ids: Collection[str]) -> None:
-        """Note new events of these episodes; those not followed are ignored. Returns immediately."""
+        """Note new events of these episodes; returns immediately.
+
+        Episodes that are not followed are ignored.
+        """
         if woken := self._followed.keys() & episode_ids:
             self._woken |= woken
             self._wake.set()
@@ -436,7 +439,10 @@ class RemoteEpisodes:
             self._started()
 
     async def follow_all(self) -> None:
-        """Follow all of them for the next seconds; needs no query for those already followed."""
+        """Follow all of them for the next seconds.
+
+        Those already followed need no query.
+        """
         for one in self.listed():
             known = self.followed.live(one.episode_id)
             if known is None and one.episode_id in self._attempted:

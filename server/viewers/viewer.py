@@ -28,11 +28,17 @@ class ViewerTransport(Protocol):
         ...
 
     def writable(self) -> bool:
-        """Whether the connection takes bytes now; it calls :meth:`Viewer.hold` once it does not."""
+        """Whether the connection takes bytes now.
+
+        It calls :meth:`Viewer.hold` once it does not.
+        """
         ...
 
     def wake(self) -> None:
-        """Drain the feed: frames wait for the viewer, or its episode is over. Called repeatedly."""
+        """Drain the feed; called repeatedly.
+
+        Frames wait for the viewer, or its episode is over.
+        """
         ...
 
     def evict(self, close: Close) -> None:
@@ -49,7 +55,7 @@ class SyncGroup(Protocol):
 
 
 class Viewer:
-    """One viewer: frames go directly to its transport while it keeps up, else to a backlog.
+    """One viewer: frames go to its transport, or to a backlog if it lags.
 
     Args:
         transport: Its connection.

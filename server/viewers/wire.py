@@ -143,12 +143,18 @@ def viewers(count: int) -> Frame:
 
 
 def thought(actor: str, turn: int, **fields: Any) -> Frame:
-    """Send a part of a decision in progress; never recorded. See docs/live-protocol.md."""
+    """Send a part of a decision in progress; see docs/live-protocol.md.
+
+    It is never recorded.
+    """
     return _frame("thought", actor=actor, turn=turn, **fields)
 
 
 def trouble(found: JournalTrouble | None) -> Frame:
-    """Send why the record cannot be written and play waits; nulls mean that this is over."""
+    """Send why the record cannot be written; nulls mean that this is over.
+
+    Play waits meanwhile.
+    """
     if found is None:
         return _frame("trouble", message=None, since=None)
     return _frame("trouble", message=found.message, since=timestamp(found.since))

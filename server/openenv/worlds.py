@@ -241,8 +241,8 @@ def encode_observation(observation: Observation, shown: Mapping[str, Any]) -> st
         "reward": observation.reward,
         "done": observation.done,
     }
-    beside = {name: value for name, value in metadata.items() if name != "brief"}
-    return encode_answer({**data, "metadata": beside} if beside else data)
+    extras = {name: value for name, value in metadata.items() if name != "brief"}
+    return encode_answer({**data, "metadata": extras} if extras else data)
 
 
 def encode_answer(data: Mapping[str, Any]) -> str:

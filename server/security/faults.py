@@ -246,8 +246,8 @@ def problem(
         errors=[_wrong_field(wrong) for wrong in errors] or None,
         **(extra or {}),
     )
-    told = document.model_dump(mode="json", exclude_none=True)
-    return ProblemAnswer(told, kind.status, {"Cache-Control": "no-store", **(headers or {})})
+    body = document.model_dump(mode="json", exclude_none=True)
+    return ProblemAnswer(body, kind.status, {"Cache-Control": "no-store", **(headers or {})})
 
 
 def _wrong_field(wrong: FieldError) -> WrongField:

@@ -278,12 +278,12 @@ def _secret_in(file: Path) -> bytes:
     if held := _held_in(file):
         return held
     drawn = secrets.token_bytes(32)
-    beside = file.with_suffix(".new")
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+    written = file.with_suffix(".new")
+    with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
         opened.write(drawn)
         opened.flush()
         os.fsync(opened.fileno())
-    beside.replace(file)
+    written.replace(file)
     return drawn
 
 

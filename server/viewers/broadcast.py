@@ -329,7 +329,7 @@ class Relay:
     async def run(self) -> None:
         """Relay until the episode ends or the relay is closed."""
         async with asyncio.TaskGroup() as tasks:
-            beside = [
+            helpers = [
                 tasks.create_task(self._send_counts()),
                 tasks.create_task(self._send_troubles()),
                 tasks.create_task(self.thoughts.run(self.send_lossy, self._clock)),
@@ -340,7 +340,7 @@ class Relay:
                     await asyncio.sleep(0)
                 await self._send([wire.event_frame(recorded) for recorded in batch])
                 self._observe(self._clock.monotonic() - began)
-            for task in beside:
+            for task in helpers:
                 task.cancel()
         await in_turns(self.viewers, self._finish)
 

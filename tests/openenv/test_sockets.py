@@ -143,7 +143,7 @@ def test_an_unknown_world_is_refused_before_the_handshake(shared: Serving) -> No
     with pytest.raises(InvalidStatus) as refused:
         connect(f"{shared.ws_url}/envs/nope/ws")
     assert refused.value.response.status_code == 404
-    assert "there are" in json.loads(refused.value.response.body or b"")["detail"]
+    assert "use one of" in json.loads(refused.value.response.body or b"")["detail"]
 
 
 def test_a_page_of_another_site_cannot_open_one(shared: Serving) -> None:

@@ -92,7 +92,8 @@ def test_a_wrong_endpoint_is_refused_by_field(app: Serving, sent: dict[str, Any]
 
 def test_an_endpoint_stands_in_place_of_a_preset(app: Serving) -> None:
     answer = start(app, "https://x.example/v1", captain_preset="heuristic")
-    assert answer.json()["errors"][0]["rule"] == "takes the seat that captain_preset names; send one of them"
+    rule = "conflicts with captain_preset, which names the same seat; send one of them"
+    assert answer.json()["errors"][0]["rule"] == rule
     answer = app.client.post("/custom/start_episode", json={"captain_preset": "own:qwen3:4b"})
     assert "needs its endpoint again" in answer.json()["errors"][0]["rule"]
 

@@ -137,7 +137,7 @@ def test_a_turn_that_is_over_or_to_come_is_409_and_says_whose_turn_it_is(app: Se
     asked(app.client, counting, after=1)
     late = say(app.client, counting, 1)
     assert late.status_code == 409 and late.json()["detail"].startswith(
-        "Turn 1 is decided already; turn 2 is for"
+        "Turn 1 is already decided; turn 2 is for"
     )
 
 

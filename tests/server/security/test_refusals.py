@@ -92,5 +92,5 @@ def test_a_flood_of_refusals_is_logged_in_part_and_the_rest_counted() -> None:
         return found
 
     assert lines(7, 1000) == ["line 0", "line 1", "line 2"]
-    assert lines(8, 2) == ["line 0 (997 such lines before it were left out)", "line 1"]
+    assert lines(8, 2) == ["line 0 (997 such lines before it were dropped)", "line 1"]
     assert lines(9, 1) == ["line 0"]

@@ -1,1 +1,1 @@
-"""The process edge: the only place that knows HTTP, WebSockets and the process environment."""
+"""The server: HTTP and WebSocket routes, viewers, limits and settings."""

@@ -1,4 +1,4 @@
-"""The application and its command: routes and services put together, and served."""
+"""The application: routes, middleware and services, and the command that serves it."""
 
 from __future__ import annotations
 
@@ -58,17 +58,18 @@ from .services import Services
 from .settings import Settings, read_environment, welcome
 from .wiring import open_services, read_cast
 
-gc.freeze()  # what was imported stays, so no collection need look at it
+gc.freeze()  # exclude imported objects from further collections
 gc.enable()
 
 OPENAPI_URL: Final = "/openapi.json"
 
 SWITCH_S: Final = 0.0005
-"""How long a thread computes while others wait: a step changes threads ten times, and 5 ms each is felt."""
+"""Seconds that a thread computes while others wait: a step switches threads ten times, too slow at 5 ms
+each."""
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Put the application together; its services live as long as its lifespan."""
+    """Build the application; its services live as long as its lifespan."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -81,7 +82,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(
         title="Spectator",
-        summary="Watch agents play: one ordered, durable stream of events from an episode to every browser.",
+        summary="Watch agents play: every event of an episode, in order and recorded, in every browser.",
         version=__version__,
         lifespan=lifespan,
         openapi_url=None,
@@ -116,7 +117,7 @@ def create_app(settings: Settings) -> FastAPI:
         voice.voice_page(templates),
         reference_router(templates),
     )
-    for router in routers:  # `include_router` would build each route a second time, on its first request
+    for router in routers:  # `include_router` would build each route again on its first request
         app.router.routes.extend(router.routes)
     install_error_pages(app, templates)
     mount_assets(app, join=settings.join_assets)
@@ -127,7 +128,10 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _openapi_route(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
-    """Answers with the OpenAPI document, made once on a thread: 140 ms, which a step would feel."""
+    """Return the route of the OpenAPI document.
+
+    The document is built once, on a thread since that takes 140 ms.
+    """
     encoded: asyncio.Task[str] | None = None
 
     async def answer(request: Request) -> Response:
@@ -140,7 +144,7 @@ def _openapi_route(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with the models that routes read and answer by themselves."""
+    """Return the OpenAPI document, with models that FastAPI does not see."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
@@ -163,12 +167,12 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def build_server(settings: Settings) -> Server:
-    """A server for these settings, not yet started."""
+    """Return a server for these settings, not yet started."""
     return server_of(create_app(settings), settings)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until told to stop; settings come from the environment, see docs/settings.md."""
+    """Serve until stopped; settings come from the environment, see docs/settings.md."""
     parser = argparse.ArgumentParser(
         prog="server",
         description="Serve Spectator: its pages, its live channel and its OpenEnv environments.",
@@ -197,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def __getattr__(name: str) -> FastAPI:
-    """``app``, for ``uvicorn server.app:app``: made from the environment when it is asked for."""
+    """Return ``app``, built from the environment, for ``uvicorn server.app:app``."""
     if name == "app":
         return create_app(read_environment())
     raise AttributeError(name)

@@ -1,7 +1,7 @@
-"""Checks of a deployment, from inside and from outside: ``spectator doctor``.
+"""Checks of a deployment, from inside and outside: ``spectator doctor``.
 
-Inside: settings, data folder, journal and programs. Outside: what any client sees. No check changes
-anything that lasts.
+Inside: settings, data folder, journal and programs. Outside: what any client sees. Checks leave no
+permanent changes.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Verdict = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found.
+    """The result of one check.
 
     Args:
-        verdict: ``ok``, ``warning`` where it works but should not stay so, or ``failed``.
+        verdict: ``ok``, ``warning`` if it works but should be changed, or ``failed``.
         name: What was checked.
         detail: What was found and, if it is not ok, what to do.
 
@@ -55,29 +55,29 @@ class Finding:
 
 
 SAMPLE: Final = 3
-"""Newest ended episodes whose chains are followed."""
+"""Newest ended episodes whose chains are verified."""
 
 PAGE: Final = 500
-"""Events that are read at once."""
+"""Events read at once."""
 
 LEAST_FREE: Final = 100_000_000
 LITTLE_FREE: Final = 1_000_000_000
-"""Bytes of free disk below which a check fails, or warns."""
+"""Bytes of free disk below which a check fails or warns."""
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 
 
 async def inside_checks() -> AsyncIterator[Finding]:
-    """Check what the environment and this machine hold, changing nothing that lasts."""
+    """Check the environment and this machine."""
     try:
         settings = read_environment()
     except SpectatorError as error:
         yield Finding("failed", "settings", str(error))
         return
-    said = welcome(settings, settings.host, settings.port).partition("\n")[2]
-    yield Finding("ok", "settings", f"profile {settings.profile}; {said}")
+    lines = welcome(settings, settings.host, settings.port).partition("\n")[2]
+    yield Finding("ok", "settings", f"profile {settings.profile}; {lines}")
     if settings.operator_token is None and not settings.on_loopback:
-        yield Finding("warning", "token", "everybody may stop and slow matches; set SPECTATOR_OPERATOR_TOKEN")
+        yield Finding("warning", "token", "everyone may stop and slow matches; set SPECTATOR_OPERATOR_TOKEN")
     yield _caps(settings)
     for finding in _folder(settings):
         yield finding
@@ -87,15 +87,15 @@ async def inside_checks() -> AsyncIterator[Finding]:
 
 
 def _caps(settings: Settings) -> Finding:
-    """Whether the caps of money limit every model that can be asked here."""
+    """Check that the cost caps limit every model that can be called."""
     try:
         unpriced = unpriced_captains(load_captains(settings.captains_file), settings.variables)
     except SpectatorError as error:
         return Finding("failed", "models", str(error))
     if (wrong := settings.cannot_bind(unpriced)) is not None:
-        sentence, asked_for = wrong
-        return Finding("failed" if asked_for else "warning", "models", sentence)
-    return Finding("ok", "models", "the caps limit every model that can be asked here")
+        sentence, required = wrong
+        return Finding("failed" if required else "warning", "models", sentence)
+    return Finding("ok", "models", "the caps limit every model that can be called")
 
 
 def _folder(settings: Settings) -> Iterator[Finding]:
@@ -105,36 +105,38 @@ def _folder(settings: Settings) -> Iterator[Finding]:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(b"x")
     except OSError as error:
-        rule = "let the server's user write it, or set SPECTATOR_DATA_DIR"
-        yield Finding("failed", "data folder", f"{there} cannot be written: {error.strerror}; {rule}")
+        rule = "give the server's user write access, or set SPECTATOR_DATA_DIR"
+        yield Finding("failed", "data folder", f"{there} is not writable: {error.strerror}; {rule}")
         return
     yield Finding(
-        "ok", "data folder", f"{folder} can be written" if there == folder else f"{folder} can be made"
+        "ok", "data folder", f"{folder} is writable" if there == folder else f"{folder} can be created"
     )
     free = shutil.disk_usage(there).free
     wanted = max(LITTLE_FREE, settings.keep_mb * 1e6)
-    told = f"{free / 1e6:,.0f} MB free"
+    amount = f"{free / 1e6:,.0f} MB free"
     if free < LEAST_FREE:
-        yield Finding("failed", "disk", f"{told}; matches stand still once it is full: make room")
+        yield Finding("failed", "disk", f"{amount}; matches pause once it is full: free some space")
     elif free < wanted:
-        yield Finding("warning", "disk", f"{told}, less than {wanted / 1e6:,.0f} MB: set SPECTATOR_KEEP_MB")
+        yield Finding("warning", "disk", f"{amount}, less than {wanted / 1e6:,.0f} MB: set SPECTATOR_KEEP_MB")
     else:
-        yield Finding("ok", "disk", told)
+        yield Finding("ok", "disk", amount)
 
 
 async def _journal(settings: Settings) -> Finding:
     path: Path = settings.data_dir / "journal.db"
     url = f"sqlite:///{path}" if settings.journal_url is None else settings.journal_url.get_secret_value()
     if settings.journal_url is None and not await asyncio.to_thread(path.exists):
-        return Finding("ok", "journal", "none yet; the first start makes one")
+        return Finding("ok", "journal", "none yet; the first start creates it")
     try:
         journal = await SqlJournal.open(url, writable=False)
     except SpectatorError as error:
-        return Finding("failed", "journal", f"{error}; a start sets a damaged one aside")
+        return Finding("failed", "journal", f"{error}; a start sets a damaged journal aside")
     try:
         return await _sampled(journal)
     except SpectatorError as error:
-        return Finding("failed", "journal", f"{error}; spectator verify says more, other episodes are served")
+        return Finding(
+            "failed", "journal", f"{error}; run spectator verify for details, other episodes are served"
+        )
     finally:
         await journal.aclose()
 
@@ -148,31 +150,31 @@ async def _sampled(journal: SqlJournal) -> Finding:
             seq += len(texts)
         events += seq
     figures = await journal.figures()
-    told = f"{figures.episodes} episodes, {figures.bytes / 1e6:,.1f} MB"
-    return Finding("ok", "journal", f"{told}; the newest {len(ended)} that ended are whole ({events} events)")
+    amount = f"{figures.episodes} episodes, {figures.bytes / 1e6:,.1f} MB"
+    return Finding(
+        "ok", "journal", f"{amount}; the newest {len(ended)} ended episodes are intact ({events} events)"
+    )
 
 
 def _programs(settings: Settings) -> Iterator[Finding]:
-    speaks = espeak_program()
-    if speaks is not None:
-        yield Finding("ok", "espeak-ng", speaks)
+    program = espeak_program()
+    if program is not None:
+        yield Finding("ok", "espeak-ng", program)
     elif settings.voice == "espeak":
         yield Finding(
-            "failed", "espeak-ng", "not found, and SPECTATOR_VOICE=espeak needs it: install espeak-ng"
+            "failed", "espeak-ng", "not found, but SPECTATOR_VOICE=espeak needs it: install espeak-ng"
         )
     else:
-        yield Finding(
-            "warning", "espeak-ng", "not found; browsers speak for themselves: install espeak-ng for clips"
-        )
+        yield Finding("warning", "espeak-ng", "not found, so browsers speak: install espeak-ng for clips")
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    yield Finding("ok", "chromium", browser or "not found; only the tests of the pages need it")
+    yield Finding("ok", "chromium", browser or "not found; only tests of the pages need it")
 
 
 FORGED: Final = "192.0.2.66"
-"""An address that nobody has (RFC 5737)."""
+"""A documentation address (RFC 5737)."""
 
-NOBODY: Final = "ep-00000000000000000000000000"
-"""The id of no episode."""
+UNKNOWN_EPISODE: Final = "ep-00000000000000000000000000"
+"""An id that no episode has."""
 
 PATIENCE_S: Final = 10.0
 SLOW_S: Final = 2.0
@@ -181,12 +183,12 @@ CLOCK_WRONG_S: Final = 60.0
 
 
 class OutsideChecks:
-    """Looks at one server.
+    """Checks one server from outside.
 
     Args:
-        url: Where it is.
-        token: Its operator's; ``None`` where that is not known.
-        transport: How it is asked; over the network when left out.
+        url: The server's address.
+        token: Its operator's token, if known.
+        transport: Transport of requests; the network if omitted.
     """
 
     def __init__(
@@ -198,13 +200,13 @@ class OutsideChecks:
         self._client = httpx.AsyncClient(base_url=self._url, timeout=PATIENCE_S, transport=transport)
 
     async def findings(self) -> AsyncIterator[Finding]:
-        """Every check; the first that fails to reach the server is the last."""
+        """Run every check; stop if the server is unreachable."""
         async with self._client:
             began = time.monotonic()
             try:
                 health = await self._client.get("health")
             except httpx.HTTPError as error:
-                rule = "is it running, and does the name lead there?"
+                rule = "is it running, and does the name resolve to it?"
                 yield Finding("failed", "reachable", f"{self._url}: {error or type(error).__name__}; {rule}")
                 return
             for finding in self._of_health(health, time.monotonic() - began):
@@ -239,13 +241,13 @@ class OutsideChecks:
         try:
             theirs = parsedate_to_datetime(health.headers["date"])
         except (KeyError, ValueError):
-            return Finding("warning", "clock", "the server says no time")
+            return Finding("warning", "clock", "the server sends no time")
         off = (theirs - datetime.now(UTC)).total_seconds()
-        told = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} this machine's"
+        amount = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} this machine's"
         if abs(off) <= CLOCK_S:
             return Finding("ok", "clock", "agrees with this machine's")
         verdict: Verdict = "warning" if abs(off) <= CLOCK_WRONG_S else "failed"
-        return Finding(verdict, "clock", f"{told}; let both keep time by NTP")
+        return Finding(verdict, "clock", f"{amount}; synchronize both by NTP")
 
     async def _ready(self) -> Finding:
         answer = await self._client.get("readyz")
@@ -259,7 +261,7 @@ class OutsideChecks:
         if answer.headers.get("content-encoding"):
             return Finding("ok", "compression", answer.headers["content-encoding"])
         return Finding(
-            "warning", "compression", "pages come uncompressed; let the proxy pass Accept-Encoding on"
+            "warning", "compression", "pages are not compressed; make the proxy forward Accept-Encoding"
         )
 
     async def _address(self) -> Finding:
@@ -267,25 +269,25 @@ class OutsideChecks:
             (await self._client.get("api/address", headers=headers)).json()["address"]
             for headers in ({}, {"X-Forwarded-For": FORGED}, {"X-Forwarded-For": f"{FORGED}, {FORGED}"})
         ]
-        name, told = "proxies", f"this client is counted as {plain}"
+        name, amount = "proxies", f"this client is counted as {plain}"
         if any(one != plain for one in forged):
             if self._local:
-                return Finding("ok", name, f"{told}, and a proxy on this machine is believed")
+                return Finding("ok", name, f"{amount}, and a proxy on this machine is trusted")
             rule = "set SPECTATOR_TRUSTED_HOPS to the number of proxies that append to X-Forwarded-For"
-            return Finding("failed", name, f"a forged X-Forwarded-For is believed ({forged[0]}): {rule}")
+            return Finding("failed", name, f"a forged X-Forwarded-For is trusted ({forged[0]}): {rule}")
         if not self._local and _is_private(plain):
-            rule = "everybody may count as one: set SPECTATOR_TRUSTED_HOPS to the number of proxies"
-            return Finding("warning", name, f"{told}, which is a proxy's; {rule}")
-        return Finding("ok", name, f"{told}, whatever X-Forwarded-For it sends")
+            rule = "all clients may count as one: set SPECTATOR_TRUSTED_HOPS to the number of proxies"
+            return Finding("warning", name, f"{amount}, which is a proxy's address; {rule}")
+        return Finding("ok", name, f"{amount}, regardless of its X-Forwarded-For")
 
     async def _control(self) -> Finding:
-        answer = await self._client.post("custom/stop_episode", json={"episode_id": NOBODY})
+        answer = await self._client.post("custom/stop_episode", json={"episode_id": UNKNOWN_EPISODE})
         if answer.status_code in (401, 403):
-            return Finding("ok", "control", "a stranger may not stop or slow a match")
+            return Finding("ok", "control", "clients without the token may not stop or slow matches")
         if self._local:
-            return Finding("ok", "control", "open, to this machine")
+            return Finding("ok", "control", "open to this machine")
         return Finding(
-            "warning", "control", "everybody may stop and slow matches; set SPECTATOR_OPERATOR_TOKEN"
+            "warning", "control", "everyone may stop and slow matches; set SPECTATOR_OPERATOR_TOKEN"
         )
 
     async def _figures(self) -> Finding:
@@ -295,11 +297,11 @@ class OutsideChecks:
                 "failed", "token", "/operator is open to this client without it; set SPECTATOR_OPERATOR_TOKEN"
             )
         if self._token is None:
-            return Finding("ok", "token", "not sent; set SPECTATOR_OPERATOR_TOKEN here to check it, too")
+            return Finding("ok", "token", "not sent; set SPECTATOR_OPERATOR_TOKEN here to check it too")
         headers = {"Authorization": f"Bearer {self._token}"}
         answer = await self._client.get("metrics", headers=headers)
         if answer.status_code == 200:
-            return Finding("ok", "token", "it is the operator's")
+            return Finding("ok", "token", "the token is the operator's")
         return Finding(
             "failed", "token", f"{answer.status_code}: SPECTATOR_OPERATOR_TOKEN here is not the server's"
         )
@@ -311,9 +313,9 @@ class OutsideChecks:
             async with connect(address, open_timeout=PATIENCE_S, close_timeout=1) as socket:
                 first = await socket.recv()
         except (OSError, WebSocketException, TimeoutError) as error:
-            rule = "let the proxy pass Upgrade and Connection on, and keep sockets open"
+            rule = "make the proxy forward Upgrade and Connection, and keep sockets open"
             return Finding("failed", "WebSocket", f"{error or type(error).__name__}; {rule}")
-        return Finding("ok", "WebSocket", f"open, and the first message came ({len(first)} characters)")
+        return Finding("ok", "WebSocket", f"open, and the first message arrived ({len(first)} characters)")
 
 
 def _is_private(address: str) -> bool:

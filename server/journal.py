@@ -1,7 +1,7 @@
-"""The server's journal: opening it, timing its commits, and reading watched runs.
+"""The server's journal: opens it, times its commits, and reads watched runs.
 
-A damaged journal is set aside and a new one begun. ``JoinedJournal`` reads the records of watched runs
-as well.
+A damaged journal is set aside and a new one created. ``JoinedJournal`` also reads the records of watched
+runs.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ from .settings import Settings
 
 
 class NoteRecorded(Protocol):
-    """Takes note of what was recorded."""
+    """Called with the size of what was recorded."""
 
     def __call__(self, episode_id: str, size: int, *, ended: bool) -> None:
-        """So many characters of an episode; whether it has ended."""
+        """Note ``size`` characters of an episode, and whether it has ended."""
         ...
 
 
 class TimedJournal(SqlJournal):
-    """A journal that observes how long each commit takes; those that fail are left out."""
+    """A journal that observes the duration of successful commits."""
 
     def __init__(self, database: Database, *, writable: bool) -> None:
         super().__init__(database, writable=writable)
         self.unended: Counter[str] = Counter()
-        """Characters that this process recorded of each episode without an end."""
+        """Characters that this process recorded of each unfinished episode."""
 
     commit: Histogram | None = None
-    """Takes the seconds; set once it is open."""
+    """Histogram of commit durations in seconds; set after opening."""
 
     recorded: NoteRecorded | None = None
-    """Is told what is recorded of which episode, where anybody counts it."""
+    """Called with the size recorded of each episode, if it is limited."""
 
     traced: Callable[[Sequence[RecordedEvent], Attachments | None], None] | None = None
-    """Is told what was recorded, where it is traced."""
+    """Called with recorded events, if traces are enabled."""
 
     appended: Callable[[Sequence[RecordedEvent]], None] | None = None
-    """Is given what was committed of an episode that can be found, where other servers are to hear of it."""
+    """Called with committed events of visible episodes, if there are other servers."""
 
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
@@ -98,25 +98,25 @@ logger = logging.getLogger(__name__)
 
 
 class JoinedJournal(TimedJournal):
-    """A journal that reads an episode of a watched run from that run's record; it writes only its own.
+    """A journal that also reads episodes of watched runs; it writes only its own.
 
-    An episode of a run is found once somebody asks for its summary. Lists hold the server's own episodes.
+    Reading a summary finds the run of an episode. Lists contain only the server's own episodes.
     """
 
     runs: RunRecords = RunRecords(None)
-    """The runs; set once it is open."""
+    """The watched runs; set after opening."""
 
     states: StateFile | None = None
-    """Where states of long records are kept beside it; set once it is open."""
+    """File with states of long records; set after opening."""
 
     async def remove(self, episode_id: str) -> None:
-        """Remove an ended episode, and what is kept of it beside the record before that."""
+        """Remove an ended episode, after its stored states."""
         if self.states is not None:
             await asyncio.to_thread(self.states.forget, episode_id)
         await super().remove(episode_id)
 
     async def tidy(self) -> None:
-        """Finish what was interrupted, and forget states of episodes that are gone, whoever removed them."""
+        """Complete interrupted removals, and delete states of removed episodes."""
         await super().tidy()
         if self.states is not None:
             for episode_id in await asyncio.to_thread(self.states.episodes):
@@ -126,12 +126,12 @@ class JoinedJournal(TimedJournal):
     async def _has(self, episode_id: str) -> bool:
         try:
             return await self.episode(episode_id) is not None
-        except JournalError as error:  # as of a run whose folder is gone
-            logger.info("states of episode %s are not kept: %s", episode_id, error)
+        except JournalError as error:  # such as of a run whose folder is gone
+            logger.info("deleting the states of episode %s: %s", episode_id, error)
             return False
 
     async def run_of(self, episode_id: str) -> str | None:
-        """The run that has this episode; ``None`` where it is the server's own, or nobody's."""
+        """Return the run of an episode; ``None`` if it is the server's own, or unknown."""
         if (known := self.runs.run_of(episode_id)) is not None:
             return known
         if not self.runs.watched or await super().episode(episode_id) is not None:
@@ -139,7 +139,7 @@ class JoinedJournal(TimedJournal):
         return await self.runs.find(episode_id)
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
-        """Summary of one episode."""
+        """Return the summary of one episode."""
         if (elsewhere := await self.runs.journal_of(episode_id)) is not None:
             return await elsewhere.episode(episode_id)
         summary = await super().episode(episode_id)
@@ -151,63 +151,63 @@ class JoinedJournal(TimedJournal):
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
     ) -> list[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq``, in order."""
+        """Read the events of an episode with ``seq > after_seq``, in order."""
         elsewhere = await self.runs.journal_of(episode_id)
         if elsewhere is not None:
             return await elsewhere.read(episode_id, after_seq=after_seq, limit=limit, checked=checked)
         return await super().read(episode_id, after_seq=after_seq, limit=limit, checked=checked)
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
-        """The same, not decoded."""
+        """Read the same events, not decoded."""
         if (elsewhere := await self.runs.journal_of(episode_id)) is not None:
             return await elsewhere.texts(episode_id, after_seq=after_seq, limit=limit)
         return await super().texts(episode_id, after_seq=after_seq, limit=limit)
 
     async def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
-        """Its calls to models, in order, a batch at a time."""
+        """Yield the model calls of an episode, in order, reading a batch at a time."""
         elsewhere = await self.runs.journal_of(episode_id)
         async for call in super().calls(episode_id) if elsewhere is None else elsewhere.calls(episode_id):
             yield call
 
     async def truth(self, episode_id: str) -> str | None:
-        """The sealed truth of an ended episode as JSON text."""
+        """Read the sealed truth of an ended episode as JSON text."""
         if (elsewhere := await self.runs.journal_of(episode_id)) is not None:
             return await elsewhere.truth(episode_id)
         return await super().truth(episode_id)
 
     async def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
-        """Its events as they lie there, not decoded, a batch at a time."""
+        """Yield the stored events of an episode, not decoded, a batch at a time."""
         elsewhere = await self.runs.journal_of(episode_id)
         async for batch in super().links(episode_id) if elsewhere is None else elsewhere.links(episode_id):
             yield batch
 
     async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
-        """Number of the last event up to which a record takes no more than ``characters``."""
+        """Return the number of the last event within the first ``characters`` of a record."""
         if (elsewhere := await self.runs.journal_of(episode_id)) is not None:
             return await elsewhere.last_within(episode_id, characters, until=until)
         return await super().last_within(episode_id, characters, until=until)
 
     async def checkpoints(self, episode_id: str) -> list[Checkpoint]:
-        """Those of an episode that fit its record, newest first."""
+        """Return the checkpoints that match an episode's record, newest first."""
         if (elsewhere := await self.runs.journal_of(episode_id)) is not None:
             return await elsewhere.checkpoints(episode_id)
         return await super().checkpoints(episode_id)
 
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Keep where an episode stands; not of a run's, whose record belongs to whoever plays it."""
+        """Store a checkpoint, except of a watched run, whose record has another writer."""
         if self.runs.run_of(checkpoint.episode_id) is None:
             await super().keep_checkpoint(checkpoint)
 
 
 async def open_journal(settings: Settings, clock: Clock) -> JoinedJournal:
-    """The journal; one that is damaged is set aside, and a new one begun.
+    """Open the journal; a damaged one is set aside, and a new one created.
 
     Raises:
-        ConfigurationError: The folder of the data cannot be made.
-        JournalError: It cannot be opened.
+        ConfigurationError: The data folder cannot be created.
+        JournalError: The journal cannot be opened.
     """
     url, synchronous = journal_url(settings), settings.journal_synchronous
-    if settings.journal_url is not None:  # an embedded one makes the folder that it lies in
+    if settings.journal_url is not None:  # SQLite's journal creates its own folder
         try:
             settings.data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -216,7 +216,7 @@ async def open_journal(settings: Settings, clock: Clock) -> JoinedJournal:
         return await _read(url, synchronous)
     except JournalDamaged as error:
         place = await asyncio.to_thread(set_aside, url, clock.now())
-        logger.exception("the journal is damaged; it was set aside as %s and a new one is begun", place)
+        logger.exception("the journal is damaged; it was set aside as %s, and a new one is created", place)
         if place is None:
             raise error from None
     return await _read(url, synchronous)
@@ -225,7 +225,7 @@ async def open_journal(settings: Settings, clock: Clock) -> JoinedJournal:
 async def _read(url: str, synchronous: Synchronous) -> JoinedJournal:
     journal = await JoinedJournal.open(url, synchronous=synchronous)
     try:
-        for ended in (False, None):  # what recovery and the lobby read: its index is whole
+        for ended in (False, None):  # what recovery and the lobby read; checks the index
             await journal.episodes(EpisodeFilter(ended=ended))
         return journal
     except JournalError:
@@ -234,7 +234,7 @@ async def _read(url: str, synchronous: Synchronous) -> JoinedJournal:
 
 
 def journal_url(settings: Settings) -> str:
-    """Where the journal is, as SQLAlchemy takes it, whatever the folder is called."""
+    """Return the journal's URL for SQLAlchemy, with the folder's name escaped."""
     if settings.journal_url is not None:
         return settings.journal_url.get_secret_value()
     return URL.create("sqlite", database=str(settings.data_dir / "journal.db")).render_as_string()

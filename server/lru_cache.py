@@ -10,10 +10,10 @@ _Value = TypeVar("_Value")
 
 
 class LruCache(Generic[_Key, _Value]):
-    """Keeps values by their keys.
+    """A cache of at most ``most`` values by key.
 
     Args:
-        most: How many are kept.
+        most: Largest number of values.
     """
 
     def __init__(self, most: int) -> None:
@@ -21,14 +21,14 @@ class LruCache(Generic[_Key, _Value]):
         self._kept: OrderedDict[_Key, _Value] = OrderedDict()
 
     def get(self, key: _Key) -> _Value | None:
-        """The value of ``key``, which is now the last to go; ``None`` where none is kept."""
+        """Return the value of ``key``, and mark it as recently used; ``None`` if missing."""
         if key not in self._kept:
             return None
         self._kept.move_to_end(key)
         return self._kept[key]
 
     def keep(self, key: _Key, value: _Value) -> None:
-        """Keep a value; where there are more than may be, the one goes that was not used for longest."""
+        """Store a value; beyond the limit, drop the least recently used one."""
         self._kept[key] = value
         self._kept.move_to_end(key)
         if len(self._kept) > self._most:

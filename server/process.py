@@ -1,4 +1,4 @@
-"""The server process: its listening socket, its orderly shutdown and its log."""
+"""The server process: its listening socket, its shutdown and its log."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .settings import Settings
 from .transport import choose_protocols, stop_listening
 
 REFUSALS_A_MINUTE: Final = 120
-"""Lines about refused requests in a minute."""
+"""Most log lines about rejected requests per minute."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats each record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line."""
+        """Format the record."""
         line = {
             "at": timestamp(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
@@ -42,7 +42,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class ShortTraceback(logging.Filter):
-    """Leaves of a failed start what a person needs: the reason, where we gave one, without its trace."""
+    """Reduces the traceback of a failed start to its reason, if it is ours."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Shorten the record."""
@@ -53,10 +53,10 @@ class ShortTraceback(logging.Filter):
 
 
 class LineRateFilter(logging.Filter):
-    """Lets so many lines a minute through, so that a flood of requests fills no disk with its refusals.
+    """Limits log lines per minute, so that floods cannot fill the disk.
 
     Args:
-        most: How many; the first one of a later minute says how many were left out.
+        most: Lines per minute; the first line of a later minute reports how many were dropped.
     """
 
     def __init__(self, most: int) -> None:
@@ -65,20 +65,20 @@ class LineRateFilter(logging.Filter):
         self._minute, self._lines = 0, 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Count the line."""
+        """Count the line, and drop it beyond the limit."""
         minute = int(record.created // 60)
-        left_out = max(0, self._lines - self._most)
+        dropped = max(0, self._lines - self._most)
         if minute != self._minute:
             self._minute, self._lines = minute, 0
-            if left_out:
-                record.msg = f"{record.getMessage()} ({left_out} such lines before it were left out)"
+            if dropped:
+                record.msg = f"{record.getMessage()} ({dropped} such lines before it were dropped)"
                 record.args = ()
         self._lines += 1
         return self._lines <= self._most
 
 
 def configure_logging(settings: Settings) -> None:
-    """Send every log line to standard error, in the form that the settings ask for."""
+    """Send all log lines to standard error, in the format of the settings."""
     handler = logging.StreamHandler()
     text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     handler.setFormatter(
@@ -102,34 +102,34 @@ def configure_logging(settings: Settings) -> None:
 
 try:
     import resource
-except ImportError:  # there is no such limit on Windows
+except ImportError:  # not available on Windows
     resource = None  # type: ignore[assignment]
 
 LOOPBACK: Final = "127.0.0.1"
-"""The proxy that is trusted where none is named: one on the same machine."""
+"""The proxy that is trusted by default: one on the same machine."""
 
 LEAVING_S: Final = 1.0
-"""How long viewers may take to leave once the server must go."""
+"""Seconds that viewers may take to leave during a shutdown."""
 
 SPARE_CONNECTIONS: Final = 1000
-"""Connections that are served beside those of viewers."""
+"""Connections that are served in addition to those of viewers."""
 
 UNREAD_MS: Final = 30_000
-"""How long a peer may leave bytes unread before the kernel cuts the connection."""
+"""Milliseconds that a peer may leave bytes unread before the kernel closes the connection."""
 
 
 class Server(uvicorn.Server):
-    """Serves the application; before it goes it tells the viewers to come back."""
+    """Serves the application; a shutdown asks viewers to reconnect."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End in order: viewers, requests, then episodes and the journal."""
+        """Shut down in order: viewers, requests, then episodes and the journal."""
         stop_listening(self)
         await self.config.app.state.services.close_viewers(LEAVING_S)  # type: ignore[union-attr]
         await super().shutdown(sockets)
 
 
 def server_of(app: FastAPI, settings: Settings) -> Server:
-    """A server for ``app``, not yet started."""
+    """Return a server for ``app``, not yet started."""
     protocols = choose_protocols()
     config = uvicorn.Config(
         app,
@@ -152,10 +152,10 @@ def server_of(app: FastAPI, settings: Settings) -> Server:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A listening socket whose connections do not outlive peers that never read.
+    """Open a listening socket; its connections time out if peers do not read.
 
     Raises:
-        ConfigurationError: The address cannot be listened on.
+        ConfigurationError: The address is not available.
     """
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
@@ -175,7 +175,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def raise_open_files() -> None:
-    """Let the process hold as many connections as the system allows it to ask for."""
+    """Raise the limit of open files, and so of connections, to the system's maximum."""
     if resource is not None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,4 +1,4 @@
-"""What the routes work with: one dataclass, and how a request finds it."""
+"""The services that routes work with, and how a request finds them."""
 
 from __future__ import annotations
 
@@ -43,78 +43,78 @@ from .viewers.wall import Wall
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the routes work with.
+    """Everything that routes and WebSocket handlers work with.
 
     Args:
-        settings: How the server is set.
-        clock: Time.
-        journal: The record, of which routes give away nothing that is under embargo.
-        reading: Reads long records in a process beside this one.
-        alternatives: Weighs decisions of recorded episodes in another.
-        commands: What other servers on this journal are to do with episodes; ``None`` where there are none.
-        takeover: Plays on what they leave, and has them play what there is no room for; likewise.
-        views: The record with the patches and the commentary that viewers see.
-        records: The same as far as viewers may see it.
-        recorded: The record itself as far as they may see it.
-        signals: The bus, with the starts and ends of episodes.
+        settings: The server's settings.
+        clock: Source of time.
+        journal: All recorded events, including those under embargo; routes read ``public_views`` instead.
+        reading_process: Reads long records in a separate process.
+        alternatives_process: Evaluates alternatives to recorded decisions in a separate process.
+        commands: Commands that servers on one journal exchange; ``None`` if this server is alone.
+        takeover: Resumes episodes of servers that are gone; ``None`` if this server is alone.
+        episode_views: Reads the journal with the patches and commentary that viewers see.
+        public_views: Reads ``episode_views`` without what is under embargo.
+        public_journal: Reads the journal itself without what is under embargo.
+        bus: The event bus, with the starts and ends of episodes.
         supervisor: Runs the episodes.
-        suspended: Plays on those that are suspended.
-        readiness: Does what must be done before anything is started.
-        audience: Their viewers.
-        feeds: Where viewers' feeds find episodes.
-        transport: What viewers' transports need.
-        guard: Who may do what.
-        budget: What costly things may take.
-        queue: Who waits for a slot.
-        offer: What they may have played.
-        orders: The operator's orders.
+        suspended_episodes: Resumes episodes that were suspended.
+        readiness: Reports whether recovery is done and episodes can start.
+        audience: The connected viewers.
+        feeds: Finds what a viewer's feed shows.
+        transport: What viewer connections need.
+        guard: Decides who may do what.
+        budget: Limits of costly requests.
+        slot_queue: The queue of clients that wait for an episode slot.
+        public_offer: The worlds and options that clients may choose.
+        operator_orders: The operator's orders: paused starts and hidden names.
         seat_keys: Keys of the seats that people play.
-        visitors: Visitors who sign in.
-        sign_in: Where they do; ``None`` where they cannot.
-        router_models: The models that they can bring.
-        starters: Who started which episodes, across restarts; ``None`` where that does not matter.
+        visitor_sessions: Sessions of visitors who signed in.
+        sign_in: Signs visitors in with OpenID; ``None`` if not configured.
+        router_models: Models that visitors can bring with their own key.
+        starters: Who started which episode, kept across restarts; ``None`` unless the profile is public.
         deletions: Deletes single episodes.
-        notes: What people noted on episodes.
-        exhibition: Plays while nobody else does.
-        loop_lag: How late the event loop is.
-        unended: Keeps what has not ended within its room.
-        finals: Snapshots of recorded episodes.
-        wall: What runs, as tiles.
-        elsewhere: What other servers play; ``None`` where there are none.
-        runs: The runs of rollouts that are watched here.
-        groups: The groups of siblings that are watched here.
-        cast: The worlds, with everybody who can play in them here.
-        ledger: What asking models may cost.
-        narration: Speaks.
+        notes: Notes of people on episodes.
+        exhibition: Plays episodes while the server is idle.
+        loop_lag: Measures how late the event loop is.
+        unfinished_quota: Keeps unfinished episodes within their share of the disk.
+        snapshots: Final snapshots of recorded episodes.
+        wall: Running episodes, as tiles.
+        remote_episodes: Episodes that other servers play; ``None`` if this server is alone.
+        run_boards: Boards of the runs that are watched here.
+        group_boards: Boards of the groups of sibling episodes that are watched here.
+        cast: The worlds and the captains that can play in them.
+        model_ledger: Spending on models and its caps.
+        narration: Makes spoken commentary.
         scorekeeper: Keeps the standings.
-        housekeeper: Keeps the record within its limits.
-        timings: Histograms of how long things take.
+        housekeeper: Keeps the journal within its limits.
+        timings: Histograms of durations.
     """
 
     settings: Settings
     clock: Clock
     journal: Journal
-    reading: ReadingProcess
-    alternatives: AlternativesProcess
+    reading_process: ReadingProcess
+    alternatives_process: AlternativesProcess
     commands: Commands | None
     takeover: Takeover | None
-    views: ViewReader
-    records: PublicReader
-    recorded: PublicReader
-    signals: EpisodeSignals
+    episode_views: ViewReader
+    public_views: PublicReader
+    public_journal: PublicReader
+    bus: EpisodeSignals
     supervisor: Supervisor
-    suspended: SuspendedEpisodes
+    suspended_episodes: SuspendedEpisodes
     readiness: Readiness
     audience: Audience
     feeds: FeedSources
     transport: TransportPorts
     guard: Guard
     budget: Budget
-    queue: SlotQueue
-    offer: Offer
-    orders: OperatorOrders
+    slot_queue: SlotQueue
+    public_offer: Offer
+    operator_orders: OperatorOrders
     seat_keys: SeatKeys
-    visitors: VisitorSessions
+    visitor_sessions: VisitorSessions
     sign_in: SignIn | None
     router_models: RouterModels
     starters: StarterRegistry | None
@@ -122,35 +122,37 @@ class Services:
     notes: NoteStore
     exhibition: Exhibition
     loop_lag: LoopLag
-    unended: UnfinishedQuota
-    finals: FinalSnapshots
+    unfinished_quota: UnfinishedQuota
+    snapshots: FinalSnapshots
     wall: Wall
-    elsewhere: RemoteEpisodes | None
-    runs: RunBoards
-    groups: GroupBoards
+    remote_episodes: RemoteEpisodes | None
+    run_boards: RunBoards
+    group_boards: GroupBoards
     cast: Cast
-    ledger: SpendLedger
+    model_ledger: SpendLedger
     narration: Narration
     scorekeeper: Scorekeeper
     housekeeper: Housekeeper
     timings: Timings
 
     async def close_viewers(self, within_s: float) -> None:
-        """Let nobody wait for a slot, tell all viewers to come back later, and wait at most ``within_s`` for
-        them to go."""
-        self.queue.close()
+        """Close the slot queue and all viewers, waiting at most ``within_s`` seconds."""
+        self.slot_queue.close()
         await self.audience.close_all(within_s)
 
 
 def services_of(connection: HTTPConnection) -> Services:
-    """The services of the application that answers this request or socket."""
+    """Return the services of the application that serves this request or socket."""
     return cast(Services, connection.app.state.services)
 
 
 async def _provided(connection: HTTPConnection) -> Services:
-    """The same for routes: what is no coroutine function, FastAPI calls on a thread."""
-    return cast(Services, connection.app.state.services)
+    """Return the services to a route.
+
+    It is a coroutine, since FastAPI runs plain functions on threads.
+    """
+    return services_of(connection)
 
 
 ServicesDep = Annotated[Services, Depends(_provided)]
-"""A route's parameter that is given them."""
+"""Type of a route's parameter that receives the services."""

@@ -1,4 +1,4 @@
-"""Types of settings that are more than a number or a word, and what is checked of each."""
+"""Types of settings with their own parsing and checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spectator.journal.postgres import is_server
 from spectator.llm.endpoints import check_base_url
 
 PREFIX: Final = "SPECTATOR_"
-"""What the name of every variable of ours begins with."""
+"""Prefix of our environment variables."""
 
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-]+(:\d{1,5})?|https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?")
 FRAME_SOURCE: Final = re.compile(
@@ -30,21 +30,21 @@ def _none_if_empty(value: object) -> object:
     return None if value == "" else value
 
 
-def _long_enough(token: SecretStr) -> SecretStr:
+def _check_token(token: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[\x21-\x7e]{16,512}", token.get_secret_value()):
         raise ValueError("must be 16 to 512 printable ASCII characters without spaces")
     return token
 
 
-def _of_a_server(url: SecretStr | None) -> SecretStr | None:
+def _check_journal_url(url: SecretStr | None) -> SecretStr | None:
     if url is not None and not is_server(url.get_secret_value()):
         raise ValueError("must be the URL of a PostgreSQL database: postgresql://user:password@host/database")
     return url
 
 
-def _beside_a_journal(url: SecretStr | None, others: ValidationInfo) -> SecretStr | None:
+def _check_listen_url(url: SecretStr | None, others: ValidationInfo) -> SecretStr | None:
     if url is not None and others.data.get("journal_url") is None:
-        raise ValueError(f"needs {PREFIX}JOURNAL_URL beside it, the same database")
+        raise ValueError(f"needs {PREFIX}JOURNAL_URL too, of the same database")
     return url
 
 
@@ -54,7 +54,7 @@ def _origin(url: str | None) -> str | None:
     return url
 
 
-def _of_a_router(url: str) -> str:
+def _check_router_url(url: str) -> str:
     try:
         return check_base_url(url)
     except ConfigurationError as error:
@@ -73,7 +73,7 @@ def _frame_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
         if not FRAME_SOURCE.fullmatch(source):
             raise ValueError(f"{source!r} is not 'self', 'none' or a host such as https://*.example.org")
     if "'none'" in sources and len(sources) > 1:
-        raise ValueError("'none' stands alone: browsers leave it out beside any other source")
+        raise ValueError("'none' must be the only source; browsers ignore it next to others")
     return sources
 
 
@@ -84,7 +84,7 @@ def _networks(proxies: tuple[str, ...], others: ValidationInfo) -> tuple[str, ..
         try:
             ipaddress.ip_network(proxy)
         except ValueError as error:
-            raise ValueError(f"{proxy!r} is no address and no network such as 10.0.0.0/8") from error
+            raise ValueError(f"{proxy!r} is not an address or a network such as 10.0.0.0/8") from error
     return proxies
 
 
@@ -99,34 +99,34 @@ Folder = Annotated[Path | None, BeforeValidator(_none_if_empty)]
 """A folder, or none."""
 
 WordList = Annotated[tuple[str, ...], BeforeValidator(_split)]
-"""Words set apart by commas or spaces."""
+"""Words separated by commas or spaces."""
 
-OperatorToken = Annotated[SecretStr, AfterValidator(_long_enough)]
-"""A bearer token that cannot be guessed."""
+OperatorToken = Annotated[SecretStr, AfterValidator(_check_token)]
+"""A bearer token of sufficient length."""
 
 ClipsUrl = Annotated[str | None, BeforeValidator(_none_if_empty)]
-"""Where clips are shared, or nowhere."""
+"""Where clips are shared, or none."""
 
-JournalUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterValidator(_of_a_server)]
+JournalUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterValidator(_check_journal_url)]
 """The URL of a journal on a database server, with its password, or none."""
 
-ListenUrl = Annotated[JournalUrl, AfterValidator(_beside_a_journal)]
+ListenUrl = Annotated[JournalUrl, AfterValidator(_check_listen_url)]
 """Another address of the same database, or none."""
 
 Origins = Annotated[WordList, AfterValidator(_origins)]
-"""Origins of pages, in small letters."""
+"""Origins of pages, in lower case."""
 
 FrameSources = Annotated[WordList, AfterValidator(_frame_sources)]
-"""Sources as the CSP directive ``frame-ancestors`` takes them."""
+"""Sources of the CSP directive ``frame-ancestors``."""
 
 TrustedProxies = Annotated[WordList, AfterValidator(_networks)]
-"""Addresses and networks of proxies; none where ``trusted_hops`` says how many there are."""
+"""Addresses and networks of proxies; none if ``trusted_hops`` is set."""
 
 PublicUrl = Annotated[str | None, BeforeValidator(_none_if_empty), AfterValidator(_origin)]
-"""The origin of a server, without a slash at its end, or none."""
+"""The origin of a server, without a trailing slash, or none."""
 
-BaseUrl = Annotated[str, AfterValidator(_of_a_router)]
-"""What the addresses of an endpoint for chat completions begin with."""
+BaseUrl = Annotated[str, AfterValidator(_check_router_url)]
+"""Base URL of an endpoint for chat completions."""
 
 OptionLimits = Annotated[WordList, AfterValidator(_option_limits)]
 """Options and their largest values."""

@@ -1,7 +1,7 @@
-"""Histograms for Prometheus, the event loop's lag, and the export of traces.
+"""Prometheus histograms, the event loop's lag, and the export of traces.
 
-Traces are exported over OTLP/HTTP, and only if the standard variables of OpenTelemetry ask for it;
-``tracing``, which needs the packages of the extra ``otel``, is imported only then.
+Traces are exported over OTLP/HTTP, if enabled. Only then ``tracing`` is imported, which needs the packages
+of the extra ``otel``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 THINKING_S: Final = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""Upper ends of the buckets for decisions: scripted captains take under a millisecond, models seconds."""
+"""Upper bounds of the buckets for decisions: scripted captains take under a millisecond, models seconds."""
 
 WORKING_S: Final = (
     0.0001,
@@ -49,11 +49,11 @@ WORKING_S: Final = (
     5.0,
     30.0,
 )
-"""Upper ends of the buckets for everything else."""
+"""Upper bounds of the buckets for everything else."""
 
 
 class Timings:
-    """How long things take, for one server.
+    """Histograms of durations of one server.
 
     >>> timings = Timings()
     >>> timings.commit.observe(0.002)
@@ -72,7 +72,7 @@ class Timings:
         )
 
     def note(self, recorded: RecordedEvent) -> None:
-        """Take in what a recorded event says of times."""
+        """Observe the durations in a recorded event."""
         event = recorded.event
         if event.type == "decision.made":
             self.decision.observe(event.data["latency_s"])
@@ -86,15 +86,15 @@ class Timings:
 EVERY_S: Final = 0.25
 
 MINUTE: Final = round(60 / EVERY_S)
-"""Looks of the last minute."""
+"""Measurements per minute."""
 
 
 class LoopLag:
-    """Sleeps again and again, and notes by how much too long.
+    """Measures by how much the event loop delays a periodic sleep.
 
     Args:
-        clock: Sleeps and measures.
-        histogram: Takes each lag in seconds.
+        clock: Sleeps, and measures time.
+        histogram: Observes each lag in seconds.
     """
 
     def __init__(self, clock: Clock, histogram: Histogram) -> None:
@@ -104,7 +104,7 @@ class LoopLag:
 
     @property
     def worst(self) -> float:
-        """The longest lag of the last minute, in seconds; 0.0 before any."""
+        """The longest lag of the last minute, in seconds; 0.0 at first."""
         return max(self._lately, default=0.0)
 
     async def run(self) -> None:
@@ -115,7 +115,7 @@ class LoopLag:
             self.note(self._clock.monotonic() - began - EVERY_S)
 
     def note(self, lag: float) -> None:
-        """Take in one lag, in seconds."""
+        """Record one lag, in seconds."""
         self._lately.append(max(0.0, lag))
         self._histogram.observe(max(0.0, lag))
 
@@ -127,12 +127,12 @@ TRACES_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 LEAVE_S: Final = 2.0
-"""How long the last spans may take to leave once the server must go."""
+"""Seconds that sending the last spans may take during a shutdown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Traces that leave this server.
+    """The export of traces.
 
     Args:
         tracer: Makes the spans.
@@ -143,7 +143,7 @@ class Tracing:
     provider: TracerProvider
 
     async def aclose(self) -> None:
-        """Send what is left, for a short while; an endpoint that does not answer keeps nobody."""
+        """Send the remaining spans, waiting at most :data:`LEAVE_S`."""
         self.tracer.close()
         leaving = threading.Thread(target=self.provider.shutdown, name="last spans", daemon=True)
         leaving.start()
@@ -151,7 +151,7 @@ class Tracing:
 
 
 def wants_tracing(settings: Settings) -> bool:
-    """Whether traces are to leave, by ``SPECTATOR_TRACES`` and the standard variables.
+    """Whether ``SPECTATOR_TRACES`` and the standard variables enable traces.
 
     >>> wants_tracing(Settings.from_environ({}))
     False
@@ -170,15 +170,15 @@ def wants_tracing(settings: Settings) -> bool:
 def open_tracing(
     settings: Settings, exporter: Callable[[Mapping[str, str]], SpanExporter] | None = None
 ) -> Tracing | None:
-    """What makes and sends traces; ``None``, and nothing imported, where none are wanted.
+    """Open the export of traces; ``None`` if disabled, without importing its packages.
 
     Args:
-        settings: Whether, and how.
-        exporter: Makes what takes the spans; OTLP over HTTP when left out.
+        settings: Whether and how to export.
+        exporter: Makes the exporter of spans; OTLP over HTTP if omitted.
 
     Raises:
-        ConfigurationError: They are wanted by ``SPECTATOR_TRACES=on`` and the packages are missing, or over a
-            protocol that is not spoken here.
+        ConfigurationError: ``SPECTATOR_TRACES=on`` and the packages are missing, or the protocol is not
+            supported.
     """
     if not wants_tracing(settings):
         return None
@@ -209,7 +209,7 @@ def _over_http(variables: Mapping[str, str]) -> SpanExporter:
 
     protocol = next((variables[name] for name in PROTOCOLS if variables.get(name)), "http/protobuf")
     if protocol != "http/protobuf":
-        raise ConfigurationError(f"{PROTOCOLS[1]}: traces go over http/protobuf here, not {protocol!r}")
+        raise ConfigurationError(f"{PROTOCOLS[1]}: {protocol!r} is not supported; use http/protobuf")
     base = variables.get(ENDPOINT, "").rstrip("/")
     endpoint = variables.get(TRACES_ENDPOINT) or (f"{base}/v1/traces" if base else None)
     return OTLPSpanExporter(endpoint=endpoint)

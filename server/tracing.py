@@ -1,7 +1,7 @@
 """Traces of episodes, decisions and model calls: OpenTelemetry's GenAI semantics.
 
-Spans are made from recorded events, once they are recorded: an episode's span is the parent of its
-decisions', and a decision's of its model calls'. Times are those of the record, in milliseconds.
+Spans are made from events once they are recorded. An episode's span is the parent of its decisions' spans,
+and a decision's span of its model calls' spans. Times are those of the record, in milliseconds.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 MAX_OPEN: Final = 10_000
-"""Episodes whose spans are open; beyond it the oldest is ended without a reason."""
+"""Most episodes with open spans; beyond that the oldest span is ended without a reason."""
 
 SOUND_ENDS: Final = frozenset({"finished", "step_cap", "stopped"})
-"""Reasons of ends that are no failures."""
+"""End reasons that are not failures."""
 
 PROVIDER: Final = "openai"
-"""What the conventions call endpoints of chat completions, whoever runs them."""
+"""Provider name that the conventions use for all endpoints of chat completions."""
 
 ASKED: Final = {
     "model": "gen_ai.request.model",
@@ -40,15 +40,15 @@ ASKED: Final = {
     "stop": "gen_ai.request.stop_sequences",
     "seed": "gen_ai.request.seed",
 }
-"""Where the conventions have what a call was asked with."""
+"""Attribute names in the conventions by parameter of a call."""
 
 
 class EpisodeTracer:
-    """Makes spans of what is recorded.
+    """Makes spans from recorded events.
 
     Args:
-        tracer: Takes them.
-        content: Whether model calls carry what was asked and answered.
+        tracer: Receives the spans.
+        content: Whether spans of model calls include prompts and replies.
     """
 
     def __init__(self, tracer: Tracer, *, content: bool = False) -> None:
@@ -58,11 +58,11 @@ class EpisodeTracer:
         self._captains: dict[str, Mapping[str, Any]] = {}
 
     def note(self, events: Sequence[RecordedEvent], attachments: Attachments | None = None) -> None:
-        """Make spans of the events of one commit.
+        """Make spans from the events of one commit.
 
         Args:
-            events: What was recorded, of one episode or of several.
-            attachments: The calls behind their decisions.
+            events: Events of one or several episodes.
+            attachments: The model calls of their decisions.
         """
         calls = iter(attachments.calls if attachments is not None else ())
         took = {(one.episode_id, one.event.turn): _took(one) for one in events if one.type == "step.taken"}
@@ -71,7 +71,7 @@ class EpisodeTracer:
             self._note(recorded, behind, took.get((recorded.episode_id, recorded.event.turn), 0))
 
     def close(self) -> None:
-        """End what is open: the episodes are played on by another process, or by nobody."""
+        """End open spans; another process may resume the episodes."""
         for span in self._open.values():
             span.set_attribute("spectator.end.reason", "suspended")
             span.end()
@@ -104,7 +104,7 @@ class EpisodeTracer:
             self._captains.pop(event.episode_id, None)
 
     def _begin(self, recorded: RecordedEvent, at: int) -> Span:
-        """The span of an episode, from its first event, or from where this process played it on."""
+        """Start the span of an episode at its first event or its resumption."""
         data = recorded.event.data if recorded.type == "episode.started" else {}
         self._captains[recorded.episode_id] = data.get("seats", {})
         world = data.get("environment")
@@ -237,7 +237,7 @@ def _took(recorded: RecordedEvent) -> int:
 
 
 def _times(calls: Sequence[ModelCall], began: int, until: int) -> Iterator[tuple[int, int]]:
-    """When each call began and ended, one after another; those that were not measured share what is left."""
+    """Yield start and end of each call; unmeasured ones share the rest."""
     measured = [_ns(call.measured.get("latency_s") or 0.0) for call in calls]
     unknown = sum(not taken for taken in measured)
     rest = max(0, until - began - sum(measured)) // unknown if unknown else 0
@@ -248,7 +248,7 @@ def _times(calls: Sequence[ModelCall], began: int, until: int) -> Iterator[tuple
 
 
 def _asked(call: ModelCall) -> list[dict[str, Any]]:
-    """The conversation in the form of the conventions: a role and parts."""
+    """Return the conversation as the conventions define it: a role and parts."""
     return [{"role": one.get("role"), "parts": _parts(one)} for one in call.messages]
 
 

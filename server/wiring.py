@@ -1,8 +1,8 @@
-"""Build the services of a server, and close them in reverse.
+"""Build the services of a server, and close them in reverse order.
 
-Three stages: ``open_playing`` (journal, supervisor, recovery), ``open_viewing`` (feeds, boards, wall)
-and ``open_services``. Also carries out commands of other servers on episodes that are played here. Only
-``app`` imports this module.
+Three stages: ``open_playing`` (journal, supervisor, recovery), ``open_viewing`` (feeds, boards, wall) and
+``open_services``. Also carries out commands of other servers on episodes that run here. Only ``app``
+imports this module.
 """
 
 from __future__ import annotations
@@ -88,25 +88,27 @@ from .viewers.run_boards import GroupBoards, RunBoards
 from .viewers.wall import Wall
 
 STATES_BYTES: Final = 64_000_000
-"""What a file in the data folder may take for what viewers saw at places of long records; it may be deleted
-at any time."""
+"""Largest size of the file with states of long records; the file may be deleted at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayingServices:
-    """What episodes are played, recorded and watched with."""
+    """The services that play, record and broadcast episodes.
+
+    See :class:`.services.Services`.
+    """
 
     clock: Clock
     cast: Cast
-    ledger: SpendLedger
+    model_ledger: SpendLedger
     journal: JoinedJournal
     tasks: asyncio.TaskGroup
     timings: Timings
-    signals: EpisodeSignals
+    bus: EpisodeSignals
     supervisor: Supervisor
     readiness: Readiness
     audience: Audience
-    orders: OperatorOrders
+    operator_orders: OperatorOrders
     commands: Commands | None
     takeover: Takeover | None
     shared: SharedSpending | None
@@ -114,7 +116,7 @@ class PlayingServices:
 
 @asynccontextmanager
 async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
-    """Open the journal, find what has not ended, and close all of it in reverse."""
+    """Open the journal and find unfinished episodes; close all in reverse order."""
     clock = SystemClock()
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
@@ -147,8 +149,11 @@ async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
             takeover = Takeover(shared, commands, journal, supervisor, clock)
         readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
         if takeover is not None:
-            works = {"signs of life": takeover.show_life(), "takeover": takeover.play_on(readiness.recovery)}
-            start_background(works, stack, tasks)
+            work = {
+                "heartbeats": takeover.send_heartbeats(),
+                "takeover": takeover.play_on(readiness.recovery),
+            }
+            start_background(work, stack, tasks)
         tasks.create_task(readiness.run(), name="readiness")
         stack.push_async_callback(readiness.aclose)
         orders = OperatorOrders(settings.data_dir)
@@ -161,23 +166,23 @@ async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
 
 
 def start_background(
-    works: Mapping[str, Coroutine[Any, Any, None]], stack: AsyncExitStack, tasks: asyncio.TaskGroup
+    work: Mapping[str, Coroutine[Any, Any, None]], stack: AsyncExitStack, tasks: asyncio.TaskGroup
 ) -> None:
-    """Begin work in the background, which ends with ``stack``."""
-    for name, work in works.items():
-        stack.callback(tasks.create_task(work, name=name).cancel)
+    """Start coroutines by task name; they are cancelled with ``stack``."""
+    for name, coroutine in work.items():
+        stack.callback(tasks.create_task(coroutine, name=name).cancel)
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
-    """Who can play here, with the default world and the presets of all imported."""
+    """Read the cast, and import the default world and all presets."""
     if settings.environment not in world_names():
         raise ConfigurationError(
-            f"SPECTATOR_ENVIRONMENT: there is no world {settings.environment!r}; "
-            f"there are {', '.join(world_names())}"
+            f"SPECTATOR_ENVIRONMENT: unknown world {settings.environment!r}; use one of "
+            f"{', '.join(world_names())}"
         )
     cast = read_cast(settings, clock)
     await asyncio.to_thread(cast.load, settings.environment)
-    await run_in_threadpool(preload)  # and with it the pool's own modules, before the first request
+    await run_in_threadpool(preload)  # also imports the thread pool's modules before the first request
     return cast
 
 
@@ -227,11 +232,11 @@ def _supervisor(
 
 
 def read_cast(settings: Settings, clock: Clock) -> Cast:
-    """Who can play here.
+    """Read the worlds and captains of this server.
 
     Raises:
-        ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`; or a
-            cap of money was set that cannot limit one of the captains.
+        ConfigurationError: The captains file is invalid or lacks the captain of `llm_live`, or a cost cap is
+            set that cannot limit one of the captains.
     """
     cast = Cast.from_file(
         settings.captains_file,
@@ -274,27 +279,30 @@ def _limits(settings: Settings) -> EpisodeLimits:
 
 @dataclass(frozen=True, slots=True)
 class ViewingServices:
-    """What episodes are read, followed and shown with; see :class:`.services.Services`."""
+    """The services that read, follow and show episodes.
 
-    views: ViewReader
-    records: PublicReader
-    elsewhere: RemoteEpisodes | None
+    See :class:`.services.Services`.
+    """
+
+    episode_views: ViewReader
+    public_views: PublicReader
+    remote_episodes: RemoteEpisodes | None
     feeds: FeedSources
-    runs: RunBoards
-    groups: GroupBoards
+    run_boards: RunBoards
+    group_boards: GroupBoards
     wall: Wall
 
 
 async def open_viewing(
     stack: AsyncExitStack, settings: Settings, playing: PlayingServices, budget: Budget
 ) -> ViewingServices:
-    """Open what shows the episodes of ``playing`` and those of other servers; it is closed with ``stack``."""
-    clock, journal, tasks, orders = playing.clock, playing.journal, playing.tasks, playing.orders
+    """Open the services that show episodes; they are closed with ``stack``."""
+    clock, journal, tasks, orders = playing.clock, playing.journal, playing.tasks, playing.operator_orders
     views = _views(stack, playing, budget)
     records = PublicReader(views, playing.cast.load)
-    lookouts = BoardPoller(clock, tasks)
-    runs = RunBoards(journal.runs, views, records, clock, lookouts, orders)
-    groups = GroupBoards(runs, journal, clock, lookouts, orders, budget.reading.take)
+    poller = BoardPoller(clock, tasks)
+    runs = RunBoards(journal.runs, views, records, clock, poller, orders)
+    groups = GroupBoards(runs, journal, clock, poller, orders, budget.reading_turn)
     others = _follow_others(stack, settings, playing, views, records)
     feeds = _feeds(playing, records, FinalSnapshots(views), runs, others)
     wall = Wall(playing.supervisor, clock, tasks, orders, others)
@@ -302,12 +310,12 @@ async def open_viewing(
 
 
 def _views(stack: AsyncExitStack, playing: PlayingServices, budget: Budget) -> ViewReader:
-    """Reads records as viewers see them, and goes through long ones before anybody opens them."""
+    """Return the reader of episode views, and start reading long records in advance."""
     journal = playing.journal
-    views = ViewReader(journal, playing.cast.load, states=journal.states, turn=budget.reading.take)
+    views = ViewReader(journal, playing.cast.load, states=journal.states, turn=budget.reading_turn)
     stack.push_async_callback(views.aclose)
     long_records = LongRecordScanner(journal, views)
-    playing.signals.on_end(long_records.ended.put_nowait)
+    playing.bus.on_end(long_records.ended.put_nowait)
     start_background({"long records": long_records.run(playing.readiness.over)}, stack, playing.tasks)
     return views
 
@@ -319,11 +327,11 @@ def _follow_others(
     views: ViewReader,
     records: PublicReader,
 ) -> RemoteEpisodes | None:
-    """The episodes of other servers on the same journal, where there may be any."""
+    """Follow the episodes of other servers, if the journal is shared."""
     if playing.journal.ownership is None:
         return None
     clock, tasks, journal = playing.clock, playing.tasks, playing.journal
-    played, signals = playing.supervisor, playing.signals
+    played, signals = playing.supervisor, playing.bus
     followed = FollowedEpisodes(journal, views, records, clock, tasks)
     stack.callback(followed.stop)
     others = RemoteEpisodes(
@@ -340,12 +348,14 @@ def _feeds(
     boards: RunBoards,
     others: RemoteEpisodes | None,
 ) -> FeedSources:
-    waiters = NextEpisodeWaiters(playing.signals.next_start, playing.tasks)
+    waiters = NextEpisodeWaiters(playing.bus.next_start, playing.tasks)
     followed, listed = (None, tuple) if others is None else (others.followed, others.listed)
     shown = WatchableEpisodes(
         playing.supervisor, playing.readiness.recovery, playing.journal, boards, followed
     )
-    return FeedSources(shown, records, finals, playing.audience, waiters, shown, playing.orders, listed)
+    return FeedSources(
+        shown, records, finals, playing.audience, waiters, shown, playing.operator_orders, listed
+    )
 
 
 logger = logging.getLogger(__name__)
@@ -358,38 +368,38 @@ COMMAND_HANDLERS: Final[dict[str, Handle[Any]]] = {
     "asked": handle_asked,
     "act": handle_act,
 }
-"""By the names of commands."""
+"""Handlers by name of the command."""
 
 
 async def carry_out(command: Command, services: Services) -> str | None:
-    """Do what a command says with an episode that this server may record.
+    """Carry out a command on an episode that this server may record.
 
     Returns:
-        The answer as JSON: ``done``, or a ``problem``. ``None`` where it is left for later, or for another
-        server: the episode is not played here yet or any more, or cannot be recorded now.
+        The answer as JSON: ``done``, or a ``problem``. ``None`` to leave it for later, or to another server:
+        the episode does not run here, or cannot be recorded now.
     """
     handle = COMMAND_HANDLERS.get(command.name)
     if handle is None:
-        return None  # of a later version: a server of that one may play the episode next
+        return None  # of a later version; a server of that version may run the episode next
     try:
         if services.supervisor.live(command.episode_id) is None:
             if services.readiness.recovery.awaits_recovery(command.episode_id):
                 return None
-            if not await services.records.suspended(command.episode_id):
+            if not await services.public_views.suspended(command.episode_id):
                 return None
             if command.name != "resume":
                 raise EpisodeOver(command.episode_id)
         with typed_as(_broke, passing=(SpectatorError, Refused)):
             done = await handle(services, command.episode_id, json.loads(command.body))
     except (EpisodeUnfinished, LeaseLost, JournalError) as error:
-        logger.warning("%s of %s is left for later: %s", command.name, command.episode_id, error)
+        logger.warning("cannot %s %s yet; retrying: %s", command.name, command.episode_id, error)
         return None
     except (Refused, SpectatorError) as error:
         kind = error.kind if isinstance(error, Refused) else faults.kind_of(error)
         if kind in (faults.NO_JOURNAL, faults.RECOVERING):
             return None
         if kind is faults.INTERNAL:
-            logger.exception("%s of %s failed", command.name, command.episode_id)
+            logger.exception("command %s of %s failed", command.name, command.episode_id)
         return encode_json({"problem": problem_to_json(error)})
     return encode_json({"done": done.model_dump(mode="json")})
 
@@ -400,16 +410,16 @@ def _broke(error: Exception) -> SpectatorError:
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Build the services; on the way out they are closed in reverse.
+    """Build the services; close them in reverse order.
 
     Raises:
-        ConfigurationError: The default world does not exist, the captains file is wrong, or another process
-            writes the journal.
+        ConfigurationError: The default world does not exist, the captains file is invalid, or another
+            process writes the journal.
         JournalError: The journal cannot be opened.
     """
     async with open_playing(settings) as playing, AsyncExitStack() as stack:
         clock, journal, supervisor = playing.clock, playing.journal, playing.supervisor
-        guard, orders = Guard(settings, clock), playing.orders
+        guard, orders = Guard(settings, clock), playing.operator_orders
         seat_keys = await _seat_keys(settings, playing.commands)
         budget = _budget(settings, playing, guard, seat_keys)
         queue = _queue(settings, playing, budget)
@@ -420,14 +430,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scorekeeper = _scorekeeper(settings, playing)
         keepalive = Keepalive(clock)
         housekeeper = Housekeeper(journal, _keep(settings), clock)
-        unended = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
+        unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
         exhibition = _exhibition(settings, playing, queue)
         start_background({
             "scorekeeper": scorekeeper.run(),
-            "narration": narration.attend(playing.signals, supervisor, playing.audience),
+            "narration": narration.attend(playing.bus, supervisor, playing.audience),
             "keepalive": keepalive.run(),
             "housekeeping": housekeeper.run(playing.readiness.over),
-            "unended room": unended.run(),
+            "unfinished quota": unfinished.run(),
             "loop lag": loop_lag.run(),
             "queue for slots": queue.run(),
             "exhibition": exhibition.run(),
@@ -443,23 +453,50 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(alternatives.aclose)
         viewing = await open_viewing(stack, settings, playing, budget)
         services = Services(
-            settings=settings, clock=clock, journal=journal, reading=reading, alternatives=alternatives,
-            commands=playing.commands, takeover=playing.takeover, signals=playing.signals,
-            supervisor=supervisor, suspended=SuspendedEpisodes(journal, supervisor),
-            readiness=playing.readiness, audience=playing.audience, feeds=viewing.feeds,
-            views=viewing.views, records=viewing.records,
-            transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
-            queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
-            notes=NoteStore(settings.data_dir / NOTES_FILE),
-            recorded=PublicReader(journal, playing.cast.load),
-            exhibition=exhibition, seat_keys=seat_keys, starters=starters, visitors=visitors,
+            settings=settings,
+            clock=clock,
+            journal=journal,
+            reading_process=reading,
+            alternatives_process=alternatives,
+            commands=playing.commands,
+            takeover=playing.takeover,
+            episode_views=viewing.episode_views,
+            public_views=viewing.public_views,
+            public_journal=PublicReader(journal, playing.cast.load),
+            bus=playing.bus,
+            supervisor=supervisor,
+            suspended_episodes=SuspendedEpisodes(journal, supervisor),
+            readiness=playing.readiness,
+            audience=playing.audience,
+            feeds=viewing.feeds,
+            transport=TransportPorts(playing.audience, keepalive, clock),
+            guard=guard,
+            budget=budget,
+            slot_queue=queue,
+            public_offer=Offer.of(settings),
+            operator_orders=orders,
+            seat_keys=seat_keys,
+            visitor_sessions=visitors,
             sign_in=None if provider is None else SignIn(provider, clock),
             router_models=RouterModels(settings.router_url, clock),
-            loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=viewing.feeds.finals,
-            wall=viewing.wall, elsewhere=viewing.elsewhere,
-            runs=viewing.runs, groups=viewing.groups, cast=playing.cast, ledger=playing.ledger,
-            narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
-        )  # fmt: skip
+            starters=starters,
+            deletions=Deletions(journal, settings.data_dir, clock),
+            notes=NoteStore(settings.data_dir / NOTES_FILE),
+            exhibition=exhibition,
+            loop_lag=loop_lag,
+            unfinished_quota=unfinished,
+            snapshots=viewing.feeds.finals,
+            wall=viewing.wall,
+            remote_episodes=viewing.remote_episodes,
+            run_boards=viewing.run_boards,
+            group_boards=viewing.group_boards,
+            cast=playing.cast,
+            model_ledger=playing.model_ledger,
+            narration=narration,
+            scorekeeper=scorekeeper,
+            housekeeper=housekeeper,
+            timings=playing.timings,
+        )
         if playing.commands is not None:
             start_background(
                 {"commands": _command_rounds(playing.commands, services, playing)}, stack, playing.tasks
@@ -468,16 +505,21 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 def _budget(settings: Settings, playing: PlayingServices, guard: Guard, seat_keys: SeatKeys) -> Budget:
-    """What costly requests draw on, shared with other servers where there are any."""
+    """Build the budget, shared with other servers if the journal is."""
     clock, supervisor, shared = playing.clock, playing.supervisor, playing.shared
     budget = Budget(
-        settings, clock, guard, playing.ledger, playing.orders, lambda: bool(supervisor.showing())
+        settings,
+        clock,
+        guard,
+        playing.model_ledger,
+        playing.operator_orders,
+        playing=lambda: bool(supervisor.showing()),
     )
     if shared is not None:
         budget.characters = shared.characters
         budget.shared = SharedRates(settings, clock, shared.reservations, seat_keys, budget.too_often)
     if settings.recorded_mb_per_hour:
-        playing.journal.recorded = budget.recorded.note
+        playing.journal.recorded = budget.note_recorded
     return budget
 
 
@@ -494,12 +536,12 @@ def _exhibition(settings: Settings, playing: PlayingServices, queue: SlotQueue) 
     environment = settings.environment if settings.exhibition else None
     ready = playing.readiness.over.is_set
     return Exhibition(
-        environment, playing.supervisor, playing.journal, queue, playing.orders, ready, playing.clock
+        environment, playing.supervisor, playing.journal, queue, playing.operator_orders, ready, playing.clock
     )
 
 
 async def _seat_keys(settings: Settings, commands: Commands | None) -> SeatKeys:
-    """The keys of seats, which all servers on one journal derive alike."""
+    """Build the seat keys; all servers on one journal derive the same keys."""
     own = SeatKeys(settings.data_dir)
     if commands is None:
         return own
@@ -510,24 +552,24 @@ async def _seat_keys(settings: Settings, commands: Commands | None) -> SeatKeys:
 async def _starters(
     settings: Settings, seat_keys: SeatKeys, playing: PlayingServices
 ) -> StarterRegistry | None:
-    """Who started which episodes, where only they may stop them."""
+    """Build the registry of starters, if only they may control their episodes."""
     if settings.profile != "public":
         return None
     starters = await asyncio.to_thread(StarterRegistry, settings.data_dir, seat_keys, playing.commands)
-    playing.signals.on_end(starters.forget)
+    playing.bus.on_end(starters.forget)
     return starters
 
 
 def _queue(settings: Settings, playing: PlayingServices, budget: Budget) -> SlotQueue:
     limits = QueueLimits(settings.max_waiting, settings.max_waiting_per_address, settings.slot_hold_s)
     queue = SlotQueue(playing.supervisor, limits, budget.starters, playing.clock)
-    playing.signals.on_finish(queue.look)
+    playing.bus.on_finish(queue.look)
     return queue
 
 
 def _scorekeeper(settings: Settings, playing: PlayingServices) -> Scorekeeper:
     scorekeeper = Scorekeeper(playing.journal, FigureStore(settings.data_dir / FIGURES_FILE))
-    playing.signals.on_end(scorekeeper.note_ended)
+    playing.bus.on_end(scorekeeper.note_ended)
     return scorekeeper
 
 

@@ -64,7 +64,7 @@ def test_a_healthy_server_passes_and_nothing_is_changed(
             "token",
             "WebSocket",
         ]
-        assert found["control"][1] == "a stranger may not stop or slow a match"
+        assert found["control"][1] == "clients without the token may not stop or slow matches"
         assert [one["episode_id"] for one in serving.client.get("/custom/status").json()["running"]] == [
             running
         ]
@@ -138,7 +138,7 @@ def test_inside_a_good_folder_all_is_well_and_nothing_is_left_behind(
     result = doctor(data_dir=str(tmp_path), host="0.0.0.0")
     found = lines(result)
     assert result.exit_code == 0, result.output
-    assert "1 episodes" in found["journal"][1] and "whole (13 events)" in found["journal"][1]
+    assert "1 episodes" in found["journal"][1] and "intact (13 events)" in found["journal"][1]
     assert found["token"][0] == "warning"
     assert sorted(path.name for path in tmp_path.iterdir() if "-" not in path.name) == [
         name for name in before if "-" not in name

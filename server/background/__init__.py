@@ -1,1 +1,1 @@
-"""Work beside the requests: narration of episodes and housekeeping of the journal."""
+"""Background work: narration, housekeeping, recovery, child processes and notices."""

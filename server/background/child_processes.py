@@ -1,6 +1,6 @@
-"""Processes beside the server: one reads long records, one weighs alternatives.
+"""Child processes: one reads long records, one evaluates alternatives.
 
-Each answers one line at a time and is started with the first, so that neither delays a step.
+Each starts with its first request and answers one line at a time, so that neither delays a step.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ..lru_cache import LruCache
 
 logger = logging.getLogger(__name__)
 
-GONE: Final = "the server goes away"
+GONE: Final = "the server is shutting down"
 
 
 class PipedProgram:
-    """Asks a program of ours; one that died is started anew with the next line.
+    """A Python program that answers lines; if it dies, the next line starts it again.
 
-    It is called from one thread at a time, but for :meth:`kill` and :meth:`end`.
+    Call it from one thread at a time, except :meth:`kill` and :meth:`end`.
 
     Args:
-        module: Which, as ``python -m`` takes it. It answers each line with a line of JSON, an object that may
-            announce the ``length`` of a body that follows.
-        first: A line that it is sent before all others: what is not for the list of processes.
+        module: The program, as for ``python -m``. It answers each line with a line of JSON, an object that
+            may announce the ``length`` of a body that follows.
+        first: A line sent before all others, for what must not appear in the list of processes.
     """
 
     def __init__(self, module: str, first: bytes = b"") -> None:
@@ -43,18 +43,18 @@ class PipedProgram:
         self._first = first
         self._process: subprocess.Popen[bytes] | None = None
         self.ended = False
-        """Whether it was ended for good."""
+        """Whether it was ended permanently."""
 
     @property
     def process_id(self) -> int | None:
-        """The process, if one was started."""
+        """The process id, if it runs."""
         return None if self._process is None else self._process.pid
 
     def ask(self, line: bytes) -> tuple[dict[str, Any], bytes]:
-        """The answer to a line: its object and its body.
+        """Return the answer to a line: its object and its body.
 
         Raises:
-            OSError: The program could not be started, or ended.
+            OSError: The program could not be started, or died.
         """
         if self.ended:
             raise OSError(GONE)
@@ -73,17 +73,17 @@ class PipedProgram:
         return head, body
 
     def kill(self) -> None:
-        """End the process; whoever waits for its answer is told that it ended. From any thread."""
+        """Kill the process, from any thread; pending calls raise an error."""
         if self._process is not None:
             self._process.kill()
 
     def end(self) -> None:
-        """The same for good: it is not started again."""
+        """Kill the process permanently, from any thread."""
         self.ended = True
         self.kill()
 
     def forget(self) -> None:
-        """End the process and let go of it; the next line starts another."""
+        """Kill the process and release it; the next line starts another."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -103,7 +103,7 @@ class PipedProgram:
         )
         assert process.stdin is not None
         process.stdin.write(self._first)
-        if self.ended:  # meanwhile
+        if self.ended:  # ended while it started
             process.kill()
         return process
 
@@ -112,23 +112,23 @@ READING_PROGRAM: Final = "spectator.journal.pieces"
 
 
 class ReadingProcess:
-    """Reads pieces of records, one at a time, in a process that is started with the first of them.
+    """Reads pieces of records, one at a time, in a child process.
 
-    Where that process cannot be started, or dies, a piece is read here, and the next one starts another.
+    If that process cannot start, or dies, the piece is read here, and the next one starts it again.
 
     Args:
-        url: Where the journal is.
-        journal: The same, for what is read here.
+        url: URL of the journal.
+        journal: The same journal, for pieces that are read here.
     """
 
     def __init__(self, url: str, journal: Journal) -> None:
         self._program = PipedProgram(READING_PROGRAM, json.dumps(url).encode() + b"\n")
         self._journal = journal
-        self._one = ThreadPoolExecutor(1, thread_name_prefix="reading-process")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="reading-process")
 
     @property
     def process_id(self) -> int | None:
-        """The process that reads, if one was started."""
+        """The process id, if it runs."""
         return self._program.process_id
 
     async def read(self, wanted: PieceRequest) -> Piece:
@@ -140,22 +140,22 @@ class ReadingProcess:
         if self._program.ended:
             raise JournalUnavailable(GONE)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._one, self._ask, wanted)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, wanted)
         except OSError as error:
             if self._program.ended:
                 raise JournalUnavailable(GONE) from error
-            logger.warning("a record is read by the server itself: %s", error)
+            logger.warning("reading a record in the server's process: %s", error)
         texts = await self._journal.texts(wanted.episode_id, after_seq=wanted.after_seq, limit=wanted.limit)
         return await asyncio.to_thread(piece_of, texts, wanted.crc)
 
     async def aclose(self) -> None:
         """End the process."""
         self._program.end()
-        await asyncio.to_thread(self._one.shutdown)
+        await asyncio.to_thread(self._thread.shutdown)
         self._program.forget()
 
     def _ask(self, wanted: PieceRequest) -> Piece:
-        """Have a piece read; an :class:`OSError` says that the process is no use."""
+        """Read a piece; raises :class:`OSError` if the process fails."""
         head, body = self._program.ask(json.dumps(asdict(wanted)).encode())
         if "error" in head:
             raise (EpisodeDamaged if head["damaged"] else JournalError)(head["error"])
@@ -165,63 +165,63 @@ class ReadingProcess:
 ALTERNATIVES_PROGRAM: Final = "spectator.episodes.alternatives"
 
 PATIENCE_S: Final = 30.0
-"""How long one decision may take; it takes one second as a rule."""
+"""Seconds that one decision may take; usually one second."""
 
 IDLE_S: Final = 300.0
-"""How long the process stays without being asked: it holds about 100 MB."""
+"""Seconds without a request after which the process ends; it holds about 100 MB."""
 
 KEPT: Final = 1024
-"""Answers that are kept, of about 1 kB each."""
+"""Cached answers, about 1 kB each."""
 
 Key = tuple[str, str, int]
-"""An episode, the identity of its numbering, and the number of a decision's event."""
+"""Episode id, epoch, and number of the decision's event."""
 
 
 @dataclass(frozen=True, slots=True)
-class WeighedAlternatives:
-    """What came of a decision's weighing.
+class EvaluatedAlternatives:
+    """Evaluated alternatives to a decision.
 
     Args:
-        told: See :class:`spectator.environments.contract.Alternatives`, as plain JSON.
-        seconds: How long it took; 0 where it was known.
+        found: See :class:`spectator.environments.contract.Alternatives`, as plain JSON.
+        seconds: Time that it took; 0 if it was cached.
     """
 
-    told: dict[str, Any]
+    found: dict[str, Any]
     seconds: float
 
 
 class AlternativesProcess:
-    """Weighs decisions, one at a time, in a process that is started with the first of them.
+    """Evaluates alternatives to decisions, one at a time, in a child process.
 
-    What was weighed is kept; whoever asks while it is weighed waits for the same answer.
+    Results are cached; concurrent requests for one decision share its result.
 
     Args:
-        clock: Measures, and says when the process has been idle for long.
+        clock: Measures time.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._program = PipedProgram(ALTERNATIVES_PROGRAM)
-        self._one = ThreadPoolExecutor(1, thread_name_prefix="alternatives-process")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="alternatives-process")
         self._kept: LruCache[Key, dict[str, Any]] = LruCache(KEPT)
         self._turn = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
 
     @property
     def process_id(self) -> int | None:
-        """The process, if one was started and is not idle for long."""
+        """The process id, if it runs."""
         return self._program.process_id
 
     def known(self, key: Key) -> dict[str, Any] | None:
-        """The alternatives of a decision, where they are kept."""
+        """Return the cached alternatives to a decision, if any."""
         return self._kept.get(key)
 
-    async def weigh(self, wanted: AnalysisRequest, key: Key) -> WeighedAlternatives:
-        """Weigh a decision.
+    async def weigh(self, wanted: AnalysisRequest, key: Key) -> EvaluatedAlternatives:
+        """Evaluate the alternatives to a decision.
 
         Args:
             wanted: The decision.
-            key: What it is known by afterwards.
+            key: Key of the result in the cache.
 
         Raises:
             AnalysisDiverged: See :meth:`spectator.episodes.alternatives.Analyses.alternatives`.
@@ -229,23 +229,23 @@ class AlternativesProcess:
         """
         async with self._turn:
             if (kept := self._kept.get(key)) is not None:
-                return WeighedAlternatives(kept, 0.0)
+                return EvaluatedAlternatives(kept, 0.0)
             began = self._clock.monotonic()
-            told = await self._asked(json.dumps(asdict(wanted)).encode())
-            if "error" in told:
-                raise AnalysisDiverged(told["error"])
-            self._kept.keep(key, told["alternatives"])
-            return WeighedAlternatives(told["alternatives"], self._clock.monotonic() - began)
+            answer = await self._ask(json.dumps(asdict(wanted)).encode())
+            if "error" in answer:
+                raise AnalysisDiverged(answer["error"])
+            self._kept.keep(key, answer["alternatives"])
+            return EvaluatedAlternatives(answer["alternatives"], self._clock.monotonic() - began)
 
     async def aclose(self) -> None:
         """End the process."""
         if self._idle is not None:
             self._idle.cancel()
         self._program.end()
-        await asyncio.to_thread(self._one.shutdown)
+        await asyncio.to_thread(self._thread.shutdown)
         self._program.forget()
 
-    async def _asked(self, line: bytes) -> dict[str, Any]:
+    async def _ask(self, line: bytes) -> dict[str, Any]:
         if self._idle is not None:
             self._idle.cancel()
         try:
@@ -253,21 +253,21 @@ class AlternativesProcess:
                 try:
                     return await self._answer(line)
                 except OSError as error:
-                    logger.warning("decisions are weighed by another process: %s", error)
+                    logger.warning("restarting the process that evaluates alternatives: %s", error)
                     return await self._answer(line)
         except TimeoutError:
             self._program.kill()
-            raise StepTimeout(f"a decision took longer than {PATIENCE_S:g} s to weigh") from None
+            raise StepTimeout(f"evaluating alternatives took longer than {PATIENCE_S:g} s") from None
         except OSError as error:
-            raise StepTimeout(f"decisions cannot be weighed now: {error}") from error
+            raise StepTimeout(f"cannot evaluate alternatives now: {error}") from error
         finally:
             self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._rest)
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
         if self._program.ended:
             raise OSError(GONE)
-        told, _ = await asyncio.get_running_loop().run_in_executor(self._one, self._program.ask, line)
-        return told
+        answer, _ = await asyncio.get_running_loop().run_in_executor(self._thread, self._program.ask, line)
+        return answer
 
     def _rest(self) -> None:
-        self._one.submit(self._program.forget)
+        self._thread.submit(self._program.forget)

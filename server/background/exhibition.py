@@ -1,4 +1,4 @@
-"""The exhibition match: two captains play while nobody else does, for anyone who looks."""
+"""The exhibition match: two captains play for visitors while no other match runs."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from ..security.slot_queue import SlotQueue
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-"""How often it is looked whether anybody plays."""
+"""Seconds between two checks of what runs."""
 
 VISITED_S: Final = 600.0
-"""For how long after the last look at the lobby or the wall another match begins."""
+"""Seconds since the last visit to the lobby or the wall within which another match begins."""
 
 REST_S: Final = 15.0
-"""Rest after a match, so that its result is seen."""
+"""Pause in seconds after a match, so that its result is seen."""
 
 AGAIN_S: Final = 300.0
-"""Rest after one that could not be started."""
+"""Pause in seconds after a match that could not start."""
 
 KEPT: Final = 3
-"""Ended matches that stay in the record."""
+"""Ended matches kept in the journal."""
 
 
 class Exhibition:
-    """Plays one match after another between captains who differ, while nobody else plays.
+    """Plays matches between different captains while no other match runs.
 
-    Who plays rotates through the world's :meth:`~spectator.environments.world.World.pairings`. It takes a
-    free slot, and gives it back as soon as somebody else wants one. Its matches count for no
-    address and in no standings; of those that ended the newest three are kept. None begins while nobody has
-    looked at the lobby or the wall for ten minutes, while starts are paused or while the server recovers.
+    The captains rotate through the world's :meth:`~spectator.environments.world.World.pairings`. It takes a
+    free slot, and gives it back as soon as a client wants one. Its matches count for no address and in no
+    standings; the newest three that ended are kept. No match begins if the lobby and the wall had no visit
+    for ten minutes, while starts are paused, or while the server recovers.
 
     Args:
-        environment: The world; ``None`` where none is wanted.
-        supervisor: Runs it.
-        journal: Where its earlier matches are.
-        queue: Who waits for a slot.
-        orders: Says whether starts are paused.
-        ready: Whether what ran before this process is recovered.
-        clock: Measures and waits.
+        environment: The world; ``None`` disables the exhibition.
+        supervisor: Runs the matches.
+        journal: Holds earlier matches.
+        queue: Clients that wait for a slot.
+        orders: Tells whether starts are paused.
+        ready: Whether earlier episodes are recovered.
+        clock: Measures time, and waits.
     """
 
     def __init__(
@@ -78,33 +78,33 @@ class Exhibition:
         self._was_on = False
 
     def note_visit(self) -> None:
-        """Take note that somebody looks what is on."""
+        """Note a visit to the lobby or the wall."""
         self._visited = self._clock.monotonic()
 
     async def make_way(self) -> None:
-        """End it if there is no free slot; returns once that is recorded, or cannot be."""
+        """End the match if no slot is free; returns once that is recorded, or failed."""
         for episode in self._supervisor.running():
             if episode.plan.run_id == EXHIBITION and self._supervisor.free_slots == 0:
                 try:
                     await self._supervisor.stop(episode.episode_id, by="the server: its slot was wanted")
                 except SpectatorError as error:
-                    logger.warning("the exhibition match could not make way: %s", error)
+                    logger.warning("cannot end the exhibition match: %s", error)
 
     async def run(self) -> None:
-        """Look every second until cancelled."""
+        """Check every second until cancelled."""
         while self._environment is not None:
             await self._clock.sleep(LOOK_S)
             try:
                 await self.look()
             except SpectatorError as error:
                 self._not_before = self._clock.monotonic() + AGAIN_S
-                logger.warning("there is no exhibition match for the next %g s: %s", AGAIN_S, error)
+                logger.warning("no exhibition match for the next %g s: %s", AGAIN_S, error)
 
     async def look(self) -> None:
-        """Begin a match if nobody plays, make way for whoever waits, or clear away what is over.
+        """Start a match if none runs, make way for waiting clients, or remove old matches.
 
         Raises:
-            SpectatorError: It cannot be started, or an earlier one not be removed.
+            SpectatorError: A match cannot start, or an earlier one cannot be removed.
         """
         if self._queue.waiting:
             await self.make_way()
@@ -119,7 +119,7 @@ class Exhibition:
         self._was_on = is_on
 
     def _is_wanted(self, now: float) -> bool:
-        """Whether nobody plays, and somebody would see it."""
+        """Whether no match runs, and a visitor would see it."""
         if self._visited is None or now - self._visited > VISITED_S or self._supervisor.showing():
             return False
         paused = self._orders.kept.paused_since is not None
@@ -137,7 +137,7 @@ class Exhibition:
         await self._supervisor.start(replace(plan, run_id=EXHIBITION))
 
     async def _clear(self) -> None:
-        """Remove all but the newest that ended."""
+        """Remove all but the newest ended matches."""
         ended = await self._journal.episodes(EpisodeFilter(run_id=EXHIBITION, ended=True, limit=1000))
         for summary in ended[KEPT:]:
             await self._journal.remove(summary.episode_id)

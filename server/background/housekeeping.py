@@ -1,8 +1,8 @@
-"""Housekeeping of the journal: retention, deletion, room, and long records.
+"""Housekeeping of the journal: retention, deletion, disk quota, and long records.
 
-A deleted episode leaves its digest, in a line of ``deleted.ndjson``. Unfinished episodes may take half
-of the journal's room, so that they cannot push out all others. Long records are read through before
-anyone opens them.
+A deleted episode leaves its digest in a line of ``deleted.ndjson``. Unfinished episodes may take half of
+the journal's quota, so that they cannot displace all others. Long records are read in advance, so that
+their pages open quickly.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ INTERVAL_S: Final = 60.0
 
 
 class Housekeeper:
-    """Removes episodes that are not to be kept, oldest first; never one that has not ended.
+    """Removes ended episodes beyond the retention limits, oldest first.
 
     Args:
-        journal: The record.
-        keep: What is kept.
-        clock: Waits, and tells how old an episode is.
+        journal: The journal.
+        keep: The retention limits.
+        clock: Waits, and measures the age of episodes.
     """
 
     def __init__(self, journal: SqlJournal, keep: Keep, clock: Clock) -> None:
         self.removed = 0
-        """Episodes that were removed by this process."""
+        """Episodes removed by this process."""
         self.removed_bytes = 0
-        """About how much room they took."""
+        """Approximate bytes that they took."""
         self.size: Figures | None = None
-        """How large the record was when house was kept last."""
+        """Size of the journal at the last run."""
         self._journal = journal
         self._keep = keep
         self._clock = clock
         self._began = clock.now(), clock.monotonic()
 
     async def run(self, recovered: asyncio.Event | None = None) -> None:
-        """Keep house until cancelled; what cannot be done now is tried again later.
+        """Remove old episodes until cancelled; failures are retried.
 
         Args:
-            recovered: Set when today's spending is counted, which reads what might be removed, and what an
-                earlier process left has ended or is played on; nothing is removed before.
+            recovered: Set once today's spending is counted, which reads episodes that might be removed, and
+                earlier episodes are recovered; nothing is removed before.
         """
         if recovered is not None:
             await recovered.wait()
@@ -67,26 +67,29 @@ class Housekeeper:
             try:
                 await self.tidy()
             except JournalError as error:
-                logger.warning("old episodes could not be removed: %s", error)
+                logger.warning("cannot remove old episodes: %s", error)
             await self._clock.sleep(INTERVAL_S)
 
     def _now(self) -> datetime:
-        """The time, but never further from the beginning than has passed: a clock may be set wrong."""
+        """Return the time, limited by the monotonic time since the start.
+
+        A wrongly set clock must not remove new episodes.
+        """
         then, elapsed = self._began
         return min(self._clock.now(), then + timedelta(seconds=self._clock.monotonic() - elapsed))
 
     async def tidy(self) -> None:
-        """Remove what is not to be kept, and give the room back.
+        """Remove episodes beyond the limits, and free their disk space.
 
         Raises:
-            JournalError: It could not be done, or not all of it.
+            JournalError: It failed, possibly after some removals.
         """
         for old in await self._journal.surplus(self._keep, self._now()):
             await self._journal.remove(old.episode_id)
             self.removed += 1
             self.removed_bytes += old.bytes
             logger.info(
-                "episode %s (ended %s, %d events, %.1f MB) was removed: beyond the limit of %s",
+                "removed episode %s (ended %s, %d events, %.1f MB), beyond the limit of %s",
                 old.episode_id,
                 old.ended_at,
                 old.events,
@@ -105,18 +108,18 @@ class DeletedEpisode(BaseModel):
 
     episode_id: str
     digest: str | None = Field(description="The chain's digest up to its last event; null without a chain")
-    events: int = Field(ge=0, description="How many it had")
+    events: int = Field(ge=0, description="Number of its events")
     ended_at: str | None = Field(description="RFC 3339")
     deleted_at: str = Field(description="RFC 3339")
 
 
 class Deletions:
-    """Deletes episodes, and remembers which.
+    """Deletes episodes, and logs deletions in a file.
 
     Args:
-        journal: The record.
-        folder: Where the lines are kept.
-        clock: Dates them.
+        journal: The journal.
+        folder: The data folder, which holds the file.
+        clock: Dates the deletions.
     """
 
     def __init__(self, journal: SqlJournal, folder: Path, clock: Clock) -> None:
@@ -126,11 +129,11 @@ class Deletions:
         self._order = asyncio.Lock()
 
     async def delete(self, summary: EpisodeSummary) -> DeletedEpisode:
-        """Remove an ended episode from the record; the line that says so is on the disk before.
+        """Delete an ended episode; the line that says so is on disk first.
 
         Raises:
-            JournalUnavailable: The line could not be written; nothing was removed.
-            JournalError: It could not be removed, or not all of it; housekeeping goes on with it.
+            JournalUnavailable: The line cannot be written; nothing was deleted.
+            JournalError: The deletion failed, possibly in part; housekeeping completes it.
         """
         deleted = DeletedEpisode(
             episode_id=summary.episode_id,
@@ -142,11 +145,11 @@ class Deletions:
         async with self._order:
             await asyncio.to_thread(self._write, deleted.model_dump_json())
             await self._journal.remove(summary.episode_id)
-        logger.info("episode %s was deleted by the operator, digest %s", summary.episode_id, summary.digest)
+        logger.info("the operator deleted episode %s, digest %s", summary.episode_id, summary.digest)
         return deleted
 
     async def newest(self, limit: int = 20) -> list[DeletedEpisode]:
-        """The newest deletions, the newest first."""
+        """Return the newest deletions, newest first."""
         lines = await asyncio.to_thread(self._lines)
         return [DeletedEpisode.model_validate_json(line) for line in reversed(lines[-limit:])]
 
@@ -157,7 +160,7 @@ class Deletions:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise JournalUnavailable(f"{self._path} cannot be written: {error}") from error
+            raise JournalUnavailable(f"cannot write {self._path}: {error}") from error
 
     def _lines(self) -> list[str]:
         try:
@@ -169,16 +172,16 @@ class Deletions:
 ROOM_INTERVAL_S: Final = 1.0
 
 ROOM_SHARE: Final = 0.5
-"""Of the journal's limit, what has not ended may take."""
+"""Share of the journal's limit that unfinished episodes may take."""
 
 
 class UnfinishedQuota:
-    """Cuts the largest running episode short while those without an end take too much.
+    """Ends the largest running episode while unfinished episodes take too much space.
 
     Args:
-        journal: Knows what they take.
-        keep_mb: Million bytes that the journal may take; 0 means no limit.
-        supervisor: Ends them.
+        journal: Knows the size of unfinished episodes.
+        keep_mb: Limit of the journal in million bytes; 0 means no limit.
+        supervisor: Ends episodes.
         clock: Waits.
     """
 
@@ -190,72 +193,72 @@ class UnfinishedQuota:
 
     @property
     def bytes(self) -> int:
-        """About what the episodes without an end take."""
+        """Approximate size of unfinished episodes."""
         return sum(self._journal.unended.values())
 
     async def run(self) -> None:
-        """Look every second until cancelled; first count what an earlier process left."""
+        """Count the episodes of an earlier process, then check every second."""
         if not self._most:
             return
         try:
             for episode_id, size in (await self._journal.unended_bytes()).items():
                 self._journal.unended[episode_id] += size
         except JournalError as error:
-            logger.warning("what has not ended could not be counted: %s", error)
+            logger.warning("cannot count unfinished episodes: %s", error)
         while True:
             await self._clock.sleep(ROOM_INTERVAL_S)
             await self.check()
 
     async def check(self) -> None:
-        """Cut the largest short, if need be."""
+        """End the largest episode, if the quota is exceeded."""
         taken = self._journal.unended
         if self.bytes <= self._most:
             return
         live = max(self._supervisor.showing(), key=lambda one: taken[one.episode_id], default=None)
         if live is None or live.ended:
             return
-        room = f"cut short: episodes without an end took {self._most / 1e6:g} MB, half of SPECTATOR_KEEP_MB"
-        logger.warning("episode %s is %s", live.episode_id, room)
+        reason = f"cut short: unfinished episodes took {self._most / 1e6:g} MB, half of SPECTATOR_KEEP_MB"
+        logger.warning("episode %s is %s", live.episode_id, reason)
         try:
-            await live.end(EndRequest("step_cap", room))
+            await live.end(EndRequest("step_cap", reason))
         except EpisodeError as error:
-            logger.warning("episode %s could not be ended: %s", live.episode_id, error)
+            logger.warning("cannot end episode %s: %s", live.episode_id, error)
 
 
 LOOKED_AT: Final = 1_000
-"""Newest ended episodes among which long ones are looked for at the start."""
+"""Newest ended episodes that are searched for long ones at startup."""
 
 AT_THE_START: Final = 4
-"""Long records that are gone through at the start at most; earlier ones are when they are opened."""
+"""Most long records read at startup; earlier ones are read when opened."""
 
 
 class RecordScanner(Protocol):
-    """Keeps the states of a long record, in the background."""
+    """Stores states of long records in the background."""
 
     def look_through(self, summary: EpisodeSummary) -> None:
-        """Keep the states of all of a record that has ended, if it is long; returns at once."""
+        """Store the states of an ended record, if it is long; returns immediately."""
         ...
 
 
 class LongRecordScanner:
-    """Has the states of long records kept, so that their pages open without folding them.
+    """Stores states of long records in advance, so that their pages open quickly.
 
     Args:
-        journal: Where the episodes are.
-        views: Folds them.
+        journal: The episodes.
+        views: Computes and stores their states.
     """
 
     def __init__(self, journal: Journal, views: RecordScanner) -> None:
         self._journal = journal
         self._views = views
         self.ended: asyncio.Queue[str] = asyncio.Queue()
-        """Episodes that have just ended, to be looked at soon."""
+        """Episodes that have just ended."""
 
     async def run(self, recovered: asyncio.Event) -> None:
-        """Go through records until cancelled.
+        """Read long records until cancelled.
 
         Args:
-            recovered: Set when what an earlier process left has ended or is played on: that comes first.
+            recovered: Set once earlier episodes are recovered, which comes first.
         """
         await recovered.wait()
         await self._try(self._look_at_newest())
@@ -275,5 +278,5 @@ class LongRecordScanner:
     async def _try(self, looking: Awaitable[None]) -> None:
         try:
             await looking
-        except JournalError as error:  # whoever opens them waits for it instead
-            logger.warning("long records are not gone through beforehand: %s", error)
+        except JournalError as error:  # their first viewer waits instead
+            logger.warning("cannot read long records in advance: %s", error)

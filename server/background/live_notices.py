@@ -1,7 +1,7 @@
 """Notices between servers on one PostgreSQL: thoughts, viewer counts, troubles.
 
-None is recorded, and any may be lost without consequence. They have a channel and connections of their
-own and are sent at a bounded rate, those of an episode only while somebody watches it at another server.
+Notices are not recorded, and losing one is harmless. They use a separate channel and connections and are
+sent at a bounded rate, those of an episode only while it has viewers at another server.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ..viewers.audience import Audience
 from ..viewers.other_servers import FollowedEpisodes, RemoteEpisodes, ThoughtSender
 
 KEPT_S: Final = 15.0
-"""How long a number of viewers counts that is not told again."""
+"""Seconds that a viewer count is valid without a new notice."""
 
 MOST_AUDIENCES: Final = 100_000
-"""Numbers that are kept; further ones are left out."""
+"""Most viewer counts kept; further ones are ignored."""
 
 
 class OtherAudiences:
-    """How many watch episodes at other servers, as those tell it from time to time.
+    """Viewer counts of episodes at other servers, from their notices.
 
     Args:
-        clock: Time.
-        changed: Is told of which episode the number may be another one now.
+        clock: Source of time.
+        changed: Called with an episode's id when its count may have changed.
     """
 
     def __init__(self, clock: Clock, changed: Callable[[str], None]) -> None:
@@ -49,7 +49,7 @@ class OtherAudiences:
         self._size = 0
 
     def note(self, server: str, viewers: Mapping[str, int]) -> None:
-        """A server told how many watch some episodes there; 0 for nobody any more."""
+        """Store viewer counts that a server reported; 0 removes a count."""
         until = self._clock.monotonic() + KEPT_S
         for episode_id, number in viewers.items():
             before = self.count(episode_id)
@@ -61,7 +61,7 @@ class OtherAudiences:
             self._tidy(episode_id, before)
 
     def forget_silent(self) -> None:
-        """Leave out what was not told again."""
+        """Drop counts that have expired."""
         now = self._clock.monotonic()
         for episode_id, by_server in tuple(self._watching.items()):
             before = self.count(episode_id)
@@ -71,12 +71,12 @@ class OtherAudiences:
             self._tidy(episode_id, before)
 
     def count(self, episode_id: str) -> int:
-        """How many watch an episode at other servers."""
+        """Return the viewers of an episode at other servers."""
         return sum(number for number, _ in self._watching.get(episode_id, {}).values())
 
     @property
     def any(self) -> bool:
-        """Whether anybody watches anything there."""
+        """Whether any episode has viewers at other servers."""
         return bool(self._watching)
 
     def _tidy(self, episode_id: str, before: int) -> None:
@@ -89,45 +89,45 @@ class OtherAudiences:
 logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "spectator_live"
-"""Where they are sent: JSON objects with the sender's name as ``s``."""
+"""PostgreSQL channel of the notices: JSON objects with the sender's name as ``s``."""
 
 INTERVAL_S: Final = 0.1
-"""Least time between two sendings, while anybody watches anything."""
+"""Least seconds between two rounds of sending while there are viewers."""
 
 IDLE_S: Final = 0.5
-"""The same while nobody does."""
+"""The same without viewers."""
 
 MOST: Final = 64
-"""Notices in a sending at most; what is left over is sent later, or never."""
+"""Most notices in a round; the rest is sent later, or never."""
 
 REPEAT_S: Final = 5.0
-"""Seconds after which the numbers of viewers are told again, and troubles that last."""
+"""Seconds after which viewer counts and lasting troubles are sent again."""
 
 COUNTS_S: Final = 1.0
-"""Least time between two tellings of the numbers of viewers."""
+"""Least seconds between two notices with viewer counts."""
 
 COUNTED: Final = 80
-"""Episodes in a notice with the numbers of their viewers; their ids have 64 characters at most."""
+"""Episodes in a notice with viewer counts; their ids have at most 64 characters."""
 
 
 class Showing(Protocol):
-    """Knows which episodes are played here."""
+    """Knows the episodes that run here."""
 
     def showing(self) -> Sequence[EpisodeView]:
-        """All of them."""
+        """Return all of them."""
         ...
 
 
 class LiveNotices:
-    """Sends what the viewers of other servers cannot read in the record, and takes it from those.
+    """Exchanges with other servers what their viewers cannot read in the record.
 
     Args:
-        name: Of this server, unlike any other.
-        sender: Sends.
-        played: What is played here.
-        followed: What others play and is watched here.
-        audience: Who watches here.
-        clock: Time.
+        name: Unique name of this server.
+        sender: Sends notices.
+        played: The episodes that run here.
+        followed: Episodes of other servers with viewers here.
+        audience: The viewers here.
+        clock: Source of time.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class LiveNotices:
         clock: Clock,
     ) -> None:
         self.elsewhere = OtherAudiences(clock, audience.recount)
-        """How many watch at other servers."""
+        """Viewer counts at other servers."""
         audience.elsewhere = self.elsewhere.count
         self._name = name
         self._sender = sender
@@ -148,13 +148,13 @@ class LiveNotices:
         self._followed = followed
         self._audience = audience
         self._clock = clock
-        self._tellers: dict[str, ThoughtSender] = {}
+        self._thought_senders: dict[str, ThoughtSender] = {}
         self._troubles: dict[str, tuple[JournalTrouble, float]] = {}
         self._counts: dict[str, int] = {}
         self._counted_s = -REPEAT_S
 
     async def run(self) -> None:
-        """Send, until cancelled."""
+        """Send notices until cancelled."""
         works = True
         while True:
             self.elsewhere.forget_silent()
@@ -165,43 +165,45 @@ class LiveNotices:
                     works = True
                 except JournalError as error:
                     if works:
-                        logger.warning("viewers at other servers see no thoughts from here: %s", error)
+                        logger.warning("cannot send thoughts to viewers at other servers: %s", error)
                     works = False
             watched = self.elsewhere.any or self._counts or len(self._audience)
             await self._clock.sleep(INTERVAL_S if watched and works else IDLE_S)
 
     def take(self, notice: str) -> None:
-        """Take a notice; one that cannot be read, of another version, say, is left out."""
+        """Handle a notice; unreadable ones, such as of another version, are ignored."""
         try:
-            told = json.loads(notice)
-            if told["s"] == self._name:
+            fields = json.loads(notice)
+            if fields["s"] == self._name:
                 return
-            if "viewers" in told:
-                viewers = {name: int(number) for name, number in told["viewers"].items()}
-                self.elsewhere.note(str(told["s"]), viewers)
-            elif (view := self._followed.live(str(told["e"]))) is not None:
-                if "trouble" in told:
-                    view.show_trouble(_trouble_of(told["trouble"]))
+            if "viewers" in fields:
+                viewers = {name: int(number) for name, number in fields["viewers"].items()}
+                self.elsewhere.note(str(fields["s"]), viewers)
+            elif (view := self._followed.live(str(fields["e"]))) is not None:
+                if "trouble" in fields:
+                    view.show_trouble(_trouble_of(fields["trouble"]))
                 else:
-                    self._followed.thoughts_of(view).take(told["thought"])
+                    self._followed.thoughts_of(view).take(fields["thought"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            logger.debug("a notice of another server is left out: %r", error)
+            logger.debug("ignoring a notice of another server: %r", error)
 
     def _notices(self) -> Iterator[str]:
         now = self._clock.monotonic()
         yield from self._viewers(now)
         wanted = [one for one in self._played.showing() if self.elsewhere.count(one.episode_id)]
         here = {one.episode_id for one in wanted}
-        self._tellers = {name: teller for name, teller in self._tellers.items() if name in here}
-        self._troubles = {name: told for name, told in self._troubles.items() if name in here}
+        self._thought_senders = {
+            name: sender for name, sender in self._thought_senders.items() if name in here
+        }
+        self._troubles = {name: sent for name, sent in self._troubles.items() if name in here}
         for live in wanted:
-            if (told := self._trouble(live, now)) is not None:
-                yield self._notice(e=live.episode_id, **told)
-            teller = self._tellers.get(live.episode_id)
-            if teller is None:
-                teller = ThoughtSender(live.thinking, withheld=live.withholds)
-                self._tellers[live.episode_id] = teller
-            if (fields := teller.next()) is not None:
+            if (trouble := self._trouble(live, now)) is not None:
+                yield self._notice(e=live.episode_id, **trouble)
+            sender = self._thought_senders.get(live.episode_id)
+            if sender is None:
+                sender = ThoughtSender(live.thinking, withheld=live.withholds)
+                self._thought_senders[live.episode_id] = sender
+            if (fields := sender.next()) is not None:
                 yield self._notice(e=live.episode_id, thought=fields)
 
     def _viewers(self, now: float) -> Iterator[str]:
@@ -209,17 +211,17 @@ class LiveNotices:
         age_s = now - self._counted_s
         if age_s < COUNTS_S or (counts == self._counts and (not counts or age_s < REPEAT_S)):
             return
-        told = counts | {name: 0 for name in self._counts if name not in counts}
+        changed = counts | {name: 0 for name in self._counts if name not in counts}
         self._counts, self._counted_s = counts, now
-        left = iter(told.items())
+        left = iter(changed.items())
         while some := dict(islice(left, COUNTED)):
             yield self._notice(viewers=some)
 
     def _trouble(self, live: EpisodeView, now: float) -> dict[str, Any] | None:
-        trouble, told = live.trouble, self._troubles.get(live.episode_id)
+        trouble, sent = live.trouble, self._troubles.get(live.episode_id)
         if trouble is None:
             return None if self._troubles.pop(live.episode_id, None) is None else {"trouble": None}
-        if told is not None and told[0] == trouble and now - told[1] < REPEAT_S:
+        if sent is not None and sent[0] == trouble and now - sent[1] < REPEAT_S:
             return None
         self._troubles[live.episode_id] = (trouble, now)
         return {"trouble": {"message": trouble.message[:500], "since": timestamp(trouble.since)}}
@@ -229,10 +231,10 @@ class LiveNotices:
         return text.encode("utf-8", "replace").decode()
 
 
-def _trouble_of(told: Any) -> JournalTrouble | None:
-    return (
-        None if told is None else JournalTrouble(str(told["message"]), datetime.fromisoformat(told["since"]))
-    )
+def _trouble_of(sent: Any) -> JournalTrouble | None:
+    if sent is None:
+        return None
+    return JournalTrouble(str(sent["message"]), datetime.fromisoformat(sent["since"]))
 
 
 def open_notices(
@@ -245,17 +247,17 @@ def open_notices(
     clock: Clock,
     tasks: asyncio.TaskGroup,
 ) -> None:
-    """Send and take notices from here on, until ``stack`` is closed.
+    """Exchange notices until ``stack`` is closed, if the journal is shared.
 
     Args:
         stack: Closes the connections.
-        settings: Say where the database is; one it must be.
-        journal: Whose commits are told of.
-        played: What is played here.
-        others: What others play.
-        audience: Who watches here.
-        clock: Time.
-        tasks: The group that it is done in.
+        settings: The database's URLs.
+        journal: The journal whose commits are announced.
+        played: The episodes that run here.
+        others: The episodes of other servers.
+        audience: The viewers here.
+        clock: Source of time.
+        tasks: The group that notices are exchanged in.
     """
     if settings.journal_url is None or journal.ownership is None:
         return
@@ -272,11 +274,11 @@ def open_notices(
         postgres.taking(others.wake, followed.wake),
         of_commits,
         clock,
-        "the journal is asked every 0.25 s",
+        "polling the journal every 0.25 s",
         followed.expect_notices,
     )
     heard_live = NoticeListener(
-        direct, CHANNEL, live.take, of_live, clock, "their thoughts and viewers are not shown"
+        direct, CHANNEL, live.take, of_live, clock, "not showing their thoughts and viewers"
     )
     for sender in (of_commits, of_live):
         stack.push_async_callback(sender.aclose)

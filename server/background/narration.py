@@ -1,4 +1,4 @@
-"""Speech on this server: a narrator for each episode that asked for one."""
+"""Spoken commentary: a narrator for each episode that has narration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ..settings import Settings
 from ..viewers.audience import Audience, EpisodeSignals
 
 LISTENING: Final = 256
-"""Events that may wait for a narrator; older ones give way."""
+"""Events that may wait for a narrator; older ones are dropped."""
 
 AUDIO: Final = "/audio/"
 
@@ -43,13 +43,13 @@ Speaks = Literal["clips", "browser", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class VoiceState:
-    """How lines are spoken here.
+    """How lines are spoken on this server.
 
     Args:
-        voice: Name of the voice that is asked first.
-        speaks: Whether there are clips, each browser speaks for itself, or nobody speaks.
-        answers: Whether a second commentator is heard too.
-        fault: What is wrong with it now, for people.
+        voice: Name of the preferred voice.
+        speaks: Whether the server makes clips, browsers speak, or there is no speech.
+        answers: Whether a second commentator speaks too.
+        fault: The current fault, for people.
     """
 
     voice: str
@@ -59,15 +59,15 @@ class VoiceState:
 
 
 class Narration:
-    """Speech on this server.
+    """Spoken commentary on this server.
 
     Args:
         chosen: The voices.
-        clips: Where clips lie.
-        clock: Time.
-        breathing: Whether play waits a little for big moments, at the broadcast pace.
-        budget: What paid voices may be sent.
-        names: Says which names are hidden, and so not spoken.
+        clips: Storage of clips.
+        clock: Source of time.
+        breathing: Whether play waits briefly for big moments, at the broadcast pace.
+        budget: Characters that paid voices may be sent.
+        names: Hidden names, which are not spoken.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ class Narration:
 
     @property
     def state(self) -> VoiceState:
-        """How lines are spoken now."""
+        """The current state."""
         first = self._voices[0]
         silent = isinstance(first, SilentVoice)
         speaks: Speaks = "nobody" if silent else "browser" if isinstance(first, BrowserVoice) else "clips"
         return VoiceState(first.name, speaks, bool(self._answering), self.tally.fault)
 
     def pay_for(self, episode_id: str) -> None:
-        """Let paid voices speak at an episode, which somebody started who may spend money."""
+        """Allow paid voices for an episode; its starter may spend money."""
         self._paid_for.add(episode_id)
 
     async def attend(self, signals: EpisodeSignals, supervisor: Supervisor, audience: Audience) -> None:
-        """Speak at every live episode that runs and asked for it, until cancelled.
+        """Narrate every running episode that has narration, until cancelled.
 
-        Not at one whose view is derived: listening to it would have its view made for nobody.
+        Episodes with a derived view are skipped: listening would derive the view even without viewers.
         """
         if self.state.speaks != "clips":
             return
@@ -126,7 +126,7 @@ class Narration:
     async def ask(
         self, text: str, spoken: Callable[[str], str], speaker: Speaker = "lead"
     ) -> StoredClip | SpeechFailure:
-        """The clip of a line for whoever watches a recording: a kept one, or a new one that costs nothing."""
+        """Return the clip of a recorded line: a stored one, or one by a free voice."""
         said = plain_speech(spoken(self._names.mask.text(text)))
         voices = self._voices if speaker == "lead" else self._answering
         for voice in voices:
@@ -140,7 +140,7 @@ class Narration:
         return made
 
     def voices_that_speak(self) -> list[tuple[str, Speaker]]:
-        """The voices that can be heard at no cost, the best first: name, and whose it is."""
+        """Return the free voices, best first: name and speaker."""
         voices: list[tuple[Voice, Speaker]] = [(one, "lead") for one in self._voices]
         voices += [(one, "analyst") for one in self._answering]
         return [
@@ -150,15 +150,15 @@ class Narration:
         ]
 
     async def sample(self, voice: str, speaker: Speaker, text: str) -> StoredClip | SpeechFailure:
-        """The clip of ``text`` by one of :meth:`voices_that_speak`."""
+        """Return the clip of ``text`` by one of :meth:`voices_that_speak`."""
         voices = self._voices if speaker == "lead" else self._answering
         for one in voices:
             if one.name == voice and not one.costs_money:
                 return await self.clips.clip(one, text)
-        return SpeechFailure("silent", "nobody here has that voice")
+        return SpeechFailure("silent", "unknown voice")
 
     async def aclose(self) -> None:
-        """Let go of the voices."""
+        """Close the voices."""
         for voice in (*self._voices, *self._answering):
             await voice.aclose()
 
@@ -188,16 +188,16 @@ def _wants_speech(live: EpisodeHandle) -> bool:
 def open_narration(
     settings: Settings, clock: Clock, budget: CharacterBudget, names: NameMaskSource
 ) -> Narration:
-    """The speech that ``settings`` ask for.
+    """Create the narration that ``settings`` describe.
 
     Args:
-        settings: Which.
-        clock: Measures and waits.
-        budget: What paid voices may be sent.
-        names: Says which names are hidden, and so not spoken.
+        settings: The voice and where clips are stored.
+        clock: Measures time, and waits.
+        budget: Characters that paid voices may be sent.
+        names: Hidden names, which are not spoken.
 
     Raises:
-        ConfigurationError: What they say of voices or clips cannot be had here.
+        ConfigurationError: A voice or a storage of clips is not available.
     """
     chosen = choose_voices(
         settings.voice,
@@ -218,7 +218,7 @@ def open_narration(
 
 
 def _neural(clock: Clock) -> Callable[[Speaker], Voice] | None:
-    """Makes the neural voices, which share a process; ``None`` where the model is not installed."""
+    """Return a factory of neural voices in one process; ``None`` if not installed."""
     if model_folder() is None:
         return None
     process = NeuralProcess(clock)
@@ -250,4 +250,4 @@ def _recording(live: EpisodeHandle) -> Callable[[NarrationClip], Awaitable[None]
 
 
 def _carry_on(_: float) -> None:
-    """Play waits for nobody."""
+    """Do not delay play."""

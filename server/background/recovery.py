@@ -1,7 +1,7 @@
-"""Recover unfinished episodes at the start, and take over those of dead servers.
+"""Recover unfinished episodes at startup, and take over those of dead servers.
 
-Nothing is started before today's spending is counted and earlier episodes are recovered (``Readiness``).
-``CommandPoller`` looks for commands of other servers on the same journal.
+No episode starts before today's spending is counted and earlier episodes are recovered (``Readiness``).
+``CommandPoller`` carries out commands of other servers on the same journal.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from spectator.journal.ownership import INTERVAL_S, SILENT_CHECKS, LivenessCheck
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 2.0
-"""Seconds after which spending that could not be counted is counted again."""
+"""Seconds until counting today's spending is retried."""
 
 
 class Readiness:
-    """Counts what was spent today, then recovers what an earlier process left; nothing is started before.
+    """Counts today's spending, then recovers earlier episodes; none starts before.
 
     Args:
-        recovery: Recovers; has found what there is.
-        count_spending: Lets the ledger know what was spent today.
+        recovery: Recovers the episodes that it has found.
+        count_spending: Adds today's recorded spending to the ledger.
         clock: Waits.
     """
 
@@ -45,14 +45,14 @@ class Readiness:
         self._count_spending = count_spending
         self._clock = clock
         self.ready = False
-        """Whether all is done."""
+        """Whether everything is done."""
         self._counted = False
         self._leaving = asyncio.Event()
         self._over = asyncio.Event()
 
     @property
     def recovery(self) -> Recovery:
-        """What becomes of the episodes that an earlier process left."""
+        """Recovers the episodes of an earlier process."""
         return self._recovery
 
     @property
@@ -61,21 +61,21 @@ class Readiness:
         return self._over
 
     def need(self) -> None:
-        """Go on if all is done.
+        """Check that everything is done.
 
         Raises:
-            Recovering: It is not, and how far it has come.
+            Recovering: It is not; reports the progress.
         """
         if not self.ready:
             raise self._recovery.progress()
 
     def need_of(self, episode_id: str | None) -> None:
-        """The same for whoever wants one episode; ``None`` is any of them."""
+        """Check that one episode is recovered; ``None`` means all."""
         if episode_id is None or self._recovery.awaits_recovery(episode_id):
             self.need()
 
     async def run(self) -> None:
-        """Do it; returns early after :meth:`aclose`."""
+        """Count and recover; returns early after :meth:`aclose`."""
         try:
             while not self._counted and not self._leaving.is_set():
                 await self._count()
@@ -96,11 +96,14 @@ class Readiness:
             await self._count_spending()
             self._counted = True
         except JournalError as error:
-            logger.error("what was spent today cannot be counted, so nothing is started: %s", error)
+            logger.error("cannot count today's spending, so no episode starts: %s", error)
             await self._clock.sleep(RETRY_S)
 
     async def aclose(self) -> None:
-        """Leave the rest to another process, and wait for :meth:`run`, which was called before, to return."""
+        """Leave the rest to another process, and wait for :meth:`run` to return.
+
+        :meth:`run` must have been called.
+        """
         self._leaving.set()
         self._recovery.leave()
         await self._over.wait()
@@ -111,17 +114,17 @@ async def _wait_for(task: asyncio.Task[None]) -> None:
 
 
 AT_ONCE: Final = 16
-"""Most episodes that are taken over between two looks."""
+"""Most episodes taken over in one round."""
 
 
 class Takeover:
-    """Shows that this server lives, misses those that do not, and plays their episodes on.
+    """Sends heartbeats, detects dead servers, and resumes their episodes.
 
     Args:
         ownership: The leases of the journal.
-        commands: What is to be done with episodes, wherever they are played.
+        commands: Commands between servers.
         journal: The journal.
-        supervisor: Says how much room there is here.
+        supervisor: Knows how many slots are free here.
         clock: Waits.
     """
 
@@ -134,19 +137,19 @@ class Takeover:
         clock: Clock,
     ) -> None:
         self.deposed = 0
-        """Servers that this one deposed."""
+        """Dead servers whose leases this one released."""
         self._ownership = ownership
         self._commands = commands
         self._journal = journal
         self._supervisor = supervisor
         self._clock = clock
         self._claimed: set[str] = set()
-        self._handing = 0
+        self._handovers = 0
         self._handed_over: set[str] = set()
-        self._signs = LivenessCheck()
+        self._heartbeats = LivenessCheck()
 
     async def claim(self, episode_id: str) -> EpisodeSummary | None:
-        """Take the lease of an episode, if there is room for it and nobody else holds one.
+        """Take the lease of an episode, if a slot is free and no other server holds it.
 
         Raises:
             JournalError: The database cannot be reached now.
@@ -164,7 +167,7 @@ class Takeover:
         return None
 
     async def release(self, episode_id: str) -> None:
-        """Leave an episode to others.
+        """Release the lease of an episode.
 
         Raises:
             JournalError: The database cannot be reached now.
@@ -173,86 +176,88 @@ class Takeover:
         self._claimed.discard(episode_id)
 
     async def hand_over(self, plan: EpisodePlan) -> str | None:
-        """Begin an episode for a server that has room, where one has; returns once its start is recorded.
+        """Start an episode for another server with a free slot.
+
+        Returns once the start is recorded.
 
         Returns:
-            Its id; ``None`` where nobody has room.
+            Its id; ``None`` if no server has a free slot.
 
         Raises:
-            EpisodeBusy: This server is going away.
-            JournalError: Its start could not be recorded, or nobody can be asked now.
+            EpisodeBusy: This server is shutting down.
+            JournalError: The start cannot be recorded, or the database cannot be reached.
         """
-        self._handing += 1
+        self._handovers += 1
         try:
             if not await self._ownership.claim_room():
                 return None
             return await self._leave_begun(plan)
         finally:
-            self._handing -= 1
+            self._handovers -= 1
 
     async def _leave_begun(self, plan: EpisodePlan) -> str:
-        """Record the start of an episode for whoever has the room that was claimed; its id."""
+        """Record the start of an episode for the claimed slot; return its id."""
         try:
             episode_id = await self._supervisor.leave_begun(plan)
         except BaseException:
-            with suppress(JournalError):  # the next sign of life gives it up, too
+            with suppress(JournalError):  # the next heartbeat gives it up too
                 await self._ownership.give_up_room()
             raise
         self._handed_over.add(episode_id)
         try:
             await self._hand_over_lease(episode_id)
         except JournalError as error:
-            logger.warning("episode %s is handed over later: %s", episode_id, error)
+            logger.warning("cannot hand over episode %s yet; retrying: %s", episode_id, error)
         return episode_id
 
     async def _hand_over_lease(self, episode_id: str) -> None:
-        """Let others play an episode that was begun here for them."""
+        """Release an episode that was started here for another server."""
         await self._ownership.hand_over(episode_id)
         self._handed_over.discard(episode_id)
 
     def _room(self) -> int:
-        """How many episodes more could be played here."""
+        """Return how many more episodes can run here."""
         rebuilt = sum(self._supervisor.live(one) is None for one in self._claimed)
         return max(0, self._supervisor.free_slots - rebuilt)
 
     def _is_handing(self) -> bool:
-        """Whether room elsewhere may still be claimed for episodes that are begun here."""
-        return self._handing > 0 or bool(self._handed_over)
+        """Whether slots of other servers may still be claimed for episodes from here."""
+        return self._handovers > 0 or bool(self._handed_over)
 
-    async def show_life(self) -> None:
-        """Give signs of life, and depose who gives none, until cancelled."""
+    async def send_heartbeats(self) -> None:
+        """Send heartbeats, and release the leases of dead servers, until cancelled."""
         while True:
             try:
                 await self.look()
             except JournalError as error:
-                logger.warning("other servers cannot be looked after: %s", error)
+                logger.warning("cannot check on other servers: %s", error)
             await self._clock.sleep(INTERVAL_S)
 
     async def play_on(self, recovery: Recovery) -> None:
-        """Play on what nobody plays, until cancelled, once ``recovery`` looked at what was there before."""
+        """Resume episodes without an owner until cancelled, once ``recovery`` is over."""
         while True:
             await self._clock.sleep(INTERVAL_S)
             try:
                 await self.take_over(recovery)
             except JournalError as error:
-                logger.warning("episodes of other servers cannot be taken over: %s", error)
+                logger.warning("cannot take over episodes of other servers: %s", error)
 
     async def look(self) -> None:
-        """Give a sign of life, and depose who gave none for long.
+        """Send a heartbeat, and release the leases of dead servers.
 
         Raises:
             JournalError: The database cannot be reached now.
         """
-        signs = await self._ownership.beat(self._room(), handing=self._is_handing())
-        for name in self._signs.missing(signs, SILENT_CHECKS):
+        heartbeats = await self._ownership.beat(self._room(), handing=self._is_handing())
+        for name in self._heartbeats.missing(heartbeats, SILENT_CHECKS):
             freed = await self._ownership.depose(name)
             self.deposed += 1
-            told = "server %s is not heard of any more: %d episodes are free to be played on"
-            logger.warning(told, name, len(freed))
+            message = "server %s sends no heartbeats: %d episodes can be taken over"
+            logger.warning(message, name, len(freed))
         await self._commands.tidy()
 
     async def take_over(self, recovery: Recovery) -> None:
-        """Play on what nobody plays, as far as there is room.
+        """Resume episodes without an owner, as far as slots are free.
 
         Raises:
             JournalError: The database cannot be reached now.
@@ -274,7 +279,7 @@ class Takeover:
         self._claimed.clear()
 
     async def _end(self, stop: Command, recovery: Recovery) -> None:
-        """End an episode that nobody plays and that is to be stopped; that takes no slot."""
+        """End an episode without an owner that has a stop command; takes no slot."""
         if not await self._ownership.claim(stop.episode_id):
             return
         try:
@@ -282,27 +287,27 @@ class Takeover:
             if summary is not None and summary.ended_at is None:
                 await recovery.end_stopped(summary, f"stopped by {json.loads(stop.body)['by']}")
         except EpisodeDamaged:
-            logger.exception("episode %s cannot be stopped: its record is damaged", stop.episode_id)
+            logger.exception("cannot stop episode %s: its record is damaged", stop.episode_id)
             await self._commands.forget(stop.id)
         finally:
             await self._ownership.release(stop.episode_id)
 
 
 COMMANDS_INTERVAL_S: Final = 0.25
-"""Seconds between two looks for commands; one query tells those for all episodes that are played here."""
+"""Seconds between two polls for commands; one query covers all episodes that run here."""
 
 CarryOut = Callable[[Command], Awaitable[str | None]]
-"""Carries a command out; its answer, or ``None`` where it is left to whoever plays the episode later."""
+"""Carries out a command; returns its answer, or ``None`` to leave it to a later owner of the episode."""
 
 
 class CommandPoller:
-    """Looks for commands, and carries them out: those for one episode one after the other.
+    """Polls for commands and carries them out, those of one episode in order.
 
     Args:
-        commands: Where they wait.
-        carry_out: Does what one says.
+        commands: The commands of the journal.
+        carry_out: Carries out one command.
         clock: Waits.
-        tasks: The group that they are carried out in.
+        tasks: The group that commands run in.
     """
 
     def __init__(
@@ -316,16 +321,16 @@ class CommandPoller:
         self._answers: dict[str, str] = {}  # by command, until they are written
 
     async def run(self) -> None:
-        """Look for commands until cancelled."""
+        """Poll for commands until cancelled."""
         while True:
             await self._clock.sleep(COMMANDS_INTERVAL_S)
             try:
                 await self.look()
             except JournalError as error:
-                logger.warning("commands from other servers cannot be looked for: %s", error)
+                logger.warning("cannot poll for commands of other servers: %s", error)
 
     async def look(self) -> None:
-        """Begin to carry out what waits.
+        """Start to carry out waiting commands.
 
         Raises:
             JournalError: The database cannot be reached now.
@@ -341,11 +346,11 @@ class CommandPoller:
             for command in group:
                 answer = self._answers.get(command.id) or await self._carry_out(command)
                 if answer is None:
-                    return  # and those after it wait too
-                self._answers[command.id] = answer  # or it would be done twice where this is not written
+                    return  # the commands after it wait too
+                self._answers[command.id] = answer  # or a failed write would carry it out twice
                 await self._commands.answer(command.id, answer)
                 del self._answers[command.id]
         except JournalError as error:
-            logger.warning("a command for %s is answered later: %s", episode_id, error)
+            logger.warning("cannot answer a command for %s yet; retrying: %s", episode_id, error)
         finally:
             self._at_work.discard(episode_id)

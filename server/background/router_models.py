@@ -1,4 +1,4 @@
-"""The chat models that the router of Hugging Face offers, as it lists them."""
+"""The chat models listed by Hugging Face's router."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from spectator.text import clean_text
 logger = logging.getLogger(__name__)
 
 FRESH_S: Final = 600.0
-"""How long a list is taken for the present one."""
+"""Seconds that a list is cached."""
 
 AGAIN_S: Final = 20.0
-"""The same of the news that there is none."""
+"""Seconds until a failed request is retried."""
 
 TIMEOUT_S: Final = 10.0
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -30,9 +30,9 @@ class RouterModel:
     """A model of the router.
 
     Args:
-        id: Its name there.
-        tools: Whether one of its providers lets it call tools.
-        context: Tokens that prompt and answer may have at the provider that allows most; 0 if not known.
+        id: The router's name of the model.
+        tools: Whether one of its providers supports tool calls.
+        context: Largest context in tokens among its providers; 0 if unknown.
     """
 
     id: str
@@ -41,11 +41,11 @@ class RouterModel:
 
 
 class RouterModels:
-    """Lists the router's chat models; asked without a token.
+    """Lists the router's chat models, without a token.
 
     Args:
-        router_url: What the router's addresses begin with.
-        clock: Time.
+        router_url: Base URL of the router.
+        clock: Source of time.
     """
 
     def __init__(self, router_url: str, clock: Clock) -> None:
@@ -56,7 +56,7 @@ class RouterModels:
         self._reading = asyncio.Lock()
 
     async def listed(self) -> tuple[RouterModel, ...]:
-        """The models by name; the last list that could be read, or none, where it cannot be read now."""
+        """Return the models by name; the last known list if the router fails."""
         async with self._reading:
             now = self._clock.monotonic()
             if now < self._until:
@@ -65,19 +65,19 @@ class RouterModels:
                 self._models, self._until = await self._read(), now + FRESH_S
             except ValueError as error:
                 self._until = now + AGAIN_S
-                logger.warning("the router's list of models cannot be read: %s", error)
+                logger.warning("cannot read the router's list of models: %s", error)
             return self._models
 
     async def model(self, name: str) -> RouterModel | None:
-        """The model of this name, with or without the provider that follows it after a colon."""
+        """Return the model of this name, which may end with a colon and a provider."""
         plain = name.partition(":")[0]
         return next((one for one in await self.listed() if one.id == plain), None)
 
     async def _read(self) -> tuple[RouterModel, ...]:
-        """Ask for the list.
+        """Request the list.
 
         Raises:
-            ValueError: It cannot be had, or is not one.
+            ValueError: The request failed, or the answer is invalid.
         """
         httpx = await asyncio.to_thread(import_module, "httpx")
         body = bytearray()
@@ -99,7 +99,7 @@ class RouterModels:
 
 
 def models_in(body: bytes) -> tuple[RouterModel, ...]:
-    """The chat models in a router's list, by name; members that are not models are left out.
+    """Return the chat models in a router's list, by name; other members are skipped.
 
     Raises:
         ValueError: It is not a list of models.
@@ -112,7 +112,7 @@ def models_in(body: bytes) -> tuple[RouterModel, ...]:
     said: Any = orjson.loads(body)
     data = said.get("data") if isinstance(said, dict) else None
     if not isinstance(data, list):
-        raise ValueError("it has no list `data`")
+        raise ValueError("the list `data` is missing")
     found = {one.id: one for item in data if (one := _model_in(item)) is not None}
     return tuple(found[name] for name in sorted(found, key=str.lower)[:MOST_MODELS])
 

@@ -1,1 +1,1 @@
-"""Routes and pages: control, history, catalogue, health, audio, leaderboard."""
+"""Routes and pages: control, history, catalog, health, audio, leaderboard."""

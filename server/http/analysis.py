@@ -1,6 +1,6 @@
 """Alternatives to a decision, and the reliability of reported chances.
 
-Both weigh what was decided: ``/api/episodes/{id}/alternatives``, ``/api/reliability`` and its page.
+Routes ``/api/episodes/{id}/alternatives``, ``/api/reliability`` and its page.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from .pages import Page, Templates, static_path
 from .responses import MaskedRoute, lines_of, reading
 
 EPISODES: Final = 8
-"""Episodes of which the decisions are kept, about 100 kB each."""
+"""Episodes whose decisions are cached, about 100 kB each."""
 
 
 class DecisionReader:
-    """Reads what was decided in ended episodes, which does not change any more."""
+    """Reads and caches the decisions of ended episodes."""
 
     def __init__(self) -> None:
         self._kept: LruCache[tuple[str, str], DecisionsOnRecord] = LruCache(EPISODES)
 
     async def of(self, services: Services, summary: EpisodeSummary) -> DecisionsOnRecord:
-        """What was decided in an ended episode.
+        """Return the decisions of an ended episode.
 
         Raises:
             InvalidRequest: It was played in another version of its world.
@@ -55,18 +55,20 @@ class DecisionReader:
         if (kept := self._kept.get(key)) is not None:
             return kept
         made = DecisionsOnRecord()
-        async for piece in lines_of(services.records, summary.episode_id, 0, services.budget.reading):
+        async for piece in lines_of(
+            services.public_views, summary.episode_id, 0, services.budget.reading_turn
+        ):
             await run_in_threadpool(made.read, piece.splitlines())
         world = services.cast.load(summary.environment)
         if (played := made.started["environment_version"]) != world.version:
-            rule = f"was played in version {played} of {world.name}; here is {world.version}"
+            rule = f"was played in version {played} of {world.name}; version {world.version} is installed"
             raise InvalidRequest([FieldError("episode_id", rule)])
         self._kept.keep(key, made)
         return made
 
 
 NEAR: Final = 2
-"""Decisions on either side that are named to whoever asks for an event that is none."""
+"""Decisions on either side that an error names for an event that is not a decision."""
 
 PROBLEMS: Final = documented(
     faults.NO_EPISODE, faults.NOT_FOUND, faults.UNENDED, faults.INVALID, faults.TOO_MANY, faults.CROWDED,
@@ -75,38 +77,34 @@ PROBLEMS: Final = documented(
 
 
 class AlternativeCall(BaseModel):
-    """One call at a decision."""
+    """One possible call at a decision."""
 
-    action: dict[str, Any] = Field(description="The call, as it is sent")
-    words: str = Field(description="The same in a few plain words")
-    chance: float = Field(
-        ge=0, le=1, description="Chance that the side of whoever decides wins after it, as simulated"
-    )
+    action: dict[str, Any] = Field(description="The call as sent")
+    words: str = Field(description="The call in words")
+    chance: float = Field(ge=0, le=1, description="Simulated chance that the deciding side wins after it")
     error: float = Field(ge=0, description="Its standard error")
     gain: float = Field(description="`chance` less that after what was decided")
-    gain_error: float = Field(
-        ge=0, description="Standard error of that; both are played with the same random numbers"
-    )
-    played: bool = Field(description="Whether it is what was decided")
-    place: int = Field(ge=1, description="Its place among all that were weighed, 1 the best")
+    gain_error: float = Field(ge=0, description="Its standard error; both use the same random numbers")
+    played: bool = Field(description="Whether it was decided")
+    place: int = Field(ge=1, description="Its rank among all evaluated calls, 1 is the best")
 
 
 class AlternativesAnswer(BaseModel):
-    """What else could have been decided at one decision."""
+    """The alternatives to one decision."""
 
     episode_id: str
     seq: int = Field(description="Number of the decision's event")
-    actor: str = Field(description="Who decided, and whose side's chances are told")
+    actor: str = Field(description="The actor that decided, whose side's chances these are")
     best: list[AlternativeCall] = Field(
-        description="Best first, what was decided among them; empty where nothing can be simulated"
+        description="Best first, including the decision; empty if nothing can be simulated"
     )
-    weighed: int = Field(description="How many calls were weighed")
-    futures: int = Field(description="How many futures were played for that")
-    how: str = Field(description="What is simulated; why nothing is, where ``best`` is empty")
+    weighed: int = Field(description="Number of evaluated calls")
+    futures: int = Field(description="Number of simulated futures")
+    how: str = Field(description="What is simulated, or why nothing is if ``best`` is empty")
 
 
 def alternatives_router() -> APIRouter:
-    """The route ``/api/episodes/{id}/alternatives``."""
+    """Return the route ``/api/episodes/{id}/alternatives``."""
     router = APIRouter(prefix="/api/episodes", tags=["history"], route_class=MaskedRoute)
     reader = DecisionReader()
 
@@ -117,102 +115,102 @@ def alternatives_router() -> APIRouter:
         services: ServicesDep,
         seq: Annotated[int, Query(ge=1, le=MAX_SEQ, description="Number of a decision's event")],
     ) -> AlternativesAnswer:
-        """What else could have been decided at a decision of an ended episode, best first.
+        """Return the alternatives to a decision of an ended episode, best first.
 
-        The same for whoever asks, as the chances are drawn from the episode's seed.
+        The answer is always the same, since simulations use the episode's seed.
         """
         async with reading(services, request):
             summary = await summary_of(services, episode_id)
             _need_analyst(services, summary)
-            if summary.ended_at is None:  # what is hidden until then may show in what would have been better
-                raise Refused(faults.UNENDED, "What else could have been decided is told once it has ended.")
+            if summary.ended_at is None:  # better alternatives may reveal hidden information
+                raise Refused(faults.UNENDED, "Alternatives are available once the episode has ended.")
             made = await reader.of(services, summary)
         place = _place_of(seq, made, summary)
         key = summary.episode_id, summary.epoch, seq
-        told = await _weighed(services, request, AnalysisRequest.of(episode_id, made, place), key)
-        return AlternativesAnswer(episode_id=episode_id, seq=seq, actor=made.decisions[place].actor, **told)
+        found = await _alternatives(services, request, AnalysisRequest.of(episode_id, made, place), key)
+        return AlternativesAnswer(episode_id=episode_id, seq=seq, actor=made.decisions[place].actor, **found)
 
     return router
 
 
-async def _weighed(services: Services, request: Request, wanted: AnalysisRequest, key: Key) -> dict[str, Any]:
-    """What else there was at a decision: kept, or weighed now on the account of whoever asks."""
-    if (known := services.alternatives.known(key)) is not None:
+async def _alternatives(
+    services: Services, request: Request, wanted: AnalysisRequest, key: Key
+) -> dict[str, Any]:
+    """Return cached alternatives, or evaluate them now on the client's account."""
+    if (known := services.alternatives_process.known(key)) is not None:
         return known
-    services.budget.require_weighing(request)
+    services.budget.require_analysis(request)
     async with services.budget.hold(Held.ALTERNATIVES, request):
         try:
-            found = await services.alternatives.weigh(wanted, key)
+            found = await services.alternatives_process.weigh(wanted, key)
         except AnalysisDiverged as error:
-            raise InvalidRequest([FieldError("seq", f"cannot be weighed: {error}")]) from error
-    services.budget.charge_weighing(request, found.seconds)
-    return found.told
+            raise InvalidRequest([FieldError("seq", f"cannot be analyzed: {error}")]) from error
+    services.budget.charge_analysis(request, found.seconds)
+    return found.found
 
 
 def _need_analyst(services: Services, summary: EpisodeSummary) -> None:
-    """Raise where the world of an episode is not here, or weighs nothing."""
+    """Check that the world of an episode supports alternatives."""
     name = summary.environment
     world = services.cast.load(name) if name in world_names() else None
     if world is None or world.analyst is None:
-        raise HTTPException(404, f"{summary.title} has nobody who weighs decisions")
+        raise HTTPException(404, f"{summary.title} does not support alternatives")
 
 
 def _place_of(seq: int, made: DecisionsOnRecord, summary: EpisodeSummary) -> int:
-    """Place of the decision of an event among all of its episode.
+    """Return the index of an event's decision among those of its episode.
 
     Raises:
-        InvalidRequest: The event is not there, or is none.
+        InvalidRequest: There is no such event, or it is not a decision.
     """
     if seq > summary.head_seq:
-        raise InvalidRequest(
-            [FieldError("seq", f"must be from 1 to {summary.head_seq}: so long is the record")]
-        )
+        raise InvalidRequest([FieldError("seq", f"must be from 1 to {summary.head_seq}, the last event")])
     numbers = [one.seq for one in made.decisions]
     place = bisect_left(numbers, seq)
     if place == len(numbers) or numbers[place] != seq:
-        near = (
-            ", ".join(str(one) for one in numbers[max(0, place - NEAR) : place + NEAR]) or "none is recorded"
-        )
-        raise InvalidRequest([FieldError("seq", f"must be the event of a decision; those near it: {near}")])
+        near = ", ".join(str(one) for one in numbers[max(0, place - NEAR) : place + NEAR]) or "none"
+        raise InvalidRequest([FieldError("seq", f"must be the event of a decision; nearby ones: {near}")])
     return place
 
 
 class ReliabilityBin(BaseModel):
-    """The chances that were told within one tenth."""
+    """The reported chances within one tenth."""
 
-    low: float = Field(ge=0, lt=1, description="Its lower end; the upper one is a tenth above")
-    told: int = Field(ge=0, description="How often such a chance was told")
-    matches: int = Field(ge=0, description="In how many matches")
-    promised: float | None = Field(description="Mean of what was told; null where nothing was")
-    happened: float | None = Field(description="Share that came true, a tie as half")
-    happened_low: float | None = Field(description="Lower end of its 95 % interval, which counts matches")
-    happened_high: float | None = Field(description="Upper end likewise")
+    low: float = Field(ge=0, lt=1, description="Its lower bound; the upper one is a tenth above")
+    told: int = Field(ge=0, description="Number of such reported chances")
+    matches: int = Field(ge=0, description="Number of matches with such chances")
+    promised: float | None = Field(description="Mean of the reported chances; null without any")
+    happened: float | None = Field(description="Share that came true; a tie counts as half")
+    happened_low: float | None = Field(description="Lower end of its 95 % interval over matches")
+    happened_high: float | None = Field(description="Upper end of that interval")
 
 
 class WorldReliability(BaseModel):
-    """What one world's told chances were worth."""
+    """The reliability of one world's reported chances."""
 
     environment: str
     title: str
-    matches: int = Field(description="Finished matches in which chances were told, forks left out")
-    brier: float | None = Field(description="Mean square of promise less outcome; 0.25 is always saying half")
-    tenths: list[ReliabilityBin] = Field(description="Ten, the least likely first")
+    matches: int = Field(description="Finished matches with reported chances, without forks")
+    brier: float | None = Field(
+        description="Mean squared difference of promise and outcome; always saying one half gives 0.25"
+    )
+    tenths: list[ReliabilityBin] = Field(description="Ten bins, least likely first")
 
 
 class ReliabilityReport(BaseModel):
-    """Promised against happened, by world, for the agent's seat."""
+    """Promised and actual outcomes by world, for the agent's seat."""
 
     worlds: list[WorldReliability]
-    owed: int = Field(description="Ended episodes that are not in it yet")
+    owed: int = Field(description="Ended episodes that are not counted yet")
 
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityPage(Page):
-    """What ``reliability.html`` is given.
+    """Context of ``reliability.html``.
 
     Args:
-        report: What was found.
-        even: The Brier score of whoever always says one half.
+        report: The report.
+        even: The Brier score of always saying one half.
     """
 
     report: ReliabilityReport
@@ -224,13 +222,16 @@ router = APIRouter(tags=["history"], route_class=MaskedRoute)
 
 @router.get("/api/reliability", responses=documented(faults.TOO_MANY, faults.CROWDED))
 async def reliability(request: Request, services: ServicesDep) -> ReliabilityReport:
-    """Whether told chances came true: of ten that were told as 70 %, about seven should have."""
+    """Compare reported chances with outcomes.
+
+    Of ten chances reported as 70 %, about seven should come true.
+    """
     async with services.budget.hold(Held.READS, request):
         return await _report(services)
 
 
 def reliability_page(templates: Templates) -> APIRouter:
-    """The route ``/reliability``; it works without a script."""
+    """Return the route ``/reliability``; it works without JavaScript."""
     pages = APIRouter(include_in_schema=False)
 
     @pages.get("/reliability")
@@ -270,11 +271,11 @@ def _world(name: str, found: Reliability) -> WorldReliability:
         title=title,
         matches=found.matches,
         brier=found.brier,
-        tenths=_told(found.tenths()),
+        tenths=_bins(found.tenths()),
     )
 
 
-def _told(tenths: Sequence[PromisedTenth]) -> list[ReliabilityBin]:
+def _bins(tenths: Sequence[PromisedTenth]) -> list[ReliabilityBin]:
     return [
         ReliabilityBin(
             low=one.low,

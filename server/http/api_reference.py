@@ -1,4 +1,4 @@
-"""The page ``/docs``: the OpenAPI document for people, without a script."""
+"""The page ``/docs``: the OpenAPI document for people, without JavaScript."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 from .pages import Page, Templates
 
 DONE: Final = "Successful Response"
-"""FastAPI's word for an answer that nobody described."""
+"""FastAPI's default description of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Entry:
 
     Args:
         name: Its name or status.
-        kind: Its type, and what it is when left out.
-        text: What it means.
+        kind: Its type and default.
+        text: Its description.
     """
 
     name: str
@@ -38,9 +38,9 @@ class Operation:
     Args:
         method: In capitals.
         path: With its parameters in braces.
-        text: What it does.
-        fields: What it takes.
-        answers: What it answers, by status.
+        text: Its description.
+        fields: Its parameters and body fields.
+        answers: Its answers by status.
     """
 
     method: str
@@ -52,11 +52,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePage(Page):
-    """What ``reference.html`` is given.
+    """Context of ``reference.html``.
 
     Args:
         version: Version of this software.
-        groups: Operations by what they are about.
+        groups: Operations by tag.
     """
 
     version: str
@@ -64,7 +64,7 @@ class ReferencePage(Page):
 
 
 def reference_router(templates: Templates) -> APIRouter:
-    """Route ``/docs``."""
+    """Return the route ``/docs``."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/docs")
@@ -117,7 +117,7 @@ def _body(body: Mapping[str, Any], schemas: Mapping[str, Any]) -> list[Entry]:
 
 
 def _name(content: Mapping[str, Any]) -> str:
-    """The model that some content has, or its media type."""
+    """Return the model of some content, or its media type."""
     for media_type, described in content.items():
         reference = str(described.get("schema", {}).get("$ref", ""))
         return reference.rpartition("/")[2] or str(media_type)
@@ -129,4 +129,4 @@ def _kind(schema: Mapping[str, Any]) -> str:
     kind = " or ".join(choices) or str(schema.get("$ref", "")).rpartition("/")[2] or schema.get("type", "any")
     if "enum" in schema:
         kind = " | ".join(map(str, schema["enum"]))
-    return f"{kind}, {schema['default']!r} when left out" if schema.get("default") is not None else kind
+    return f"{kind}, {schema['default']!r} if omitted" if schema.get("default") is not None else kind

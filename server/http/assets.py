@@ -1,4 +1,4 @@
-"""Static files under their digests, joined into one script and one sheet a page."""
+"""Static files under their digests, joined into one script and one style sheet per page."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ IMPORT: Final = re.compile(
     r' from "(?P<target>\.{1,2}/[^"]+)";$',
     re.MULTILINE,
 )
-"""A static import of one of our own modules, or a hand-on of what it exports."""
+"""A static import or re-export of one of our own modules."""
 
 EXPORT: Final = re.compile(
     r"^export (?=(?:async function\*?|function\*?|const|class) (?P<name>\w+))", re.MULTILINE
 )
-"""The export of a name that never changes."""
+"""The export of a constant name."""
 
 NOT_READ: Final = re.compile(r"^(?:import\b(?!\()|export\b(?! default ))", re.MULTILINE)
-"""A statement of modules that stands although all that are understood were taken away."""
+"""An import or export that remains after all supported ones were removed."""
 
 DEFAULT: Final = re.compile(r"^export default ", re.MULTILINE)
-"""The nameless export of a module."""
+"""The default export of a module."""
 
 WAITS: Final = re.compile(r"^(?![ \t/*])(?!.*\basync\b).*\bawait\b", re.MULTILINE)
-"""A module that waits before others may use it."""
+"""A top-level ``await``."""
 
 LATER: Final = re.compile(r"""\bimport\(["'](?P<target>\.{1,2}/[^"']+)["']\)""")
-"""The import of a module when it is used."""
+"""A dynamic import of one of our own modules."""
 
 OWN_ADDRESS: Final = re.compile(r"\bimport\.meta\b")
-"""What a module knows of itself."""
+"""The use of ``import.meta``."""
 
 COMMENT_LINES: Final = re.compile(r"^[ \t]*(?://.*|/\*(?:(?!\*/)[\s\S])*\*/[ \t]*)\n", re.MULTILINE)
-"""Comments that have their lines for themselves."""
+"""Comments on their own lines."""
 
 INLINE_TYPE: Final = re.compile(r"/\*\*(?:(?!\*/)[\s\S])*\*/ ?")
-"""A comment within a line, such as a type for the checker."""
+"""A comment within a line, such as a type annotation."""
 
 INDENT: Final = re.compile(r"^[ \t]+|^\n", re.MULTILINE)
 
@@ -68,25 +68,25 @@ AROUND: Final = re.compile(r" ?([{};,>]) ?")
 
 
 class ModuleJoinError(SpectatorError):
-    """Modules are written in a way that the joining does not understand; they work one by one."""
+    """Modules use syntax that joining does not support; they work one by one."""
 
 
 def join_modules(root: Path, entry: str, shared: Iterable[str] = ()) -> dict[str, str]:
-    """Scripts that do what the module ``entry`` and all that it imports do, without comments, by their paths.
+    """Join the module ``entry`` and its imports into scripts, by path.
 
-    One is for ``entry``, and one for each module that is imported only when it is used, as in
-    ``import("./ui/seat.js")``; what the first holds, the others take from it, and what several of the others
-    need is in the first. Each module becomes a function that runs once and returns what the module exports,
-    before those that import it, as browsers order them. Of the entry's own exports only a default is kept.
+    There is one script for ``entry``, and one for each dynamically imported module, as in
+    ``import("./ui/seat.js")``. The others import shared modules from the first script. Each module becomes a
+    function that runs once and returns its exports, before the modules that import it, as in browsers. Of the
+    entry's own exports only a default is kept.
 
     Args:
-        root: Folder that the modules are below.
-        entry: Path of the first of them below ``root``.
-        shared: Modules that the first script holds although the entry does not import them.
+        root: Folder of the modules.
+        entry: Path of the entry below ``root``.
+        shared: Modules in the first script that the entry does not import.
 
     Raises:
-        ModuleJoinError: Modules import each other in a circle, or hold statements that are not understood:
-            exports of variables that change, addresses that are computed, waiting outside of functions.
+        ModuleJoinError: Modules import each other in a circle, or use unsupported syntax: exports of
+            variables that change, computed addresses, top-level ``await``.
     """
     first = _Script(root, entry)
     for path in (*shared, entry):
@@ -95,7 +95,9 @@ def join_modules(root: Path, entry: str, shared: Iterable[str] = ()) -> dict[str
     for path, script in later.items():
         script.add(path)
         if further := script.later.keys() - later.keys():
-            raise ModuleJoinError(f"{path}: {min(further)} is imported later than what is imported later")
+            raise ModuleJoinError(
+                f"{path}: {min(further)} is imported dynamically by a dynamically imported module"
+            )
     held = Counter(path for script in later.values() for path in script.parts)
     if several := [path for path, scripts in held.items() if scripts > 1]:
         return join_modules(root, entry, (*shared, *several))
@@ -108,14 +110,14 @@ def join_modules(root: Path, entry: str, shared: Iterable[str] = ()) -> dict[str
 
 
 def join_sheets(paths: Iterable[Path]) -> str:
-    """One style sheet that does what these do in their order, without comments and needless spaces."""
+    """Join style sheets in order, without comments and unneeded spaces."""
     text = COMMENT.sub("", "\n".join(path.read_text("utf-8") for path in paths))
     packed = AROUND.sub(r"\1", SPACES.sub(" ", text)).strip()
     return packed.replace(": ", ":").replace(";}", "}")
 
 
 def _bare(script: str) -> str:
-    """A script without comments and indentation; whatever stands within strings and templates stays.
+    """Return a script without comments and indentation.
 
     >>> _bare("// Adds.\\n  /** @type {number} */ const a = `${b ? `, ${b} %` : ``}`;\\n")
     'const a = `${b ? `, ${b} %` : ``}`;\\n'
@@ -126,12 +128,12 @@ def _bare(script: str) -> str:
 
 
 class _Script:
-    """One of the scripts, as it is put together.
+    """One of the scripts while it is built.
 
     Args:
-        root: Folder that the modules are below.
-        entry: The module that the page begins with.
-        known: Names of the modules that the first script holds; none for the first script itself.
+        root: Folder of the modules.
+        entry: The page's entry module.
+        known: Names of the modules in the first script; none for the first script itself.
     """
 
     def __init__(self, root: Path, entry: str, known: Mapping[str, str] | None = None) -> None:
@@ -145,7 +147,7 @@ class _Script:
         self._exports: dict[str, list[str]] = {}
 
     def add(self, path: str, above: tuple[str, ...] = ()) -> str:
-        """Add a module after all that it imports; returns the name of what it exports."""
+        """Add a module after its imports; return the name of its exports."""
         if path in above:
             raise ModuleJoinError(" imports ".join((*above, path)))
         if path in self._known:
@@ -163,14 +165,14 @@ class _Script:
         return self.names[path]
 
     def text(self, path: str) -> str:
-        """All of a script that is fetched when it is used: it takes what the first one has, and exports."""
+        """Return a dynamically imported script, which imports from the first one."""
         home = _address(self._entry, path)
         taken = f'import{{{",".join(self.borrowed)}}}from"{home}";\n' if self.borrowed else ""
         exported = f"\nexport const{{{','.join(self._exports[path])}}}={self.names[path]};"
         return taken + "\n".join(self.parts.values()) + exported
 
     def _imports(self, path: str, source: str, above: tuple[str, ...]) -> tuple[list[str], list[str]]:
-        """Declarations in the place of a module's imports, and names that it hands on."""
+        """Return declarations that replace imports, and the names re-exported."""
         taken, exported = [], []
         for found in IMPORT.finditer(source):
             given = self.add(_target(path, found["target"]), (*above, path))
@@ -180,7 +182,7 @@ class _Script:
         return taken, exported
 
     def _with_later(self, path: str, body: str) -> str:
-        """A module's body with the addresses of what it fetches later as the page's script sees them."""
+        """Return a module's body with dynamic imports relative to the page's script."""
 
         def seen_from_entry(found: re.Match[str]) -> str:
             target = _target(path, found["target"])
@@ -189,7 +191,7 @@ class _Script:
 
         body = LATER.sub(seen_from_entry, body)
         if OWN_ADDRESS.search(body):
-            raise ModuleJoinError(f"{path}: import.meta is another one in a joined script")
+            raise ModuleJoinError(f"{path}: import.meta differs in a joined script")
         return body
 
     def _function(self, path: str, inside: str) -> str:
@@ -197,20 +199,20 @@ class _Script:
 
 
 def _target(path: str, address: str) -> str:
-    """Path of the module that ``path`` imports by a relative address."""
+    """Return the path of the module that ``path`` imports by a relative address."""
     return os.path.normpath(os.path.join(os.path.dirname(path), address))
 
 
 def _address(target: str, path: str) -> str:
-    """The other way round: the address of ``target`` for the module ``path``."""
+    """Return the relative address of ``target`` for the module ``path``."""
     relative = os.path.relpath(target, os.path.dirname(path) or ".")
     return relative if relative.startswith(".") else f"./{relative}"
 
 
 def _check(path: str, body: str, *, is_entry: bool) -> None:
-    """Refuse a module that would do something else as a function."""
+    """Reject a module that would behave differently as a function."""
     if NOT_READ.search(body) or (not is_entry and (DEFAULT.search(body) or WAITS.search(body))):
-        raise ModuleJoinError(f"{path}: a statement that imports, exports or waits is not understood")
+        raise ModuleJoinError(f"{path}: unsupported import, export or top-level await")
 
 
 def _names(listed: str) -> list[str]:
@@ -218,14 +220,14 @@ def _names(listed: str) -> list[str]:
 
 
 def _pattern(listed: str) -> str:
-    """``{ a, b as c }`` of an import as the pattern of a declaration."""
+    """Return ``{ a, b as c }`` of an import as the pattern of a declaration."""
     return f"{{ {', '.join(name.replace(' as ', ': ') for name in _names(listed))} }}"
 
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-"""Kinds of files that are served."""
+"""Media types of served files, by suffix."""
 
 SUFFIXES: Final = frozenset(MEDIA_TYPES)
 
@@ -233,7 +235,7 @@ ENTRIES: Final = (
     "lobby.js", "watch.js", "wall.js", "compare.js", "operator.js", "embed.js", "rollouts.js", "run.js",
     "group.js",
 )  # fmt: skip
-"""Scripts of the pages."""
+"""Entry scripts of the pages."""
 
 MODULE_IMPORT: Final = re.compile(r"""^(?:import|export) .*?from "(\.{1,2}/[^"]+)";$""", re.MULTILINE)
 """A static import of one of our own modules."""
@@ -242,20 +244,20 @@ PANEL_FILE: Final = re.compile(r"[A-Za-z0-9_-]+\.(?:js|css|svg)")
 """Name of a panel's file; a panel is one flat folder."""
 
 PANEL_SCRIPTS: Final = ("panel.js", "tile.js")
-"""What pages import of a panel: the panel itself, and the picture of a tile where there is one."""
+"""Modules of a panel that pages import: the panel, and the picture of a tile, if any."""
 
 SHEETS: Final = {"sheets": "styles", "parts": "styles/components"}
-"""Macros of templates that name style sheets, and the folders of those."""
+"""Template macros that name style sheets, with the folders of the sheets."""
 
 NAMED_SHEETS: Final = re.compile(rf"\{{\{{ ({'|'.join(SHEETS)})\((\[[^\]]*\])\)")
 
 
 class Assets(StaticFiles):
-    """The pages' own files.
+    """The static files of the pages.
 
     Args:
         root: Their folder.
-        joined: What is answered in the place of a file, by its path below ``root``.
+        joined: Joined content that replaces a file, by its path below ``root``.
     """
 
     def __init__(self, root: Path, joined: dict[str, PrecompressedContent]) -> None:
@@ -263,7 +265,7 @@ class Assets(StaticFiles):
         self._joined = joined
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file, never to be asked for again; anything that pages are not made of is 404."""
+        """Answer with the file, cached forever by clients; other kinds of files are 404."""
         if Path(path).suffix not in SUFFIXES:
             raise HTTPException(404)
         headers = Headers(scope=scope)
@@ -282,7 +284,7 @@ class Panel(NamedTuple):
     Args:
         digest: Digest of its files.
         root: Its folder.
-        joined: What is answered in the place of its files.
+        joined: Joined content that replaces its files.
     """
 
     digest: str
@@ -291,10 +293,10 @@ class Panel(NamedTuple):
 
 
 class Panels:
-    """The panels of worlds; each world is loaded when its panel is first asked for.
+    """The panels of worlds, loaded on first use.
 
     Args:
-        join: Whether the modules of a panel are joined into one.
+        join: Whether a panel's modules are joined.
     """
 
     def __init__(self, *, join: bool) -> None:
@@ -302,15 +304,15 @@ class Panels:
         self._known: dict[str, Panel | None] = {}
 
     def path(self, world: str) -> str | None:
-        """Path of a world's panel below the root of the site; ``None`` when it has none."""
+        """Return the path of a world's panel below the site's root; ``None`` without one."""
         known = self._of(world)
         return None if known is None else f"panels/{world}/{known.digest}"
 
     def picture(self, world: str) -> str:
-        """Where the module is that draws a tile's picture, relative to the folder of the world's panels.
+        """Return the relative path of the module that draws a tile's picture.
 
         Raises:
-            HTTPException: The world draws none.
+            HTTPException: The world has none.
         """
         known = self._of(world) if world in world_names() else None
         if known is None or not (known.root / "tile.js").is_file():
@@ -318,17 +320,17 @@ class Panels:
         return f"./{known.digest}/tile.js"
 
     def modules(self, world: str) -> list[str]:
-        """Names of the modules that a page asks for, the panel's entry first; empty without a panel."""
+        """Return the modules that a page preloads; empty without a panel."""
         known = self._of(world)
         if known is None:
             return []
         return ["panel.js", *(() if "panel.js" in known.joined else modules_of(known.root, "panel.js"))]
 
     def file(self, world: str, version: str, name: str, headers: Headers) -> Response:
-        """One file of a panel.
+        """Return one file of a panel.
 
         Raises:
-            HTTPException: There is none of this name and version.
+            HTTPException: There is no file of this name and version.
         """
         known = self._of(world) if world in world_names() else None
         if known is None or known.digest != version or not PANEL_FILE.fullmatch(name):
@@ -356,10 +358,10 @@ class Panels:
 
 
 def joined_scripts(root: Path, entries: tuple[str, ...]) -> dict[str, PrecompressedContent]:
-    """Each entry with all that it imports as one script; without those that cannot be joined.
+    """Join each entry with its imports, except those that cannot be joined.
 
-    A module that is fetched when it is used takes what it shares with its page from the page's script, so
-    only one of the entries may fetch it.
+    A dynamically imported module imports shared modules from its page's script, so only one entry may import
+    it.
     """
     joined: dict[str, PrecompressedContent] = {}
     for entry in entries:
@@ -367,10 +369,10 @@ def joined_scripts(root: Path, entries: tuple[str, ...]) -> dict[str, Precompres
             scripts = join_modules(root, entry)
             if twice := sorted(scripts.keys() & joined.keys()):
                 raise ModuleJoinError(
-                    f"{twice[0]} is fetched later by another page, too; import it in {entry}"
+                    f"{twice[0]} is imported dynamically by another page too; import it statically in {entry}"
                 )
         except ModuleJoinError as error:
-            logger.warning("the modules of %s are sent one by one: %s", root / entry, error)
+            logger.warning("sending the modules of %s one by one: %s", root / entry, error)
         else:
             joined |= {
                 path: PrecompressedContent(text.encode(), MEDIA_TYPES[".js"])
@@ -380,7 +382,7 @@ def joined_scripts(root: Path, entries: tuple[str, ...]) -> dict[str, Precompres
 
 
 def joined_sheets(static: Path, templates: Path) -> dict[str, PrecompressedContent]:
-    """The style sheets that a template names together as one, under :func:`sheet_paths`."""
+    """Join the style sheets that a template names together, by :func:`sheet_paths`."""
     joined = {}
     for template in sorted(templates.glob("*.html")):
         for macro, listed in NAMED_SHEETS.findall(template.read_text("utf-8")):
@@ -392,7 +394,7 @@ def joined_sheets(static: Path, templates: Path) -> dict[str, PrecompressedConte
 
 
 def sheet_paths(names: list[str], place: str, *, join: bool) -> list[str]:
-    """Paths of style sheets below the pages' files: of each, or of the one that holds them all.
+    """Return the paths of style sheets below the static files, or of the joined one.
 
     >>> sheet_paths(["bar", "card"], "styles", join=False)
     ['styles/bar.css', 'styles/card.css']
@@ -405,7 +407,7 @@ def sheet_paths(names: list[str], place: str, *, join: bool) -> list[str]:
 
 
 def packed(path: Path, headers: Headers) -> Response:
-    """A file as an answer, compressed for whoever takes that; a file's compressed form is made once."""
+    """Return a file as an answer, compressed if accepted; compressed forms are cached."""
     return _read(path).answer(headers)
 
 
@@ -415,12 +417,15 @@ def _read(path: Path) -> PrecompressedContent:
 
 
 def folder(name: str) -> Path:
-    """The folder ``static`` or ``templates``: beside ``server``, in a checkout and in the package alike."""
+    """Return the folder ``static`` or ``templates`` next to ``server``."""
     return Path(__file__).resolve().parents[2] / name
 
 
 def digest(root: Path, *, joined: bool = False) -> str:
-    """Twelve hexadecimal digits that change when any served file under ``root`` does, or how it is sent."""
+    """Return 12 hexadecimal digits of a digest of the served files.
+
+    They change with any served file under ``root``, and with joining.
+    """
     hashed = hashlib.sha256(b"joined" if joined else b"")
     for path in sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file()):
         hashed.update(f"{path.relative_to(root).as_posix()}\0".encode())
@@ -429,7 +434,7 @@ def digest(root: Path, *, joined: bool = False) -> str:
 
 
 def modules_of(root: Path, entry: str) -> list[str]:
-    """Paths of all modules that ``entry`` imports, so that a page can ask for them all at once."""
+    """Return the paths of all modules that ``entry`` imports, for preloading."""
     found: dict[str, None] = {}
     waiting = [entry]
     while waiting:
@@ -444,13 +449,15 @@ def modules_of(root: Path, entry: str) -> list[str]:
 
 @functools.cache
 def _joined_pages() -> tuple[dict[str, PrecompressedContent], dict[str, PrecompressedContent]]:
-    """The scripts and the style sheets of all pages, each as one file; made and compressed once a process."""
+    """Return the joined scripts and style sheets of all pages; built once per process."""
     static = folder("static")
     return joined_scripts(static, ENTRIES), joined_sheets(static, folder("templates"))
 
 
 def mount_assets(app: FastAPI, *, join: bool) -> None:
-    """Serve the pages' files at ``/static/<digest>/`` and panels at ``/panels/<world>/<digest>/``.
+    """Serve static files and panels under their digests.
+
+    Their paths are ``/static/<digest>/`` and ``/panels/<world>/<digest>/``.
 
     Args:
         app: The application.
@@ -470,6 +477,6 @@ def mount_assets(app: FastAPI, *, join: bool) -> None:
 
     @app.get("/panels/{world}/tile.js", include_in_schema=False)
     def picture(world: str) -> Response:
-        """A page of many worlds knows no digests: it is sent on, and keeps what it finds there."""
+        """Redirect pages that do not know the panel's digest to its current file."""
         panels: Panels = app.state.panels
         return RedirectResponse(panels.picture(world), headers={"Cache-Control": "no-cache"})

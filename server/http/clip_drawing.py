@@ -1,7 +1,7 @@
-"""Draws a moment of an episode as an animated WebP or its last frame as a PNG, as a program.
+"""A program that draws a moment of an episode as an animated WebP, or its last frame as a PNG.
 
-Standard input is a line of JSON with what is wanted, then the events of the episode, one a line, as viewers
-get them; the picture goes to standard output. It ends with 3 where nothing is drawn.
+Standard input is a line of JSON with the request, then the episode's events as viewers get them, one per
+line. The picture goes to standard output. The exit code is 3 if there is nothing to draw.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from spectator.text import clean_text
 WIDTH, HEIGHT = 640, 360
 FRAME_S: Final = 0.08
 HOLD_S: Final = 2.0
-"""How much longer the last scene stands where there is time left, seconds."""
+"""Most seconds by which the last scene is extended, if there is time left."""
 SHARP: Final = 4
-"""How much finer a moving dot is drawn, for a smooth edge."""
+"""Factor by which a moving dot is drawn larger and scaled down, for a smooth edge."""
 
 LOWEST_PRIORITY: Final = 10
 
 Frame = tuple[Image.Image, int]
-"""A picture, and for how many milliseconds it stands."""
+"""A picture and its duration in milliseconds."""
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class Take:
 
     Args:
         seq: Its number.
-        scenes: How.
-        before: The agent's chance to win before it; ``None`` where that is not known.
-        after: The same once all has been told that belongs to it.
+        scenes: Its scenes.
+        before: The agent's chance to win before it; ``None`` if unknown.
+        after: The chance after everything that belongs to it.
     """
 
     seq: int
@@ -67,7 +67,7 @@ class Take:
 
 
 def main() -> None:
-    """Draw what is asked for."""
+    """Draw the requested picture."""
     os.nice(LOWEST_PRIORITY)
     asked = json.loads(sys.stdin.buffer.readline())
     world = load_world(asked["world"])
@@ -88,7 +88,10 @@ def _lines() -> Iterator[str]:
 
 
 def takes_of(world: World, events: Iterable[Event], from_seq: int) -> tuple[list[str], list[Take]]:
-    """Who plays, and what is drawn: the newest event up to ``from_seq``, or the next, and all after it."""
+    """Return the seats and the takes.
+
+    The takes are the newest event up to ``from_seq``, or the next, and all later ones.
+    """
     assert world.scenes is not None
     state: Mapping[str, Any] = {}
     takes: list[Take] = []
@@ -111,12 +114,12 @@ def takes_of(world: World, events: Iterable[Event], from_seq: int) -> tuple[list
 
 
 def _chance(world: World, seen: Mapping[str, Any]) -> float | None:
-    told = world.chances(seen) if world.chances is not None else ()
-    return float(told[-1]) if told else None
+    chances = world.chances(seen) if world.chances is not None else ()
+    return float(chances[-1]) if chances else None
 
 
 def frames(takes: Sequence[Take], seats: Sequence[str], seconds: float) -> Iterator[Frame]:
-    """Pictures for as many of the takes as fit, at least the first."""
+    """Yield the pictures of as many takes as fit, at least the first."""
     left = seconds
     shown: list[Take] = []
     for take in takes:
@@ -137,7 +140,7 @@ def frames(takes: Sequence[Take], seats: Sequence[str], seconds: float) -> Itera
 
 
 def animation(made: Sequence[Frame]) -> bytes:
-    """An animated WebP, without loss: what is drawn is flat, and smaller that way."""
+    """Encode an animated lossless WebP, which is smaller for flat drawings."""
     written = io.BytesIO()
     first, *rest = (picture for picture, _ in made)
     first.save(
@@ -169,7 +172,7 @@ def _moving(still: Image.Image, mover: Mover, duration_s: float) -> Iterator[Fra
 
 
 def _dot(mover: Mover) -> Image.Image:
-    """The mask of a moving dot."""
+    """Return the mask of a moving dot."""
     side = round(2 * mover.radius * WIDTH / SCENE_WIDTH) + 2
     fine = Image.new("L", (SHARP * side, SHARP * side))
     ImageDraw.Draw(fine).ellipse((SHARP, SHARP, SHARP * (side - 1), SHARP * (side - 1)), fill=255)
@@ -177,15 +180,15 @@ def _dot(mover: Mover) -> Image.Image:
 
 
 def _whole(scene: Scene, chance: float | None, seats: Sequence[str]) -> str:
-    """A scene with the chances to win below it."""
+    """Return a scene with the chances to win below it."""
     bar = ""
     if chance is not None:
         split = chance * SCENE_WIDTH
-        middle, told = SCENE_WIDTH / 2, f"{100 * chance:.0f} : {100 - round(100 * chance)}"
+        middle, label = SCENE_WIDTH / 2, f"{100 * chance:.0f} : {100 - round(100 * chance)}"
         bar = (
             f'<rect y="352" width="{SCENE_WIDTH}" height="8" fill="{SKY}"/>'
             f'<rect y="352" width="{split:.1f}" height="8" fill="{GRASS}"/>'
-            + text_svg(middle, 344, 15, told, INK, anchor="middle", weight=700)
+            + text_svg(middle, 344, 15, label, INK, anchor="middle", weight=700)
         )
     named = zip(seats, ((14, "start", GRASS), (SCENE_WIDTH - 14, "end", SKY)), strict=False)
     labels = "".join(text_svg(x, 344, 15, seat, colour, anchor=anchor) for seat, (x, anchor, colour) in named)

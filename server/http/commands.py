@@ -1,7 +1,6 @@
-"""Carry out a command on an episode, here or at the server that plays it.
+"""Run a command on an episode, here or at the server that runs it.
 
-``Rights`` are what the caller may do: found where the request arrived, and passed on to the other
-server.
+``Rights`` are what the caller may do: determined where the request arrived, and sent to the other server.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from ..services import Services
 
 
 def problem_to_json(error: Refused | SpectatorError) -> dict[str, Any]:
-    """A refusal as JSON, for another server to answer with."""
+    """Encode a rejection as JSON for another server."""
     kind = error.kind if isinstance(error, Refused) else faults.kind_of(error)
     detail = error.detail if isinstance(error, Refused) else str(error)
     if kind is faults.INTERNAL:
-        detail = "Something broke; it has been logged."
+        detail = "The server failed; the log has details."
     fields = error.fields if isinstance(error, InvalidRequest) else ()
     return {
         "kind": [kind.name, kind.status, kind.title],
@@ -51,24 +50,24 @@ def problem_to_json(error: Refused | SpectatorError) -> dict[str, Any]:
     }
 
 
-def problem_from_json(told: Mapping[str, Any]) -> Refused | InvalidRequest:
-    """The refusal that another server told.
+def problem_from_json(sent: Mapping[str, Any]) -> Refused | InvalidRequest:
+    """Decode a rejection of another server.
 
     >>> problem_from_json(problem_to_json(Refused(faults.NOT_HERE, "not this"))).detail
     'not this'
     """
-    if told["errors"]:
-        return InvalidRequest([FieldError(field, rule) for field, rule in told["errors"]])
-    return Refused(Kind(*told["kind"]), told["detail"], headers=told["headers"])
+    if sent["errors"]:
+        return InvalidRequest([FieldError(field, rule) for field, rule in sent["errors"]])
+    return Refused(Kind(*sent["kind"]), sent["detail"], headers=sent["headers"])
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What somebody may do.
+    """What a client may do.
 
     Args:
-        whose: The address that asks, or the operator.
-        spend: Refuses whoever may not start what costs money.
+        whose: The client's address, or the operator.
+        spend: Raises if the client may not spend money.
     """
 
     whose: str
@@ -76,7 +75,7 @@ class Rights:
 
     @classmethod
     def of(cls, connection: HTTPConnection, services: Services) -> Self:
-        """Those of whoever sent a request.
+        """Return the rights of a request's sender.
 
         Raises:
             Refused: It carries a wrong token.
@@ -86,30 +85,30 @@ class Rights:
         return cls(whose, partial(guard.require_spender, connection))
 
     @classmethod
-    def heard(cls, told: Mapping[str, Any]) -> Self:
-        """Those that another server told."""
-        return cls(told["whose"], partial(_raise_reported, told["spending"]))
+    def from_json(cls, sent: Mapping[str, Any]) -> Self:
+        """Decode the rights that another server sent."""
+        return cls(sent["whose"], partial(_raise_reported, sent["spending"]))
 
-    def told(self) -> dict[str, Any]:
-        """The same as JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """Encode the rights as JSON."""
         return {"whose": self.whose, "spending": _refusal(self.spend)}
 
     async def need(self, plan: EpisodePlan, services: Services) -> None:
-        """Let whoever may have this world, with these options and captains, through.
+        """Check that the client may play this world with these options and captains.
 
         Raises:
-            Refused: They may not, or what models may use up today is spent.
+            Refused: It may not, or today's model budget is spent.
             JournalError: See :meth:`.budget.Budget.require_model_budget`.
         """
         if self.whose != OPERATOR:
-            services.offer.check(plan.world.name, plan.options)
+            services.public_offer.check(plan.world.name, plan.options)
         if costs_operator(plan.captain) or costs_operator(plan.opponent):
             self.spend()
             await services.budget.require_model_budget()
 
 
 def _refusal(need: Callable[[], object]) -> dict[str, Any] | None:
-    """How somebody is refused, for another server; ``None`` where they are not."""
+    """Return a check's rejection as JSON; ``None`` if it passes."""
     try:
         need()
     except Refused as refused:
@@ -117,28 +116,28 @@ def _refusal(need: Callable[[], object]) -> dict[str, Any] | None:
     return None
 
 
-def _raise_reported(told: Mapping[str, Any] | None) -> None:
-    """Refuse as another server told."""
-    if told is not None:
-        raise problem_from_json(told)
+def _raise_reported(sent: Mapping[str, Any] | None) -> None:
+    """Raise a rejection of another server, if any."""
+    if sent is not None:
+        raise problem_from_json(sent)
 
 
 LOOK_S: Final = 0.1
-"""Seconds between two looks for the answer."""
+"""Seconds between two polls for the answer."""
 
 WAIT_S: Final = 20.0
-"""Seconds that an answer is waited for: as a rule another server plays on by then what a dead one left."""
+"""Seconds to wait for an answer; usually enough for a takeover from a dead server."""
 
 ASK_S: Final = 5.0
-"""The same of a question that changes nothing."""
+"""The same for a query that changes nothing."""
 
 LATE_LOOKS: Final = 10
-"""Looks at an ended episode after which a command that is not answered yet counts as come too late."""
+"""Polls of an ended episode after which an unanswered command counts as too late."""
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
 Handle = Callable[[Services, str | None, Mapping[str, Any]], Awaitable[_Answer]]
-"""Does something with an episode that is played here, by what was sent."""
+"""Runs a command with its JSON arguments on an episode that runs here."""
 
 
 async def run_command(
@@ -151,20 +150,20 @@ async def run_command(
     *,
     wait_s: float | None = None,
 ) -> _Answer:
-    """Do something with an episode, here or where it is played.
+    """Run a command on an episode, here or at the server that runs it.
 
     Args:
-        name: What is to be done, as servers call it among themselves.
-        handle: Does it here.
-        services: Of this server.
-        episode_id: The episode; the newest one that runs here where there is none.
-        sent: What ``handle`` is given; JSON.
-        answer: What comes of it.
-        wait_s: Seconds that another server is waited for; :data:`WAIT_S` when left out.
+        name: Name of the command between servers.
+        handle: Runs it here.
+        services: Services of this server.
+        episode_id: The episode; ``None`` for the newest one that runs here.
+        sent: Arguments of the command as JSON.
+        answer: Type of the answer.
+        wait_s: Seconds to wait for another server; :data:`WAIT_S` if omitted.
 
     Raises:
-        Refused: It was refused where it is played, or nobody answered in time.
-        SpectatorError: As ``handle`` raises it.
+        Refused: The other server rejected it, or did not answer in time.
+        SpectatorError: Raised by ``handle``.
     """
     others = services.commands
     if others is None or episode_id is None:
@@ -183,11 +182,11 @@ async def run_command(
 
 
 async def _answer(others: Commands, command: Command, services: Services, wait_s: float) -> dict[str, Any]:
-    """What the server that plays the episode answers.
+    """Wait for the answer of the server that runs the episode.
 
     Raises:
-        EpisodeOver: It had ended before.
-        Refused: That server refuses, or nothing was heard in time.
+        EpisodeOver: The episode had ended before.
+        Refused: That server rejected the command, or did not answer in time.
     """
     deadline, late = services.clock.monotonic() + wait_s, 0
     while services.clock.monotonic() < deadline:
@@ -196,7 +195,7 @@ async def _answer(others: Commands, command: Command, services: Services, wait_s
             if (found := _found(command, outcome)) is not None:
                 await others.forget(command.id)
                 return found
-        except JournalError:  # the command is kept there, and may be carried out meanwhile
+        except JournalError:  # the command is stored, and may run meanwhile
             outcome = Outcome(None, False)
         late += outcome.ended
         if late > LATE_LOOKS:
@@ -206,7 +205,7 @@ async def _answer(others: Commands, command: Command, services: Services, wait_s
 
 
 def _found(command: Command, outcome: Outcome) -> dict[str, Any] | None:
-    """The answer, where there is one: that of a stop is the recorded end itself."""
+    """Return the answer, if there is one; that of a stop is the recorded end."""
     if command.name == STOP and outcome.reason is not None:
         return {"episode_id": command.episode_id, "reason": outcome.reason, "turns": outcome.turns or 0}
     if outcome.answer is None:
@@ -219,14 +218,14 @@ def _found(command: Command, outcome: Outcome) -> dict[str, Any] | None:
 
 
 async def _unanswered(others: Commands, command: Command, wait_s: float) -> Refused:
-    """The refusal of whoever waited in vain; it says what becomes of the command."""
-    silent = f"The server that plays this episode has not answered within {wait_s:g} s"
+    """Return the rejection after the wait, which says what happens to the command."""
+    silent = f"The server that runs this episode has not answered within {wait_s:g} s"
     if command.name == STOP:
-        what = "the stop is kept, and whoever plays the episode next ends it."
+        what = "the stop is stored, and the next server that runs the episode ends it."
     else:
         try:
             withdrawn = await others.withdraw(command.id)
         except JournalError:
             withdrawn = False
-        what = "nothing was changed." if withdrawn else "it may still do what it was asked to."
+        what = "nothing was changed." if withdrawn else "it may still carry out the command."
     return Refused(faults.NO_PLAYER, f"{silent}; {what}", headers={"Retry-After": "5"})

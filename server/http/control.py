@@ -1,4 +1,4 @@
-"""Routes that stop, pause and pace episodes, and report what runs: ``/custom/*``."""
+"""Routes that stop, pause and pace episodes, and report running ones: ``/custom/*``."""
 
 from __future__ import annotations
 
@@ -39,54 +39,54 @@ from .start_requests import PaceName
 
 
 class SeatUsage(BaseModel):
-    """What the model in one seat took so far."""
+    """Usage of the model in one seat so far."""
 
-    decisions: int = Field(ge=0, description="Decisions that were asked of it")
-    fallbacks: int = Field(ge=0, description="How many of them a scripted captain made in its place")
+    decisions: int = Field(ge=0, description="Decisions that it was asked for")
+    fallbacks: int = Field(ge=0, description="Decisions that a scripted captain made instead")
     tokens_in: int = Field(ge=0)
     tokens_out: int = Field(ge=0)
     cost: float = Field(
-        ge=0, description="US dollars, by the prices of the captains' catalogue; 0 where there are none"
+        ge=0, description="US dollars, by the prices in the captains' catalog; 0 without prices"
     )
-    latency_s: float = Field(ge=0, description="Time that its decisions took")
+    latency_s: float = Field(ge=0, description="Total time of its decisions")
 
 
 class DayUsage(BaseModel):
-    """What all models of this server took today, UTC."""
+    """Usage of all models of this server today, UTC."""
 
     tokens: int = Field(ge=0)
     cost: float = Field(ge=0)
     seconds: float = Field(ge=0)
-    refusal: str | None = Field(description="Why no episode with a model can be started until tomorrow")
+    refusal: str | None = Field(description="Why no episode with a model can start until tomorrow")
 
 
 def usage_in(used: Mapping[str, Any]) -> dict[str, SeatUsage]:
-    """By actor, from ``usage`` of the viewers' state; empty where no model was asked."""
+    """Return the usage by actor from ``usage`` in the viewers' state."""
     return {actor: SeatUsage(**taken) for actor, taken in used.items()}
 
 
 async def usage_of(summary: EpisodeSummary, services: Services) -> dict[str, SeatUsage]:
-    """The same of a running or recorded episode."""
+    """Return the usage by actor of a running or recorded episode."""
     live = services.supervisor.live(summary.episode_id)
     if live is not None:
         return usage_in(live.usage)
-    snapshot = await services.finals.of(summary)
+    snapshot = await services.snapshots.of(summary)
     return usage_in(json.loads(snapshot.text)["state"].get("usage", {}))
 
 
 def usage_today(services: Services) -> DayUsage:
-    """See :class:`DayUsage`."""
-    spent = services.ledger.spent
+    """Return today's usage of all models."""
+    spent = services.model_ledger.spent
     return DayUsage(
         tokens=spent.tokens,
         cost=round(spent.cost, 6),
         seconds=round(spent.seconds, 3),
-        refusal=services.ledger.known_refusal(),
+        refusal=services.model_ledger.known_refusal(),
     )
 
 
 class RunningEpisode(BaseModel):
-    """An episode that runs."""
+    """A running episode."""
 
     episode_id: str
     environment: str
@@ -96,23 +96,23 @@ class RunningEpisode(BaseModel):
     started_at: str = Field(description="RFC 3339")
     turn: int | None = Field(
         ge=0,
-        description="Actions taken or refused so far; null of one that another server plays and nobody "
-        "watches here, as is `pace`",
+        description="Actions taken or rejected so far; null, as `pace`, for an episode of another server "
+        "without viewers here",
     )
     pace: PaceName | None
     paused: bool
     trouble: str | None = Field(
-        description="What keeps its record from being written; play stands still meanwhile. null as a rule"
+        description="Why its record cannot be written, so that play waits; usually null"
     )
-    viewers: int = Field(ge=0, description="How many watch it, over all servers")
-    usage: dict[str, SeatUsage] = Field(description="What models took so far, by actor")
+    viewers: int = Field(ge=0, description="Viewers at all servers")
+    usage: dict[str, SeatUsage] = Field(description="Usage of models so far, by actor")
     exhibition: bool = Field(
-        default=False, description="Whether it is an exhibition match, which makes room for any other"
+        default=False, description="Whether it is an exhibition match, which gives way to any other"
     )
 
 
 class StoppedEpisode(BaseModel):
-    """An episode that was ended."""
+    """A stopped episode."""
 
     episode_id: str
     reason: EndReason
@@ -120,10 +120,10 @@ class StoppedEpisode(BaseModel):
 
 
 async def find_live(services: Services, episode_id: str | None) -> EpisodeHandle:
-    """The episode if it runs here; one that is only recorded is over.
+    """Return an episode that runs here.
 
     Raises:
-        EpisodeNotFound: There is none.
+        EpisodeNotFound: There is no such episode.
         EpisodeOver: It has ended.
         Recovering: It is being recovered.
     """
@@ -137,7 +137,7 @@ async def find_live(services: Services, episode_id: str | None) -> EpisodeHandle
 
 
 def describe_running(live: EpisodeHandle, services: Services) -> RunningEpisode:
-    """How answers describe an episode."""
+    """Describe an episode that runs here."""
     opponent = live.plan.opponent
     return RunningEpisode(
         episode_id=live.episode_id,
@@ -157,8 +157,8 @@ def describe_running(live: EpisodeHandle, services: Services) -> RunningEpisode:
 
 
 def describe_remote(summary: EpisodeSummary, services: Services) -> RunningEpisode:
-    """The same of one that another server plays, as far as it is known here without asking."""
-    view = None if services.elsewhere is None else services.elsewhere.view(summary.episode_id)
+    """Describe an episode of another server, as far as known here."""
+    view = None if services.remote_episodes is None else services.remote_episodes.view(summary.episode_id)
     shown = {} if view is None else view.state["episode"]
     trouble = None if view is None else view.trouble
     return RunningEpisode(
@@ -178,15 +178,15 @@ def describe_remote(summary: EpisodeSummary, services: Services) -> RunningEpiso
 
 
 class ChooseEpisode(Body):
-    """Which episode is meant."""
+    """The body that selects an episode."""
 
     episode_id: str | None = Field(
-        default=None, max_length=64, description="The episode; the newest one that runs when left out"
+        default=None, max_length=64, description="The episode; the newest running one if omitted"
     )
 
 
 class ChoosePace(ChooseEpisode):
-    """Which pace is wanted."""
+    """The body that selects a pace."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["pace"]})
 
@@ -194,14 +194,14 @@ class ChoosePace(ChooseEpisode):
 
 
 class Status(BaseModel):
-    """What runs here."""
+    """Running and shown episodes."""
 
     running: list[RunningEpisode]
     slots: int = Field(ge=1, description="Episodes that may run at once")
     waiting: int = Field(ge=0, description="Starts that wait for a slot")
     models_today: DayUsage
     shown: list[RunningEpisode] = Field(
-        description="Episodes that are played elsewhere and only shown here; they hold no slot"
+        description="Episodes that run elsewhere and are only shown here; they hold no slot"
     )
 
 
@@ -231,11 +231,13 @@ router = APIRouter(prefix="/custom", tags=["control"])
 
 
 async def controller(episode_id: str | None, connection: HTTPConnection, services: Services) -> str:
-    """Who asks to stop or slow the episode, or the newest one that runs here; whoever may not is refused.
+    """Require a client that may control an episode; return its role.
+
+    Without an id, the newest episode here is meant.
 
     Raises:
-        Refused: It is somebody else's.
-        JournalError: Who started it cannot be found out now.
+        Refused: Another client started the episode.
+        JournalError: The database with its starter cannot be read now.
     """
     running = services.supervisor.running()
     named = episode_id or (running[-1].episode_id if running else "")
@@ -247,23 +249,26 @@ async def controller(episode_id: str | None, connection: HTTPConnection, service
 
 @router.post("/stop_episode", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def stop_episode(chosen: ChosenDep, request: Request, services: ServicesDep) -> StoppedEpisode:
-    """End an episode; the answer comes once its end is recorded, or 503 with the reason why it is not yet."""
+    """End an episode; answers once its end is recorded, or with 503 and the reason."""
     sent = {"by": await controller(chosen.episode_id, request, services)}
     return await run_command(STOP, handle_stop, services, chosen.episode_id, sent, StoppedEpisode)
 
 
 @router.post("/pause", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def pause(chosen: ChosenDep, request: Request, services: ServicesDep) -> RunningEpisode:
-    """Let an episode stand still before its next step; twice changes nothing."""
+    """Pause an episode before its next step; repeating it changes nothing."""
     sent = {"by": await controller(chosen.episode_id, request, services)}
     return await run_command("pause", handle_pause, services, chosen.episode_id, sent, RunningEpisode)
 
 
 @router.post("/resume", responses=RESUME_PROBLEMS, openapi_extra=CHOSEN)
 async def resume(chosen: ChosenDep, request: Request, services: ServicesDep) -> RunningEpisode:
-    """Let an episode go on; twice changes nothing. One that is suspended takes a slot, as a start does."""
+    """Resume an episode; repeating it changes nothing.
+
+    A suspended episode needs a slot, like a start.
+    """
     by = await controller(chosen.episode_id, request, services)
-    sent = {"by": by, "rights": Rights.of(request, services).told()}
+    sent = {"by": by, "rights": Rights.of(request, services).to_json()}
     return await run_command("resume", handle_resume, services, chosen.episode_id, sent, RunningEpisode)
 
 
@@ -271,22 +276,22 @@ async def resume(chosen: ChosenDep, request: Request, services: ServicesDep) -> 
 async def pace(
     chosen: Annotated[ChoosePace, Depends(body_of(ChoosePace))], request: Request, services: ServicesDep
 ) -> RunningEpisode:
-    """Play an episode at another pace, from the current wait on."""
+    """Change an episode's pace, starting with the current wait."""
     if "pace" not in chosen.model_fields_set:
-        raise InvalidRequest([FieldError("pace", f"is needed: {', '.join(Pace)}")])
+        raise InvalidRequest([FieldError("pace", f"is required: one of {', '.join(Pace)}")])
     sent = {"by": await controller(chosen.episode_id, request, services), "pace": chosen.pace}
     return await run_command("pace", handle_pace, services, chosen.episode_id, sent, RunningEpisode)
 
 
 @router.get("/status")
 async def status(services: ServicesDep) -> Status:
-    """What runs here, and what is only shown here, each oldest first."""
+    """List running episodes, and those only shown here, each oldest first."""
     services.exhibition.note_visit()
-    elsewhere = () if services.elsewhere is None else services.elsewhere.listed()
+    elsewhere = () if services.remote_episodes is None else services.remote_episodes.listed()
     return Status(
         running=running_here(services),
         slots=services.supervisor.slots,
-        waiting=services.queue.waiting,
+        waiting=services.slot_queue.waiting,
         shown=[
             *(describe_running(live, services) for live in services.supervisor.external()),
             *(describe_remote(one, services) for one in elsewhere),
@@ -296,7 +301,7 @@ async def status(services: ServicesDep) -> Status:
 
 
 async def handle_stop(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> StoppedEpisode:
-    """End an episode that is played here; returns once its end is recorded."""
+    """End an episode that runs here; returns once its end is recorded."""
     live = await find_live(services, episode_id)
     try:
         ended = await services.supervisor.stop(live.episode_id, by=sent["by"])
@@ -306,7 +311,7 @@ async def handle_stop(services: Services, episode_id: str | None, sent: Mapping[
 
 
 async def handle_pause(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
-    """Let an episode that is played here stand still."""
+    """Pause an episode that runs here."""
     live = await find_live(services, episode_id)
     return describe_running(await services.supervisor.pause(live.episode_id, by=sent["by"]), services)
 
@@ -314,25 +319,25 @@ async def handle_pause(services: Services, episode_id: str | None, sent: Mapping
 async def handle_resume(
     services: Services, episode_id: str | None, sent: Mapping[str, Any]
 ) -> RunningEpisode:
-    """Let an episode that is played here go on, or play one on that was suspended here."""
+    """Resume an episode that runs here, or that is suspended."""
     try:
         live = await find_live(services, episode_id)
     except EpisodeOver as over:
-        rights = Rights.heard(sent["rights"])
-        return describe_running(await _played_on(over.episode_id, rights, services), services)
+        rights = Rights.from_json(sent["rights"])
+        return describe_running(await _resume_suspended(over.episode_id, rights, services), services)
     return describe_running(await services.supervisor.resume(live.episode_id, by=sent["by"]), services)
 
 
 async def handle_pace(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
-    """Play an episode that is played here at another pace."""
+    """Change the pace of an episode that runs here."""
     live, pace = await find_live(services, episode_id), Pace(sent["pace"])
     return describe_running(
         await services.supervisor.set_pace(live.episode_id, pace, by=sent["by"]), services
     )
 
 
-async def _played_on(episode_id: str, rights: Rights, services: Services) -> EpisodeHandle:
-    """Play a suspended episode on; whoever may not start it may not do that either."""
+async def _resume_suspended(episode_id: str, rights: Rights, services: Services) -> EpisodeHandle:
+    """Resume a suspended episode, with the same rights as to start it."""
     services.readiness.need()
     budget = services.budget
     async with AsyncExitStack() as spent:
@@ -340,22 +345,22 @@ async def _played_on(episode_id: str, rights: Rights, services: Services) -> Epi
             spent.enter_context(budget.spend_of(Costly.STARTS, rights.whose))
         await spent.enter_async_context(budget.spend_shared(Costly.STARTS, rights.whose))
         await services.exhibition.make_way()
-        live = await services.suspended.play_on(episode_id, lambda plan: rights.need(plan, services))
+        live = await services.suspended_episodes.play_on(episode_id, lambda plan: rights.need(plan, services))
     budget.note_start(live.episode_id, rights.whose)
     if services.starters is not None:
         await keep_starter(live.episode_id, rights.whose, services.starters, services)
-    services.signals.wake()
+    services.bus.wake()
     return live
 
 
 async def keep_starter(episode_id: str, whose: str, starters: StarterRegistry, services: Services) -> None:
-    """Remember who started an episode for every server and across restarts."""
+    """Store who started an episode, for every server and across restarts."""
     live = services.supervisor.live(episode_id)
     runs = live is not None and not live.ended
-    if whose != OPERATOR and (runs or services.commands is not None):  # or another server plays it
+    if whose != OPERATOR and (runs or services.commands is not None):  # or another server runs it
         await starters.note(episode_id, whose)
 
 
 def running_here(services: Services) -> list[RunningEpisode]:
-    """What runs here, the oldest first."""
+    """Describe the episodes that run here, oldest first."""
     return [describe_running(live, services) for live in services.supervisor.running()]

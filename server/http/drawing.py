@@ -1,4 +1,4 @@
-"""Draws SVG from standard input as a PNG to standard output, as a program: the library stops all threads."""
+"""A program that converts SVG on standard input to PNG; in-process, the library stops all threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import resvg_py
 
 
 def main() -> None:
-    """Draw what is read."""
+    """Convert standard input to standard output."""
     sys.stdout.buffer.write(bytes(resvg_py.svg_to_bytes(svg_string=sys.stdin.buffer.read().decode())))
 
 

@@ -1,7 +1,7 @@
 """Routes of recorded episodes: ``/api/episodes*``.
 
-Lists, events, past states, exports, notes, a world's truth once it is unsealed, and, for the operator,
-model calls.
+Lists, events, past states, exports, notes, a world's truth after the end, and, for the operator, model
+calls.
 """
 
 from __future__ import annotations
@@ -33,50 +33,50 @@ from ..security.masking import DIGEST_HEADER, NDJSON
 from ..services import Services, ServicesDep
 from ..viewers.wire import EPISODE_ID, MAX_SEQ
 from .control import ALWAYS, SeatUsage, usage_of
-from .responses import Download, MaskedRoute, download, download_aside, lines_of, part_of, reading
+from .responses import Download, MaskedRoute, download, download_in_process, lines_of, part_of, reading
 
 MAX_ATTEMPT: Final = 2**31 - 1
 
 MOST_AT_ONCE: Final = 10_000
-"""Events that are asked for as a part of a record, at most."""
+"""Most events in one part of a record."""
 
 
 class EpisodeEntry(BaseModel):
     """An episode in the history."""
 
     episode_id: str
-    epoch: str = Field(description="Identity of its numbering")
+    epoch: str = Field(description="Identity of its event numbering")
     environment: str
     title: str
     captain: str = Field(description="Preset in the agent's seat")
     captain_label: str
     opponent: str = Field(description="Preset in the other seats; empty in worlds without opponents")
-    opponent_label: str = Field(description="Its name for people today")
+    opponent_label: str = Field(description="Its current name for people")
     pack: str
     seed: int
     started_at: str = Field(description="RFC 3339")
-    ended_at: str | None = Field(description="RFC 3339; null while it has not ended")
+    ended_at: str | None = Field(description="RFC 3339; null before the end")
     reason: EndReason | None = Field(description="Why it ended")
     score: float | None = Field(
-        description="The sum of all rewards, when it finished; in [0, 1] in most worlds"
+        description="The sum of all rewards, if it finished; in [0, 1] in most worlds"
     )
-    result: str | None = Field(description="The result in words, when it finished")
-    turns: int | None = Field(description="Turns taken, once it has ended")
+    result: str | None = Field(description="The result in words, if it finished")
+    turns: int | None = Field(description="Turns taken, after the end")
     head_seq: int = Field(description="Number of its last event")
-    detail: str | None = Field(description="What went wrong, when something did, once it has ended")
+    detail: str | None = Field(description="What went wrong, if anything, after the end")
     digest: str | None = Field(
         description="The chain's digest up to its last event, 64 hexadecimal digits; see docs/journal.md"
     )
-    parent: str | None = Field(description="The episode that it was forked from; null for most")
-    run_id: str | None = Field(description="The run that it was played for; null for most")
+    parent: str | None = Field(description="The episode that it was forked from, if any")
+    run_id: str | None = Field(description="The run that it belongs to, if any")
     group_id: str | None = Field(description="Its group within the run")
-    attempt: int | None = Field(description="Which attempt it is at its place in the run, from 1")
+    attempt: int | None = Field(description="Number of the attempt within the run, from 1")
 
 
 class EpisodeDetail(EpisodeEntry):
-    """An episode by itself."""
+    """One episode with its usage."""
 
-    usage: dict[str, SeatUsage] = Field(description="What models took, by actor")
+    usage: dict[str, SeatUsage] = Field(description="Usage of models, by actor")
 
 
 class EpisodePage(BaseModel):
@@ -87,19 +87,19 @@ class EpisodePage(BaseModel):
 
 
 class PastState(BaseModel):
-    """What viewers saw after an event."""
+    """The state that viewers saw after an event."""
 
     epoch: str = Field(description="Identity of the numbering")
     seq: int = Field(description="Number of the event")
     head_seq: int = Field(description="Number of the newest event")
-    state: dict[str, Any] = Field(description="What the patches of all events up to it come to")
+    state: dict[str, Any] = Field(description="The patches of all events up to it, applied")
 
 
 PROBLEMS: Final = documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL, faults.DAMAGED)
 STREAMED: Final = {
     **PROBLEMS,
     **documented(faults.TOO_MANY, faults.CROWDED, faults.NO_JOURNAL),
-    200: {"description": "One event envelope a line", "content": {NDJSON: {"schema": {"type": "string"}}}},
+    200: {"description": "One event envelope per line", "content": {NDJSON: {"schema": {"type": "string"}}}},
 }
 
 router = APIRouter(prefix="/api/episodes", tags=["history"], route_class=MaskedRoute)
@@ -113,7 +113,7 @@ async def list_episodes(
     opponent: Annotated[str | None, Query(max_length=64, description="Only against this opponent")] = None,
     pack: Annotated[str | None, Query(max_length=64, description="Only of this evaluation pack")] = None,
     seed: Annotated[int | None, Query(ge=0, le=MAX_SEQ, description="Only with this seed")] = None,
-    reason: Annotated[EndReason | None, Query(description="Only those that ended for this reason")] = None,
+    reason: Annotated[EndReason | None, Query(description="Only episodes that ended for this reason")] = None,
     parent: Annotated[str | None, Query(max_length=64, description="Only forks of this episode")] = None,
     run_id: Annotated[str | None, Query(max_length=64, description="Only of this run")] = None,
     group_id: Annotated[str | None, Query(max_length=64, description="Only of this group")] = None,
@@ -122,15 +122,19 @@ async def list_episodes(
     ] = None,
     text: Annotated[
         str | None,
-        Query(min_length=1, max_length=100, description="Only those whose result, names, seed or id hold it"),
+        Query(
+            min_length=1,
+            max_length=100,
+            description="Only episodes whose result, names, seed or id contain it",
+        ),
     ] = None,
-    ended: Annotated[bool | None, Query(description="Only ended ones, or only unended ones")] = None,
+    ended: Annotated[bool | None, Query(description="Only ended, or only unfinished episodes")] = None,
     before: Annotated[
-        str | None, Query(pattern=f"^{EPISODE_ID.pattern}$", description="`next` of the page before")
+        str | None, Query(pattern=f"^{EPISODE_ID.pattern}$", description="`next` of the previous page")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Most episodes on the page")] = 50,
 ) -> EpisodePage:
-    """Episodes that ran or run, newest first."""
+    """List running and recorded episodes, newest first."""
     wanted = EpisodeFilter(
         environment=environment,
         captain=captain,
@@ -149,13 +153,13 @@ async def list_episodes(
     )
     found = await services.journal.episodes(wanted)
     following = found[limit - 1].episode_id if len(found) > limit else None
-    shown = [await services.recorded.summary(summary) for summary in found[:limit]]
+    shown = [await services.public_journal.summary(summary) for summary in found[:limit]]
     return EpisodePage(episodes=[_entry(summary, services) for summary in shown], next=following)
 
 
 @router.get("/{episode_id}", responses=PROBLEMS)
 async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeDetail:
-    """One episode."""
+    """Return one episode."""
     summary = await summary_of(services, episode_id)
     entry = _entry(summary, services)
     return EpisodeDetail(**dict(entry), usage=await usage_of(summary, services))
@@ -167,18 +171,21 @@ async def get_events(
     request: Request,
     services: ServicesDep,
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
-    limit: Annotated[int | None, Query(ge=1, le=MOST_AT_ONCE, description="At most so many")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=MOST_AT_ONCE, description="Most events to return")] = None,
 ) -> Download:
-    """What viewers see of an episode: its event envelopes, one a line, byte for byte."""
+    """Return an episode's event envelopes for viewers, one per line.
+
+    Lines are byte for byte those of the live protocol.
+    """
     async with reading(services, request) as held:
         headers = {"Cache-Control": "no-cache"}
         summary = await summary_of(services, episode_id)
         if limit is not None:
-            lines = part_of(services.records, episode_id, after_seq, limit, services.budget.reading)
+            lines = part_of(services.public_views, episode_id, after_seq, limit, services.budget.reading_turn)
             return await download(held, lines, headers)
         if await _is_plain(services, summary):
-            return await download_aside(held, services, request, episode_id, after_seq, headers)
-        lines = lines_of(services.records, episode_id, after_seq, services.budget.reading)
+            return await download_in_process(held, services, request, episode_id, after_seq, headers)
+        lines = lines_of(services.public_views, episode_id, after_seq, services.budget.reading_turn)
         return await download(held, lines, headers)
 
 
@@ -188,18 +195,21 @@ async def get_state(
     request: Request,
     services: ServicesDep,
     at: Annotated[
-        int | None, Query(ge=0, le=MAX_SEQ, description="Number of the event; the newest if left out")
+        int | None, Query(ge=0, le=MAX_SEQ, description="Number of the event; the newest if omitted")
     ] = None,
 ) -> PastState:
-    """What viewers saw after one event of an episode; later numbers than the newest are the newest."""
+    """Return the state after an event, as viewers saw it.
+
+    Larger numbers than the newest event's mean the newest.
+    """
     async with reading(services, request):
         summary = await summary_of(services, episode_id)
         newest = summary.head_seq
         seq = newest if at is None else min(at, newest)
         if seq == newest:
-            state = await services.views.state(summary)
+            state = await services.episode_views.state(summary)
         else:
-            state = await services.views.state_after(summary, seq)
+            state = await services.episode_views.state_after(summary, seq)
     return PastState(epoch=summary.epoch, seq=seq, head_seq=newest, state=dict(state))
 
 
@@ -209,13 +219,15 @@ async def export_events(
     request: Request,
     services: ServicesDep,
     recorded: Annotated[
-        bool, Query(description="As recorded, where patches and commentary are otherwise derived")
+        bool, Query(description="As recorded, without derived patches and commentary")
     ] = False,
 ) -> Download:
-    """The same, as a file; of an ended one, `Spectator-Digest` tells the last digest.
+    """Return an episode's events as a file.
 
-    A record without patches and commentary is exported with both, and without a digest, unless `recorded`
-    is set. While the operator hides a name, only whoever sends the token is given it, and the digest.
+    For an ended episode, the header `Spectator-Digest` has the last digest.
+
+    A record without patches and commentary is exported with both, and without a digest, unless `recorded` is
+    set. While the operator hides a name, only requests with the token get it, and the digest.
     """
     headers = {
         "Cache-Control": "no-cache",
@@ -223,48 +235,48 @@ async def export_events(
     }
     async with reading(services, request) as held:
         summary = await summary_of(services, episode_id)
-        plain = recorded or not await services.views.derives(episode_id)
+        plain = recorded or not await services.episode_views.derives(episode_id)
         if plain and summary.ended_at is not None and summary.digest is not None:
             headers[DIGEST_HEADER] = summary.digest
         if await _is_plain(services, summary, recorded=recorded):
-            return await download_aside(held, services, request, episode_id, 0, headers)
-        records = services.recorded if recorded else services.records
-        lines = lines_of(records, episode_id, 0, services.budget.reading)
+            return await download_in_process(held, services, request, episode_id, 0, headers)
+        records = services.public_journal if recorded else services.public_views
+        lines = lines_of(records, episode_id, 0, services.budget.reading_turn)
         return await download(held, lines, headers)
 
 
 async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
-    """What the journal knows of an episode.
+    """Return the journal's summary of an episode.
 
     Raises:
-        EpisodeNotFound: Nothing.
+        EpisodeNotFound: There is no such episode.
     """
-    summary = await services.records.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
+    summary = await services.public_views.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])
     return summary
 
 
 async def _is_plain(services: Services, summary: EpisodeSummary, *, recorded: bool = False) -> bool:
-    """Whether everybody is given the record byte for byte: it has ended, and nothing is derived or hidden."""
-    if summary.ended_at is None or services.orders.mask.names:
+    """Whether viewers get the record unchanged: ended, nothing derived or hidden."""
+    if summary.ended_at is None or services.operator_orders.mask.names:
         return False
-    if services.runs.records.run_of(summary.episode_id) is not None:
-        return False  # the process that reads long records reads the server's own
-    return recorded or not await services.views.derives(summary.episode_id)
+    if services.run_boards.records.run_of(summary.episode_id) is not None:
+        return False  # the reading process reads only the server's own journal
+    return recorded or not await services.episode_views.derives(summary.episode_id)
 
 
 def _entry(summary: EpisodeSummary, services: Services) -> EpisodeEntry:
     label = services.cast.opponent_label(summary.environment, summary.opponent)
-    told = {name: getattr(summary, name) for name in EpisodeEntry.model_fields if name != "opponent_label"}
-    return EpisodeEntry(**told, opponent_label=label)
+    fields = {name: getattr(summary, name) for name in EpisodeEntry.model_fields if name != "opponent_label"}
+    return EpisodeEntry(**fields, opponent_label=label)
 
 
 PRIVATE: Final = "no-store, private"
 
 
 class EpisodeTruth(BaseModel):
-    """What the world of an ended episode hid."""
+    """What the world hid during an ended episode."""
 
     episode_id: str
     truth: dict[str, Any] = Field(description="In the world's own terms")
@@ -278,11 +290,11 @@ class EpisodeTruth(BaseModel):
     ),
 )
 async def get_truth(episode_id: str, services: ServicesDep) -> Response:
-    """What the world hid; 409 until the episode has ended, 404 where nothing was recorded."""
+    """Return what the world hid; 409 before the end, 404 if nothing was recorded."""
     await summary_of(services, episode_id)
     truth = await services.journal.truth(episode_id)
     if truth is None:
-        raise Refused(faults.NO_TRUTH, f"nothing that was hidden is recorded of {episode_id}")
+        raise Refused(faults.NO_TRUTH, f"no hidden truth is recorded for {episode_id}")
     whole = f'{{"episode_id":"{episode_id}","truth":{truth}}}'
     return Response(whole, media_type="application/json", headers={"Cache-Control": "no-cache"})
 
@@ -296,7 +308,7 @@ async def get_truth(episode_id: str, services: ServicesDep) -> Response:
             faults.NO_JOURNAL, faults.CROWDED,
         ),
         200: {
-            "description": "One call a line, as `spectator export --format messages` writes it",
+            "description": "One call per line, as `spectator export --format messages` writes it",
             "content": {NDJSON: {"schema": {"type": "string"}}},
         },
     },
@@ -305,22 +317,25 @@ async def get_calls(
     episode_id: str,
     request: Request,
     services: ServicesDep,
-    after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of later decisions")] = 0,
-    until_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of decisions up to this")] = MAX_SEQ,
+    after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only calls of later decisions")] = 0,
+    until_seq: Annotated[
+        int, Query(ge=0, le=MAX_SEQ, description="Only calls of decisions up to this event")
+    ] = MAX_SEQ,
     turn: Annotated[
         int | None,
-        Query(ge=0, le=MAX_SEQ, description="Only of this turn, which is the same in record and view"),
+        Query(ge=0, le=MAX_SEQ, description="Only calls of this turn, which is the same in record and view"),
     ] = None,
 ) -> Download:
-    """The calls to models with their prompts, for the operator alone: a prompt holds what its seat sees.
+    """Return model calls with their prompts, for the operator only.
 
-    The operator may play a seat, too: while an episode is under way, calls are told once viewers may see the
-    decision that they led to.
+    A prompt contains what its seat sees.
+
+    The operator may play a seat too: while an episode runs, calls appear once viewers may see their decision.
     """
     services.guard.require_owner(request)
     async with reading(services, request) as held:
         summary = await summary_of(services, episode_id)
-        last = await services.recorded.last_seen(episode_id)
+        last = await services.public_journal.last_seen(episode_id)
         last = until_seq if last is None else min(last, until_seq)
         lines = _lines(services.journal, summary, after_seq, last, turn)
         return await download(held, lines, {"Cache-Control": PRIVATE})
@@ -339,16 +354,16 @@ async def _lines(
 
 
 class GiveNote(Body):
-    """What somebody notes on an episode, or on one of its decisions."""
+    """A note on an episode, or on one of its decisions."""
 
-    turn: int | None = Field(default=None, description="The decision's turn; left out for the whole episode")
+    turn: int | None = Field(default=None, description="The decision's turn; omit it for the whole episode")
     label: str = Field(default="", description="A word; `good` and `bad` make preferences")
-    text: str = Field(default="", description=f"At most {MAX_TEXT} characters; needed without a label")
-    author: str = Field(default="", description="Who says so, at most 64 characters; nobody proves it")
+    text: str = Field(default="", description=f"At most {MAX_TEXT} characters; required without a label")
+    author: str = Field(default="", description="Name of the author, at most 64 characters; not verified")
 
 
 class NoteEntry(BaseModel):
-    """A note."""
+    """A stored note."""
 
     note_id: str
     episode_id: str
@@ -363,7 +378,7 @@ class NoteList(BaseModel):
     """The notes on an episode, oldest first."""
 
     notes: list[NoteEntry]
-    unread: int = Field(description="Lines of the notes' file that hold none")
+    unread: int = Field(description="Invalid lines of the notes' file")
 
 
 GivenNote = Annotated[GiveNote, Depends(body_of(GiveNote))]
@@ -371,7 +386,7 @@ GivenNote = Annotated[GiveNote, Depends(body_of(GiveNote))]
 
 @router.get("/{episode_id}/notes", responses=documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL))
 async def list_notes(episode_id: str, services: ServicesDep) -> NoteList:
-    """The notes on an episode, for everybody who may see it."""
+    """List the notes on an episode, for everyone who may see it."""
     await summary_of(services, episode_id)
     found = await asyncio.to_thread(services.notes.of, episode_id)
     return NoteList(notes=[NoteEntry(**asdict(one)) for one in found], unread=len(services.notes.unread))
@@ -384,7 +399,10 @@ async def list_notes(episode_id: str, services: ServicesDep) -> NoteList:
     openapi_extra=documented_body(GiveNote),
 )
 async def give_note(episode_id: str, given: GivenNote, request: Request, services: ServicesDep) -> NoteEntry:
-    """Note something on an episode: whoever may delete it may, as the record itself stays as it is."""
+    """Add a note to an episode; needs the right to delete it.
+
+    The record itself does not change.
+    """
     services.guard.require_deleter(request)
     await summary_of(services, episode_id)
     note = Note(
@@ -406,11 +424,11 @@ async def give_note(episode_id: str, given: GivenNote, request: Request, service
     responses=documented(*ALWAYS, faults.NOT_HERE, faults.NO_EPISODE),
 )
 async def take_note_back(episode_id: str, note_id: str, request: Request, services: ServicesDep) -> NoteEntry:
-    """Take a note back; that it was there stays in the notes' file."""
+    """Remove a note; the notes' file keeps a line about it."""
     services.guard.require_deleter(request)
     found = await asyncio.to_thread(services.notes.of, episode_id)
     note = next((one for one in found if one.note_id == note_id), None)
     if note is None:
-        raise InvalidRequest([FieldError("note_id", "is no note on this episode")])
+        raise InvalidRequest([FieldError("note_id", "is not a note on this episode")])
     await asyncio.to_thread(services.notes.remove, note)
     return NoteEntry(**asdict(note))

@@ -1,6 +1,6 @@
 """The leaderboard, as JSON and as a page with a glossary.
 
-It shows what captains did in recorded episodes, and verified results of published evaluations.
+It shows captains' results in recorded episodes, and verified results of published evaluations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .responses import MaskedRoute
 
 
 def unusual_options(environment: str, options: Mapping[str, Any]) -> list[str]:
-    """The options that are not the default of their world, in words.
+    """Return the options that differ from their world's defaults, in words.
 
     >>> unusual_options("counting", {"turns": 7, "payload_bytes": 0})
     ['turns 7']
@@ -49,7 +49,7 @@ def unusual_options(environment: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def _usual(environment: str) -> dict[str, Any]:
-    """What a world's options are by default; none of a world that is not here."""
+    """Return a world's default options; empty if the world is not installed."""
     try:
         return load_world(environment).options_type().model_dump(mode="json")
     except (ConfigurationError, InvalidRequest, ValidationError):
@@ -63,14 +63,14 @@ def _said(value: Any) -> str:
 def results_shown(
     data_dir: Path, mask: Callable[[str], str], environment: str | None, pack: str | None, captain: str | None
 ) -> list[VerifiedBundle]:
-    """What is on the board and was asked for, the newest first, what came with Spectator last.
+    """Return matching verified results, newest first, shipped ones last.
 
     Args:
         data_dir: The server's data folder.
-        mask: Hides the names that the operator had hidden.
+        mask: Masks names that the operator hides.
         environment: Only of this world.
         pack: Only of this pack.
-        captain: Only with this captain in it.
+        captain: Only with this captain.
     """
     return [
         one.model_copy(update={"captains": [_masked(captain, mask) for captain in one.captains]})
@@ -82,9 +82,9 @@ def results_shown(
 
 
 def with_options(results: Sequence[VerifiedBundle]) -> list[tuple[VerifiedBundle, Sequence[str], str]]:
-    """Each result with its options that are not the default, in words, and the version that plays here now.
+    """Return each result with its non-default options and installed version.
 
-    That version is empty where it is the one that the result was played with, or no such world is here.
+    The version is empty if it is the result's, or if the world is not installed.
     """
     return [(one, unusual_options(one.environment, one.options), _other_version(one)) for one in results]
 
@@ -106,7 +106,10 @@ NAME_LENGTH: Final = 64
 
 
 class BoardShare(BaseModel):
-    """A share of matches with Wilson's 95 % interval over seeds; a tie is half a win."""
+    """A share of matches with Wilson's 95 % interval over seeds.
+
+    A tie counts as half a win.
+    """
 
     value: float = Field(ge=0, le=1)
     low: float = Field(ge=0, le=1)
@@ -114,7 +117,10 @@ class BoardShare(BaseModel):
 
 
 class BoardEdge(BaseModel):
-    """A mean difference of `decision_value` to the opponents a match, with its 95 % interval over seeds."""
+    """Mean difference in `decision_value` to the opponents per match.
+
+    The 95 % interval is over seeds.
+    """
 
     value: float
     low: float
@@ -126,11 +132,11 @@ class BoardMeasure(BaseModel):
     """A mean over episodes."""
 
     mean: float
-    episodes: int = Field(description="In how many it was measured")
+    episodes: int = Field(description="Number of episodes in which it was measured")
 
 
 class BoardOpponent(BaseModel):
-    """What was played against one opponent."""
+    """Results against one opponent."""
 
     opponent: str
     label: str
@@ -140,62 +146,63 @@ class BoardOpponent(BaseModel):
 
 
 class BoardRow(BaseModel):
-    """One captain, as it was asked, in one world, version, pack and options."""
+    """One captain's configuration in one world, version, pack and options."""
 
     environment: str
     environment_version: str
     pack: str
     options: dict[str, Any] = Field(description="Every option of the world")
-    failed_decisions: FailedDecisions = Field(description="What counted where a captain did not decide")
+    failed_decisions: FailedDecisions = Field(description="What counted if a captain did not decide")
     captain: str
     fingerprint: str = Field(
-        description="Of a model: a digest of endpoint, model by its own account, prompt, style and sampling"
+        description="Of a model: a digest of endpoint, reported model, prompt, style and sampling"
     )
     models: list[str] = Field(
-        description="The models that answered, by their own account, in the newest match"
+        description="The models that answered, as reported by the endpoint, in the newest match"
     )
     label: str
     source: str = Field(description="Kind of decision maker")
-    episodes: int = Field(description="All that ended, forks left out")
-    mirrored: int = Field(description="Of these, against itself; they count for no share")
-    unfinished: int = Field(description="Of these, cut short; they count for no share and no measure")
+    episodes: int = Field(description="All that ended, without forks")
+    mirrored: int = Field(description="Of these, against itself; not counted in shares")
+    unfinished: int = Field(description="Of these, cut short; not counted in shares and measures")
     unreached: int = Field(
-        description="Of these, finished although a captain made no decision of its own; they count likewise"
+        description="Of these, finished although a captain made no decision itself; not counted either"
     )
     own_share: float | None = Field(
-        description="Share of all decisions that the captain made itself; null where it was asked for none"
+        description="Share of all decisions that the captain made itself; null without decisions"
     )
     ranked: bool = Field(
         description="Whether it was evaluated, and made at least 98 % of the decisions itself"
     )
     unranked: Unranked | None = Field(
-        description="Why not: `history` was played outside of evaluations, `failed decisions` are not its own"
+        description="Why not: `history` was played outside of evaluations, `failed decisions` were not "
+        "its own"
     )
-    repeats: int = Field(description="Matches of evaluations that were played before; a seed counts once")
+    repeats: int = Field(description="Repeated matches of evaluations; each seed counts once")
     wins: int
     ties: int
     losses: int
-    share: BoardShare | None = Field(description="Won against others; null when there was nobody to beat")
+    share: BoardShare | None = Field(description="Share won against others; null without opponents")
     edge: BoardEdge | None = Field(
-        description="What its decisions were worth beyond its opponents'; null where that is not measured"
+        description="Value of its decisions above its opponents'; null if not measured"
     )
     measures: dict[str, BoardMeasure] = Field(description="By measure; docs/evaluation.md explains each")
-    against: list[BoardOpponent] = Field(description="The most played first")
-    recent: list[str] = Field(description="Its newest episodes, the newest first")
+    against: list[BoardOpponent] = Field(description="Most played first")
+    recent: list[str] = Field(description="Its newest episodes, newest first")
     last_ended_at: str = Field(description="RFC 3339")
 
 
 class Leaderboard(BaseModel):
-    """What captains have shown over all episodes recorded here."""
+    """Captains' results over all episodes recorded here."""
 
     rows: list[BoardRow] = Field(
         description="By world, version, pack, options; within these by the lower end of the share's interval"
     )
-    episodes: int = Field(description="Episodes in all of it, whatever was asked for")
-    owed: int = Field(description="Ended episodes that are not in it yet")
+    episodes: int = Field(description="Episodes in the whole leaderboard, regardless of the filter")
+    owed: int = Field(description="Ended episodes that are not counted yet")
     verified: list[VerifiedBundle] = Field(
         default_factory=list,
-        description="Results of published evaluations that the operator verified, the newest first; their "
+        description="Results of published evaluations that the operator verified, newest first; their "
         "matches were played elsewhere and are not in the rows",
     )
 
@@ -213,7 +220,10 @@ async def leaderboard(
     pack: NameQuery = None,
     opponent: NameQuery = None,
 ) -> Leaderboard:
-    """Captains by what they have shown: of one world, of one pack, against one opponent, or all."""
+    """Rank captains by their results.
+
+    Results can be limited to one world, one pack or one opponent.
+    """
     async with services.budget.hold(Held.READS, request):
         return await board_of(services, environment, pack, opponent)
 
@@ -221,7 +231,7 @@ async def leaderboard(
 async def board_of(
     services: Services, environment: str | None, pack: str | None, opponent: str | None
 ) -> Leaderboard:
-    """The leaderboard of one world, of one pack, against one opponent, or of all."""
+    """Return the leaderboard of one world, one pack, against one opponent, or of all."""
     keeper = services.scorekeeper
     found = keeper.standings.look(environment or None, pack or None, opponent or None)
     return Leaderboard(
@@ -231,7 +241,7 @@ async def board_of(
         verified=await run_in_threadpool(
             results_shown,
             services.settings.data_dir,
-            services.orders.mask.text,
+            services.operator_orders.mask.text,
             environment,
             pack,
             opponent,
@@ -245,8 +255,8 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
         **{**standing.place._asdict(), "options": json.loads(standing.place.options)},
         captain=standing.captain,
         fingerprint=standing.entrant.fingerprint,
-        models=[services.orders.mask.text(model) for model in sums.models],
-        label=services.orders.mask.text(sums.label),
+        models=[services.operator_orders.mask.text(model) for model in sums.models],
+        label=services.operator_orders.mask.text(sums.label),
         source=sums.source,
         episodes=sums.episodes,
         mirrored=sums.mirrored,
@@ -275,17 +285,17 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
 
 
 def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
-    label = services.orders.mask.text(services.scorekeeper.standings.label(name))
+    label = services.operator_orders.mask.text(services.scorekeeper.standings.label(name))
     return BoardOpponent(opponent=name, label=label, wins=sums.wins, ties=sums.ties, losses=sums.losses)
 
 
 @dataclass(frozen=True, slots=True)
 class BoardFigure:
-    """A measure as the page shows it.
+    """A measure on the page.
 
     Args:
         label: Its name for people.
-        shown: Its value in words.
+        shown: Its formatted value.
     """
 
     label: str
@@ -297,7 +307,7 @@ class BoardLine:
     """One captain on the page.
 
     Args:
-        row: What is known.
+        row: Its results.
         figures: Its measures.
     """
 
@@ -310,12 +320,12 @@ class BoardGroup:
     """One world, version, pack and options on the page.
 
     Args:
-        title: What is played.
+        title: Title of the world.
         environment: Name of the world.
         version: Its version.
         pack: The pack.
-        options: The options that are not the default.
-        ranked: The captains that rank, the best first.
+        options: The non-default options.
+        ranked: The ranked captains, best first.
         unranked: The others, with the reason.
     """
 
@@ -330,18 +340,18 @@ class BoardGroup:
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardPage(Page):
-    """What ``leaderboard.html`` is given.
+    """Context of ``leaderboard.html``.
 
     Args:
-        board: What was found.
-        groups: The same, group by group.
-        verified: Verified results, each with the options that are not the default, and the version of its
-            world here where that is another.
+        board: The leaderboard.
+        groups: Its rows by group.
+        verified: Verified results, each with its non-default options, and its world's installed version if
+            different.
         glossary: The measures in it.
-        environments: Worlds that can be chosen, with their titles.
-        packs: Packs likewise.
-        opponents: Opponents likewise, with their labels.
-        asked: What was chosen, by field.
+        environments: Selectable worlds, with their titles.
+        packs: Selectable packs.
+        opponents: Selectable opponents, with their labels.
+        asked: The selection, by field.
     """
 
     board: Leaderboard
@@ -355,7 +365,7 @@ class LeaderboardPage(Page):
 
 
 def leaderboard_page(templates: Templates) -> APIRouter:
-    """The route ``/leaderboard``; it works without a script."""
+    """Return the route ``/leaderboard``; it works without JavaScript."""
     pages = APIRouter(include_in_schema=False)
 
     @pages.get("/leaderboard")
@@ -383,7 +393,8 @@ def leaderboard_page(templates: Templates) -> APIRouter:
             environments=sorted({(place.environment, _world(place.environment)[0]) for place in places}),
             packs=sorted({(place.pack, place.pack) for place in places}),
             opponents=[
-                (name, services.orders.mask.text(standings.label(name))) for name in standings.opponents()
+                (name, services.operator_orders.mask.text(standings.label(name)))
+                for name in standings.opponents()
             ],
             asked={"environment": environment or "", "pack": pack or "", "opponent": opponent or ""},
         )
@@ -394,7 +405,7 @@ def leaderboard_page(templates: Templates) -> APIRouter:
 
 def _groups(rows: Sequence[BoardRow]) -> list[BoardGroup]:
     alike: list[list[BoardRow]] = []
-    for row in rows:  # which come place by place
+    for row in rows:  # ordered by place
         if alike and _place_of(alike[-1][0]) == _place_of(row):
             alike[-1].append(row)
         else:
@@ -425,7 +436,7 @@ def _group(rows: Sequence[BoardRow]) -> BoardGroup:
 
 
 def _world(name: str) -> tuple[str, Sequence[Measure]]:
-    """Title and measures; of a world that is not here any more, its name and the measures of all."""
+    """Return title and measures; generic ones for a world not installed."""
     if name not in world_names():
         return name, measures_of(None)
     try:
@@ -444,7 +455,7 @@ def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[BoardFigure]:
 
 
 def _glossary(rows: Sequence[BoardRow]) -> list[Measure]:
-    """Every measure that a row has, once."""
+    """Return every measure in the rows, once."""
     shown = {(row.environment, name) for row in rows for name in row.measures}
     worlds = dict.fromkeys(row.environment for row in rows)
     known = {

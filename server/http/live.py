@@ -1,4 +1,4 @@
-"""Live routes: watch an episode or the wall, and publish one at ``/publish``."""
+"""Live routes: watch an episode or the wall, and publish an episode at ``/publish``."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ router = APIRouter(tags=["live"])
 @router.get(
     "/live/wall",
     response_class=Response,
-    responses={
-        200: {"description": "Every episode that runs here, as a tile", "content": {"application/json": {}}}
-    },
+    responses={200: {"description": "Every live episode, as a tile", "content": {"application/json": {}}}},
 )
 async def wall_now(request: Request) -> Response:
-    """Everything that runs here, as the first frame of the WebSocket at this address; for polling."""
+    """Return all live episodes as tiles, for polling.
+
+    It is the first frame of the WebSocket at this address.
+    """
     wall = services_of(request).wall
     await wall.look_elsewhere()
     text = wall.now().text
@@ -59,7 +60,7 @@ async def wall_now(request: Request) -> Response:
 
 
 async def watch_wall(websocket: WebSocket) -> None:
-    """Show everything that runs here, and every change of it, until the viewer or the server goes."""
+    """Show all live episodes and every change, until the viewer or the server leaves."""
     services = services_of(websocket)
 
     def make(viewer: Viewer, send: SendFrames) -> BoardFeed:
@@ -69,7 +70,7 @@ async def watch_wall(websocket: WebSocket) -> None:
 
 
 async def watch_episode(websocket: WebSocket) -> None:
-    """Show one episode, live or recorded, to its end; where none is named the newest, then the next."""
+    """Show one episode to its end; without an id the newest, then the next."""
     services, query = services_of(websocket), websocket.query_params
     episode_id = websocket.path_params.get("episode_id")
 
@@ -79,7 +80,7 @@ async def watch_episode(websocket: WebSocket) -> None:
     await serve_viewer(websocket, make, services.transport)
 
 
-# Starlette's own routes: FastAPI's do more for a socket than is needed here. No episode is called "wall".
+# Starlette's own routes: FastAPI's do more for a socket than needed here. No episode is called "wall".
 router.routes.append(WebSocketRoute("/live/wall", watch_wall))
 router.routes.append(WebSocketRoute("/live", watch_episode))
 router.routes.append(WebSocketRoute("/live/{episode_id}", watch_episode))
@@ -89,19 +90,22 @@ router.routes.append(WebSocketRoute("/live/{episode_id}", watch_episode))
     "/live/{episode_id}/events",
     response_class=Response,
     responses={
-        200: {"description": "The live frames, one an event", "content": {"text/event-stream": {}}},
-        204: {"description": "There is nothing further to come; do not come back"},
+        200: {"description": "The live frames, one per event", "content": {"text/event-stream": {}}},
+        204: {"description": "The episode is over; do not reconnect"},
         **documented(faults.NO_EPISODE, faults.INVALID, faults.FULL),
     },
 )
 async def watch_by_events(request: Request, episode_id: str) -> Response:
-    """Show one episode by server-sent events; ``Last-Event-ID`` or ``?epoch=&seq=`` resumes."""
+    """Show one episode by server-sent events.
+
+    ``Last-Event-ID`` or ``?epoch=&seq=`` resumes.
+    """
     services = services_of(request)
     asked = _asked_of(request)
     known = EPISODE_ID.fullmatch(episode_id)
     await services.readiness.recovery.settled(episode_id)
     if known and services.supervisor.live(episode_id) is None:
-        summary = await services.records.episode(episode_id)
+        summary = await services.public_views.episode(episode_id)
         known = None if summary is None else known
         if summary is not None and asked == Position(summary.epoch, summary.head_seq):
             return Response(status_code=204)
@@ -115,10 +119,10 @@ async def watch_by_events(request: Request, episode_id: str) -> Response:
 
 
 def _asked_of(request: Request) -> Position | None:
-    """Where a viewer by server-sent events stood, if it says so.
+    """Return the position that a viewer by server-sent events resumes from, if any.
 
     Raises:
-        InvalidRequest: It says so wrongly.
+        InvalidRequest: The position is malformed.
     """
     fields: dict[str, str] = dict(request.query_params)
     last = request.headers.get("last-event-id")
@@ -135,7 +139,7 @@ MAX_MESSAGE: Final = 256 * 1024
 """Longest message, in characters."""
 
 IDLE_S: Final = 600.0
-"""Silence after which an episode is shown no further."""
+"""Seconds without a message after which an episode is no longer shown."""
 
 BAD_MESSAGE: Final = 4400
 REFUSED: Final = 4029
@@ -146,7 +150,7 @@ class _Message(BaseModel):
 
 
 class PublishedStart(_Message):
-    """An episode begins elsewhere."""
+    """The start of an episode that runs elsewhere."""
 
     environment: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
     title: str = Field(min_length=1, max_length=100)
@@ -156,7 +160,7 @@ class PublishedStart(_Message):
 
 
 class PublishedStep(_Message):
-    """An action was carried out there."""
+    """One step of it."""
 
     action: dict[str, Any]
     reasoning: str = ""
@@ -174,7 +178,7 @@ class FirstMessage(_Message):
 
 
 class NextMessage(_Message):
-    """Every other one."""
+    """Every other message of a socket."""
 
     step: PublishedStep
 
@@ -183,7 +187,7 @@ publish_router = APIRouter()
 
 
 async def publish(websocket: WebSocket) -> None:
-    """Show one episode of somebody's own environment, for as long as it is told of."""
+    """Show one episode of a client's environment while it sends steps."""
     services = services_of(websocket)
     try:
         services.guard.require_spender(websocket)
@@ -205,10 +209,12 @@ async def publish(websocket: WebSocket) -> None:
 async def _publish(websocket: WebSocket, services: Services) -> None:
     begin = FirstMessage.model_validate_json(await _receive(websocket)).begin
     if len(services.supervisor.external()) >= services.settings.openenv_max_published:
-        await _refuse(websocket, REFUSED, "as many such episodes are shown as may be; try again later")
+        await _refuse(websocket, REFUSED, "too many published episodes; try again later")
         return
     if begin.environment in world_names():
-        raise ValueError(f"begin.environment: {begin.environment} is played here; choose another name")
+        raise ValueError(
+            f"begin.environment: {begin.environment} is a world of this server; choose another name"
+        )
     title, agent = clean_text(begin.title, 100), clean_text(begin.agent, 64)
     first = _seen(begin.observation)
     episode_id = services.supervisor.new_id()
@@ -221,14 +227,14 @@ async def _publish(websocket: WebSocket, services: Services) -> None:
         )
         await _follow(websocket, driver)
     except ValueError:
-        driver.give_up("interrupted", "what was told of it could not be read")
+        driver.give_up("interrupted", "a message of its client was invalid")
         raise
     finally:
-        driver.give_up("interrupted", "whoever told of it went away before the end")
+        driver.give_up("interrupted", "its client disconnected before the end")
 
 
 def _seen(observation: dict[str, Any], reward: float = 0.0, total: float = 0.0) -> Fact:
-    """That something was shown."""
+    """Return the event of an observation."""
     return Fact("remote.observed", observed(observation, reward, total).model_dump(mode="json"))
 
 
@@ -281,7 +287,7 @@ async def _receive(websocket: WebSocket) -> str:
         raise WebSocketDisconnect(message.get("code", 1000))
     text = message.get("text")
     if text is None or len(text) > MAX_MESSAGE:
-        raise ValueError(f"a message is JSON text of at most {MAX_MESSAGE} characters")
+        raise ValueError(f"a message must be JSON text of at most {MAX_MESSAGE} characters")
     return str(text)
 
 

@@ -39,21 +39,23 @@ router = APIRouter(tags=["health"])
 
 
 class CountedAddress(BaseModel):
-    """Whom the limits take a client for."""
+    """The address that limits count a client as."""
 
     address: str
 
 
 class Ready(BaseModel):
-    """Episodes can be started and recorded now."""
+    """Episodes can start and be recorded now."""
 
     status: Literal["ready"] = "ready"
 
 
 @router.get("/readyz", responses=documented(faults.NO_JOURNAL, faults.RECOVERING))
 async def ready(services: ServicesDep) -> Ready:
-    """Whether what ran before this server is recovered, the journal can be written and read now, and nothing
-    that is played waits for it."""
+    """Check that the server can start and record episodes.
+
+    Earlier episodes are recovered, the journal works, and no episode waits for it.
+    """
     services.readiness.need()
     await services.journal.check()
     for live in services.supervisor.showing():
@@ -64,7 +66,10 @@ async def ready(services: ServicesDep) -> Ready:
 
 @router.get("/api/address")
 async def address(request: Request) -> CountedAddress:
-    """The address as which whoever asks is counted; it must not follow what a client writes."""
+    """Return the address that this client is counted as.
+
+    Clients must not be able to forge it.
+    """
     return CountedAddress(address=address_of(request))
 
 
@@ -74,7 +79,10 @@ async def address(request: Request) -> CountedAddress:
     responses=documented(faults.UNAUTHENTICATED, faults.TOO_MANY),
 )
 async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
-    """Figures of this process in the Prometheus text format; needs the operator's token when one is set."""
+    """Return metrics in the Prometheus text format.
+
+    Needs the operator's token if one is set.
+    """
     services.guard.require_operator(request)
     state = CollectorRegistry()
     state.register(_ServiceFigures(services))
@@ -83,71 +91,71 @@ async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
 
 
 class _ServiceFigures(Collector):
-    """What the services know when they are asked, as metrics."""
+    """Current state of the services as metrics."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     def collect(self) -> Iterator[Metric]:
-        """Every figure that is not counted by the library itself."""
+        """Yield all metrics that are not Prometheus objects themselves."""
         yield from _of_viewers(self._services.audience)
-        yield from _of_episodes(self._services.supervisor, self._services.signals)
+        yield from _of_episodes(self._services.supervisor, self._services.bus)
         yield from _of_the_record(self._services.housekeeper)
         yield from _of_speech(self._services.narration.tally)
         yield from _of_the_budget(self._services)
 
 
 def _of_viewers(audience: Audience) -> Iterator[Metric]:
-    yield _gauge("viewers", "Viewers that are connected", len(audience))
+    yield _gauge("viewers", "Connected viewers", len(audience))
     codes: Counter[tuple[str, ...]] = Counter()
     for close, count in audience.closed.items():
         codes[(str(close.code),)] += count
-    yield _counter("viewers_closed", "Viewers that this server closed", ["code"], codes)
+    yield _counter("viewers_closed", "Viewer connections that this server closed", ["code"], codes)
 
 
 def _of_episodes(supervisor: Supervisor, signals: EpisodeSignals) -> Iterator[Metric]:
-    yield _gauge("episodes_running", "Episodes that run", len(supervisor.running()))
+    yield _gauge("episodes_running", "Running episodes", len(supervisor.running()))
     troubled = sum(live.trouble is not None for live in supervisor.showing())
     yield _gauge("episodes_troubled", "Episodes whose record cannot be written now", troubled)
     yield _gauge("episodes_shown", "Episodes of others that are shown here", len(supervisor.external()))
     yield _gauge("episode_slots", "Episodes that may run at once", supervisor.slots)
-    yield _counter("episodes_started", "Episodes that began", [], {(): signals.started})
+    yield _counter("episodes_started", "Started episodes", [], {(): signals.started})
     ended = {(reason,): count for reason, count in signals.ended.items()}
-    yield _counter("episodes_ended", "Episodes that ended", ["reason"], ended)
+    yield _counter("episodes_ended", "Ended episodes", ["reason"], ended)
     published = {(name,): count for name, count in signals.published.items()}
-    yield _counter("events_published", "Events that were recorded and published", ["type"], published)
+    yield _counter("events_published", "Recorded and published events", ["type"], published)
 
 
 def _of_the_record(housekeeper: Housekeeper) -> Iterator[Metric]:
     size = housekeeper.size
     if size is not None:
-        yield _gauge("journal_bytes", "What the journal takes", size.bytes)
-        yield _gauge("journal_free_bytes", "The part that holds nothing", size.free_bytes)
+        yield _gauge("journal_bytes", "Size of the journal", size.bytes)
+        yield _gauge("journal_free_bytes", "Free space within the journal", size.free_bytes)
         yield _gauge("journal_episodes", "Episodes in the journal", size.episodes)
-    yield _counter("episodes_pruned", "Old episodes that were removed", [], {(): housekeeper.removed})
-    yield _counter("pruned_bytes", "About what they took", [], {(): housekeeper.removed_bytes})
+    yield _counter("episodes_pruned", "Removed old episodes", [], {(): housekeeper.removed})
+    yield _counter("pruned_bytes", "Size of removed episodes", [], {(): housekeeper.removed_bytes})
 
 
 def _of_speech(counts: NarrationCounts) -> Iterator[Metric]:
     outcomes = {(name,): count for name, count in counts.outcomes.items()}
-    yield _counter("lines", "What became of the lines that were to be spoken", ["outcome"], outcomes)
+    yield _counter("lines", "Lines of commentary by outcome", ["outcome"], outcomes)
     summary = "Lines that a voice could not speak"
     yield _counter("voice_failures", summary, ["voice", "reason"], counts.failures)
 
 
 def _of_the_budget(services: Services) -> Iterator[Metric]:
-    budget, spent = services.budget, services.ledger.spent
+    budget, spent = services.budget, services.model_ledger.spent
     refused = {(limit,): count for limit, count in budget.refused.items()}
-    yield _counter("refusals", "Requests that a limit refused", ["limit"], refused)
-    yield _gauge("openenv_sessions", "Private environments that are open", budget.environments.total())
-    reads, summary = budget.places[Held.READS], "Records and leaderboards that are read now"
+    yield _counter("refusals", "Requests rejected by a limit", ["limit"], refused)
+    yield _gauge("openenv_sessions", "Open private environments", budget.environments.total())
+    reads, summary = budget.places[Held.READS], "Records and leaderboards being read now"
     yield _gauge("reads", summary, sum(reads.held.values()))
-    yield _gauge("reads_waiting", "Readers that wait for their turn", reads.waiting)
-    yield _gauge("starts_paused", "Whether the operator has paused starts", services.orders.paused)
-    yield _gauge("starts_waiting", "Starts that wait for a slot", services.queue.waiting)
-    yield _gauge("unended_bytes", "About what episodes without an end take", services.unended.bytes)
+    yield _gauge("reads_waiting", "Requests that wait to read", reads.waiting)
+    yield _gauge("starts_paused", "Whether the operator has paused starts", services.operator_orders.paused)
+    yield _gauge("starts_waiting", "Starts that wait for a slot", services.slot_queue.waiting)
+    yield _gauge("unended_bytes", "Approximate size of unfinished episodes", services.unfinished_quota.bytes)
     yield _gauge("model_tokens_today", "Tokens that models used today, UTC", spent.tokens)
-    yield _gauge("model_cost_today", "The same in US dollars", spent.cost)
+    yield _gauge("model_cost_today", "Cost of models today, UTC, in US dollars", spent.cost)
     yield _gauge(
         "voice_characters_today", "Characters that paid voices were sent today", budget.characters.sent
     )
@@ -165,68 +173,66 @@ def _counter(name: str, summary: str, labels: Sequence[str], samples: Mapping[An
 
 
 class EpisodeUsage(BaseModel):
-    """A running or shown episode, and what it takes."""
+    """A running or shown episode, and its usage."""
 
     episode_id: str
     environment: str
     captain: str
     opponent: str | None
-    address: str | None = Field(
-        description="Who started it, without the last part; null if not known any more"
-    )
+    address: str | None = Field(description="Address of the starter, without the last part; null if unknown")
     started_at: str = Field(description="RFC 3339")
     turn: int
     events: int
     paused: bool
     viewers: int
-    shown: bool = Field(description="Whether it is played elsewhere and only shown here")
+    shown: bool = Field(description="Whether it runs elsewhere and is only shown here")
 
 
 class BudgetUsage(BaseModel):
-    """One limit, and how much of it is taken now."""
+    """One limit and its current use."""
 
     name: str = Field(description="Name of the limit")
     words: str = Field(description="What it limits, for people")
     used: float
     limit: float = Field(description="0 = none")
-    addresses: dict[str, float] = Field(description="By address, without its last part, the largest first")
+    addresses: dict[str, float] = Field(description="By address, without its last part, largest first")
 
 
 class JournalUsage(BaseModel):
     """The journal's size."""
 
-    bytes: int | None = Field(description="null before housekeeping has looked")
+    bytes: int | None = Field(description="null before the first housekeeping")
     free_bytes: int | None
     episodes: int | None
-    unended_bytes: int = Field(description="About what the episodes without an end take")
+    unended_bytes: int = Field(description="Approximate size of unfinished episodes")
     limit_bytes: float = Field(description="SPECTATOR_KEEP_MB; 0 = none")
 
 
 class OperatorStatus(BaseModel):
-    """Who takes what."""
+    """Usage and limits of the server."""
 
     paused_since: str | None = Field(description="RFC 3339; null while starts are open")
-    hidden: list[str] = Field(description="Names that are shown to nobody")
+    hidden: list[str] = Field(description="Hidden names")
     episodes: list[EpisodeUsage]
     budgets: list[BudgetUsage]
     refusals: dict[str, int] = Field(description="By limit, since the start")
     models_today: DayUsage
     characters_today: int = Field(description="Characters that paid voices were sent today")
     journal: JournalUsage
-    loop_lag_s: float = Field(description="The longest of the last minute")
+    loop_lag_s: float = Field(description="The longest lag of the last minute")
     deleted: list[DeletedEpisode] = Field(description="The newest deletions")
 
 
 class ChooseName(Body):
-    """Which name is meant."""
+    """The body that selects a name."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["name"]})
 
-    name: str = Field(default="", max_length=64, description="A label, exactly as it is shown")
+    name: str = Field(default="", max_length=64, description="A label, exactly as shown")
 
 
 class HiddenNames(BaseModel):
-    """The names that are shown to nobody."""
+    """The hidden names."""
 
     hidden: list[str]
 
@@ -238,13 +244,13 @@ class StartsPaused(BaseModel):
 
 
 NETWORKS: Final = 8
-"""Addresses that are named for each limit."""
+"""Most addresses listed for each limit."""
 
 PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE)
 
 
 async def _deleter(connection: HTTPConnection) -> None:
-    """Whoever may not delete records and pause starts is refused."""
+    """Require a client that may delete records and pause starts."""
     services_of(connection).guard.require_deleter(connection)
 
 
@@ -256,11 +262,11 @@ operator_router = APIRouter(tags=["operator"], dependencies=[Depends(_deleter)])
     responses=documented(faults.UNAUTHENTICATED, faults.NOT_HERE, faults.TOO_MANY, faults.NO_JOURNAL),
 )
 async def operator_status(services: ServicesDep) -> OperatorStatus:
-    """Who takes what now."""
+    """Return the current usage and limits."""
     supervisor, budget, size = services.supervisor, services.budget, services.housekeeper.size
     return OperatorStatus(
-        paused_since=services.orders.kept.paused_since,
-        hidden=sorted(services.orders.kept.hidden),
+        paused_since=services.operator_orders.kept.paused_since,
+        hidden=sorted(services.operator_orders.kept.hidden),
         episodes=[
             *(_taken(live, services, shown=False) for live in supervisor.running()),
             *(_taken(live, services, shown=True) for live in supervisor.external()),
@@ -273,7 +279,7 @@ async def operator_status(services: ServicesDep) -> OperatorStatus:
             bytes=None if size is None else size.bytes,
             free_bytes=None if size is None else size.free_bytes,
             episodes=None if size is None else size.episodes,
-            unended_bytes=services.unended.bytes,
+            unended_bytes=services.unfinished_quota.bytes,
             limit_bytes=services.settings.keep_mb * 1e6,
         ),
         loop_lag_s=round(services.loop_lag.worst, 4),
@@ -301,9 +307,10 @@ def _taken(live: EpisodeHandle, services: Services, *, shown: bool) -> EpisodeUs
 def _budgets(services: Services) -> list[BudgetUsage]:
     budget, settings = services.budget, services.settings
     running, sessions = len(services.supervisor.running()), budget.environments
+    waiting = services.slot_queue.waiting
     found = [
         _budget("max_episodes", "episodes at once", running, settings.max_episodes),
-        _budget("max_waiting", "starts that wait for a slot", services.queue.waiting, settings.max_waiting),
+        _budget("max_waiting", "starts that wait for a slot", waiting, settings.max_waiting),
         _budget("max_viewers", "viewers at once", len(services.audience), settings.max_viewers),
         _budget(
             "openenv_max_sessions",
@@ -328,8 +335,8 @@ def _budgets(services: Services) -> list[BudgetUsage]:
         ("openenv_compute_s_per_minute", "addresses whose environments computed too long", budget.compute),
         ("requests_per_minute", "addresses that sent too many requests", budget.requests),
     ):
-        owed = allowance.owed()
-        found.append(_budget(name, f"{words}; seconds to wait", len(owed), 0, owed))
+        waits = allowance.waits()
+        found.append(_budget(name, f"{words}; seconds to wait", len(waits), 0, waits))
     return found
 
 
@@ -346,17 +353,20 @@ def _budget(
 
 @operator_router.post("/operator/pause", responses=PROBLEMS)
 async def pause_starts(services: ServicesDep) -> StartsPaused:
-    """Let nobody but the operator start, fork or publish, until `/operator/resume`; kept across restarts."""
-    if not services.orders.paused:
+    """Reject visitors' starts, forks and publishing until `/operator/resume`.
+
+    The pause survives restarts.
+    """
+    if not services.operator_orders.paused:
         now = timestamp(services.clock.now())
-        await asyncio.to_thread(services.orders.give, paused_since=now)
-    return StartsPaused(paused_since=services.orders.kept.paused_since)
+        await asyncio.to_thread(services.operator_orders.give, paused_since=now)
+    return StartsPaused(paused_since=services.operator_orders.kept.paused_since)
 
 
 @operator_router.post("/operator/resume", responses=PROBLEMS)
 async def resume_starts(services: ServicesDep) -> StartsPaused:
-    """Let everybody start again."""
-    await asyncio.to_thread(services.orders.give, paused_since=None)
+    """Accept visitors' starts again."""
+    await asyncio.to_thread(services.operator_orders.give, paused_since=None)
     return StartsPaused(paused_since=None)
 
 
@@ -365,24 +375,27 @@ ChosenName = Annotated[ChooseName, Depends(body_of(ChooseName))]
 
 @operator_router.post("/operator/hide", responses=PROBLEMS, openapi_extra=documented_body(ChooseName))
 async def hide_name(chosen: ChosenName, services: ServicesDep) -> HiddenNames:
-    """Show a name to nobody, live or recorded, but to whoever sends the token; the record keeps it."""
-    return await _hide(services, services.orders.kept.hidden | {_named(chosen)})
+    """Hide a name from everyone without the token, live and recorded.
+
+    The record keeps the name.
+    """
+    return await _hide(services, services.operator_orders.kept.hidden | {_named(chosen)})
 
 
 @operator_router.post("/operator/unhide", responses=PROBLEMS, openapi_extra=documented_body(ChooseName))
 async def show_name(chosen: ChosenName, services: ServicesDep) -> HiddenNames:
     """Show a name again."""
-    return await _hide(services, services.orders.kept.hidden - {_named(chosen)})
+    return await _hide(services, services.operator_orders.kept.hidden - {_named(chosen)})
 
 
 def _named(chosen: ChooseName) -> str:
     if not chosen.name:
-        raise InvalidRequest([FieldError("name", "is needed: a label, exactly as it is shown")])
+        raise InvalidRequest([FieldError("name", "is required: a label, exactly as shown")])
     return chosen.name
 
 
 async def _hide(services: Services, hidden: frozenset[str]) -> HiddenNames:
-    await asyncio.to_thread(services.orders.give, hidden=hidden)
+    await asyncio.to_thread(services.operator_orders.give, hidden=hidden)
     await services.audience.show_again()
     return HiddenNames(hidden=sorted(hidden))
 
@@ -396,14 +409,12 @@ async def _hide(services: Services, hidden: frozenset[str]) -> HiddenNames:
     ),
 )  # fmt: skip
 async def delete_episode(episode_id: str, services: ServicesDep) -> DeletedEpisode:
-    """Remove an ended episode from the record; `deleted.ndjson` keeps that it was there, and its digest."""
+    """Delete an ended episode; `deleted.ndjson` keeps its id and digest."""
     summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])
-    if (run := services.runs.records.run_of(episode_id)) is not None:
-        raise Refused(
-            faults.ELSEWHERE, f"{episode_id} is in the record of the run {run}, which is only watched here"
-        )
+    if (run := services.run_boards.records.run_of(episode_id)) is not None:
+        raise Refused(faults.ELSEWHERE, f"{episode_id} belongs to the run {run}, which is only watched here")
     if summary.ended_at is None:
         raise Refused(faults.UNENDED, f"{episode_id} has not ended; stop it first")
     return await services.deletions.delete(summary)

@@ -36,11 +36,11 @@ from .previews import headline_now, public_root
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What every template is given.
+    """Context of every template.
 
     Args:
-        root: Relative path from the page to the lobby, right under any prefix.
-        static: Relative path to the pages' files.
+        root: Relative path from the page to the lobby, valid below any prefix.
+        static: Relative path to the static files.
         title: The page's title.
     """
 
@@ -50,10 +50,10 @@ class Page:
 
 
 class Templates:
-    """The pages' templates; a context that lacks a field is an error, and everything is escaped.
+    """The pages' templates; missing fields are errors, and all values are escaped.
 
     Args:
-        join: Whether the style sheets that a template names together are sent as one.
+        join: Whether style sheets that a template names together are sent as one.
     """
 
     def __init__(self, *, join: bool) -> None:
@@ -63,13 +63,13 @@ class Templates:
         self._environment.filters["sheet_paths"] = functools.partial(sheet_paths, join=join)
 
     def render(self, template: str, page: Page, *, status: int = 200) -> HTMLResponse:
-        """The page, never kept: it names the digests of the files it needs."""
+        """Render a page; browsers revalidate it, since it names digests of static files."""
         html = self._environment.get_template(template).render(page=page)
         return HTMLResponse(html, status_code=status, headers={"Cache-Control": "no-cache"})
 
 
 def static_path(request: Request) -> str:
-    """Path of the pages' files under their digest, from the root."""
+    """Return the path of the static files, with their digest, from the root."""
     path: str = request.app.state.static_path
     return path
 
@@ -77,16 +77,16 @@ def static_path(request: Request) -> str:
 MOST_RUNNING: Final = 4
 MOST_PLAYED: Final = 5
 PATIENCE_S: Final = 2.0
-"""How long the page waits for the record; then it comes without what was played."""
+"""Seconds that the lobby waits for the journal, before it omits ended episodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class LobbyEpisode:
-    """An episode in a line.
+    """An episode in the lobby.
 
     Args:
-        episode_id: Which.
-        headline: How it stands or ended.
+        episode_id: Its id.
+        headline: The current or final state.
         who: The captains.
     """
 
@@ -97,7 +97,7 @@ class LobbyEpisode:
 
 @dataclass(frozen=True, slots=True)
 class SuggestedCaptain:
-    """A captain of the match that one button starts.
+    """A captain of the suggested match.
 
     Args:
         name: Its preset.
@@ -112,15 +112,15 @@ class SuggestedCaptain:
 
 @dataclass(frozen=True, slots=True)
 class LobbyPage(Page):
-    """What ``lobby.html`` is given.
+    """Context of ``lobby.html``.
 
     Args:
         version: Version of this software.
-        modules: What the page's script imports.
-        world: Title of the world of the match that one button starts.
-        captains: Who plays in it, one or two.
-        running: What is on, the oldest first.
-        played: What ended last, the newest first; ``None`` where the record cannot be read now.
+        modules: Modules that the page's script imports.
+        world: Title of the suggested match's world.
+        captains: Its one or two captains.
+        running: Live episodes, oldest first.
+        played: Newest ended episodes, newest first; ``None`` if the journal cannot be read now.
     """
 
     version: str
@@ -132,7 +132,7 @@ class LobbyPage(Page):
 
 
 async def lobby_page(request: Request) -> LobbyPage:
-    """Collect what the lobby shows before its script has asked for anything."""
+    """Collect what the lobby shows before its script runs."""
     services = services_of(request)
     world = load_world(services.settings.environment)
     captain, opponent = world.pairings()[0]
@@ -151,14 +151,14 @@ async def lobby_page(request: Request) -> LobbyPage:
 
 
 def who_played(summary: EpisodeSummary, services: Services) -> str:
-    """The captains of a recorded episode, by their names for people."""
+    """Return the captains of a recorded episode, by their names for people."""
     captain = clean_text(summary.captain_label, 60)
     opponent = services.cast.opponent_label(summary.environment, summary.opponent)
     return f"{captain} against {clean_text(opponent, 60)}" if opponent else captain
 
 
 async def _running(services: Services) -> list[LobbyEpisode]:
-    mask = services.orders.mask.text
+    mask = services.operator_orders.mask.text
     found = []
     for episode in services.supervisor.showing()[:MOST_RUNNING]:
         seats = (episode.plan.captain, episode.plan.opponent)
@@ -169,12 +169,12 @@ async def _running(services: Services) -> list[LobbyEpisode]:
 
 
 async def _played(services: Services) -> list[LobbyEpisode] | None:
-    mask = services.orders.mask.text
+    mask = services.operator_orders.mask.text
     try:
         async with asyncio.timeout(PATIENCE_S):
             ended = await services.journal.episodes(EpisodeFilter(ended=True, limit=MOST_PLAYED))
     except (JournalError, TimeoutError):
-        return None  # the script says what is wrong, once it asks
+        return None  # the page's script shows the problem
     return [
         LobbyEpisode(
             one.episode_id, mask(clean_text(one.result or one.title, 120)), mask(who_played(one, services))
@@ -188,10 +188,10 @@ SEQ: Final = re.compile(r"\d{1,16}")
 
 @dataclass(frozen=True, slots=True)
 class ScriptPage(Page):
-    """What a page is given that is drawn by its script.
+    """Context of a page that is drawn by its script.
 
     Args:
-        modules: What the page's script imports.
+        modules: Modules that the page's script imports.
     """
 
     modules: list[str]
@@ -199,13 +199,13 @@ class ScriptPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a link to an episode shows where it is shared.
+    """The preview of a link to an episode.
 
     Args:
-        title: Its world's name as shown to people.
+        title: Title of its world.
         environment: Its world.
-        headline: The result, or who plays.
-        description: A sentence more.
+        headline: The result, or the captains.
+        description: One more sentence.
     """
 
     title: str
@@ -216,26 +216,26 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class WatchPage(Page):
-    """What ``watch.html`` is given.
+    """Context of ``watch.html``.
 
     Args:
-        episode_id: Which episode.
-        preview: What a link to it shows.
-        first: How it stands in words, shown until the page's script draws it; empty where the page begins
-            elsewhere than at the newest event.
+        episode_id: The episode.
+        preview: The preview of its link.
+        first: The current state in words, shown until the page's script runs; empty if the page does not
+            start at the newest event.
         panel: Relative path to the folder of its world's panel; ``None`` without one.
-        beats: How many beats each event type lasts.
-        chapters: What people call the stretch that each of these event types ends.
-        running: Whether it runs here.
+        beats: Beats that each event type lasts.
+        chapters: Names of the chapters that each of these event types ends.
+        running: Whether it is live.
         replay: Whether it is shown from the beginning.
-        events: How many events it has, as far as that is known without looking through it.
-        card: Absolute address of the picture of how it stands.
-        moment: Absolute address of its clips, without their suffix; empty in worlds that draw none.
-        analyst: Whether its world weighs what else could have been decided.
+        events: Number of its events, as far as known without reading it.
+        card: Absolute URL of its card.
+        moment: Absolute URL of its clips, without suffix; empty in worlds without clips.
+        analyst: Whether its world evaluates alternatives.
         seq: The event that the link leads to; empty for none.
-        oembed: Absolute address that says how another page shows it.
-        modules: What the page's script imports.
-        panel_modules: The same of the panel, its entry first.
+        oembed: Absolute URL of its oEmbed answer.
+        modules: Modules that the page's script imports.
+        panel_modules: The same for the panel, its entry first.
     """
 
     episode_id: str
@@ -258,7 +258,7 @@ class WatchPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage(Page):
-    """What ``error.html`` is given.
+    """Context of ``error.html``.
 
     Args:
         status: The HTTP status.
@@ -270,7 +270,7 @@ class ErrorPage(Page):
 
 
 def pages_router(templates: Templates) -> APIRouter:
-    """Routes of all pages: the lobby, the wall, runs, groups, comparisons, episodes, the operator's."""
+    """Return the routes of lobby, wall, runs, groups, episodes and operator."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
@@ -319,21 +319,24 @@ def pages_router(templates: Templates) -> APIRouter:
 
 
 def install_error_pages(app: FastAPI, templates: Templates) -> None:
-    """Answer a browser that asks for a page there is not with a page; others with a problem document."""
+    """Answer unknown paths with a page for browsers, else a problem document."""
 
     async def not_found(request: Request, error: HTTPException) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return await http_problem(request, error)
         path = clean_text(request.url.path, 200)
-        message = f"There is nothing at {path}. The lobby lists what is on and what was played."
-        page = _error_page(request, "There is no such page", message)
+        message = f"There is no page at {path}. The lobby lists live and earlier episodes."
+        page = _error_page(request, "Page not found", message)
         return await run_in_threadpool(templates.render, "error.html", page, status=page.status)
 
     app.add_exception_handler(HTTPStatus.NOT_FOUND, not_found)  # type: ignore[arg-type]
 
 
 def _error_page(request: Request, title: str, message: str) -> ErrorPage:
-    """A page about what is not there, wherever it was looked for."""
+    """Return the page for ``?ep=&seq=``, if valid.
+
+    A Space passes only the query to the lobby in its frame.
+    """
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     root = "../" * (path.count("/") - 1) or "./"
     static = f"{root}{static_path(request)}"
@@ -367,7 +370,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
                 raise EpisodeNotFound(episode_id[:64])
             return await run_in_threadpool(_not_found, request, templates, episode_id)
         preview, events = _preview_of(summary, who_played(summary, services)), summary.head_seq
-    mask = services.orders.mask.text
+    mask = services.operator_orders.mask.text
     preview = replace(
         preview,
         title=mask(preview.title), headline=mask(preview.headline), description=mask(preview.description),
@@ -376,7 +379,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
     if replay or {"seq", "at"} & request.query_params.keys():
         first = ""
     runs = running is not None or services.readiness.recovery.awaits_recovery(episode_id)
-    runs = runs or await services.runs.is_played(episode_id)
+    runs = runs or await services.run_boards.is_played(episode_id)
     return await run_in_threadpool(
         _watch_page, request, templates, episode_id, preview, first, runs, replay, events
     )
@@ -420,7 +423,7 @@ def _watch_page(
 
 def _preview_of_running(plan: EpisodePlan, title: str) -> Preview:
     who = " against ".join(seat.label for seat in (plan.captain, plan.opponent) if seat is not None)
-    live = "Live now: every decision beside what it led to."
+    live = "Live now: every decision next to its result."
     return Preview(title, plan.world.name, clean_text(who, 120), live)
 
 
@@ -430,21 +433,21 @@ def _preview_of(summary: EpisodeSummary, who: str) -> Preview:
         summary.title,
         summary.environment,
         clean_text(summary.result or who, 120),
-        f"{who}.{reward} Replay it: every decision beside what it led to.",
+        f"{who}.{reward} Replay it: every decision next to its result.",
     )
 
 
 def _not_found(request: Request, templates: Templates, episode_id: str) -> Response:
     message = (
-        f"Nothing is kept here under {clean_text(episode_id, 64)}. It may have been played on "
-        "another server, or the link was cut short. The lobby lists what is on and what was played."
+        f"This server has no episode {clean_text(episode_id, 64)}. It may have been played on "
+        "another server, or the link is incomplete. The lobby lists live and earlier episodes."
     )
-    page = _error_page(request, "There is no such episode", message)
+    page = _error_page(request, "Episode not found", message)
     return templates.render("error.html", page, status=page.status)
 
 
 def _deep_link(query: Mapping[str, str]) -> str | None:
-    """The page that ``?ep=&seq=`` means: a Space hands only its query on to the lobby in its frame."""
+    """Return the page for ``?ep=&seq=``: a Space passes only the query to the lobby in its frame."""
     episode_id, seq = query.get("ep", ""), query.get("seq", "")
     if not EPISODE_ID.fullmatch(episode_id):
         return None

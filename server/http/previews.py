@@ -1,6 +1,6 @@
-"""Previews of an episode for links: a few words, a card, a clip of a moment.
+"""Previews of an episode for links: a summary, a card, a clip of a moment.
 
-Each picture is drawn by a process of its own, since the drawing library would stop all our threads.
+Each picture is drawn by a separate process, since the drawing library would stop all our threads.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ from .episodes import summary_of
 from .responses import lines_of
 
 HOST: Final = re.compile(r"[A-Za-z0-9.\-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?")
-"""A host with or without a port."""
+"""A host, optionally with a port."""
 
 
 def public_root(request: Request) -> str:
-    """Address of the lobby as others reach it, without a slash at its end.
+    """Return the public URL of the lobby, without a trailing slash.
 
-    Where the address of the request is one of the origins that the settings name, such as a Space's, it is
-    that one: a proxy in front may have taken the encryption off.
+    If the request's host belongs to an allowed origin, such as a Space's, that origin is used: a proxy may
+    have terminated TLS.
 
     Raises:
-        InvalidRequest: The header ``Host`` is none.
+        InvalidRequest: The header ``Host`` is invalid.
     """
     host = request.url.netloc
     if not HOST.fullmatch(host):
@@ -72,27 +72,27 @@ def public_root(request: Request) -> str:
 
 
 LONGEST: Final = 160
-"""Characters of a headline and of a line of commentary."""
+"""Most characters of a headline and of a line of commentary."""
 
 PATIENCE_S: Final = 0.25
-"""How long a page waits for how its episode stands; then it comes without."""
+"""Seconds that a page waits for its episode's state, before it omits it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodePreview:
-    """An episode in a few words, without names that are hidden.
+    """A summary of an episode, without hidden names.
 
     Args:
-        episode_id: Which.
-        title: Its world's name as shown to people.
-        headline: The result, or how it stands.
-        seats: Who plays.
+        episode_id: Its id.
+        title: Title of its world.
+        headline: The result, or the current state.
+        seats: The captains.
         status: ``live``, ``paused`` or ``ended``.
-        at: Where in the game it is; empty where that is not known.
-        progress: How much of it is over, in [0, 1]; ``None`` where that is not known.
+        at: Position in the game; empty if unknown.
+        progress: Completed share of the game, in [0, 1]; ``None`` if unknown.
         chances: The agent's chances to win, each in [0, 1], oldest first; empty in worlds without them.
-        line: The newest line of commentary that says more than the headline.
-        head_seq: Number of the last event that is in it.
+        line: The newest line of commentary that differs from the headline.
+        head_seq: Number of the last event it includes.
     """
 
     episode_id: str
@@ -108,20 +108,20 @@ class EpisodePreview:
 
 
 async def preview_of(services: Services, episode_id: str) -> EpisodePreview:
-    """The episode as its viewers see it now.
+    """Return the current preview of an episode.
 
     Raises:
-        EpisodeNotFound: There is none.
+        EpisodeNotFound: There is no such episode.
         JournalError: Its record cannot be read.
     """
     return read_preview(services, episode_id, *await state_of(services, episode_id))
 
 
 async def state_of(services: Services, episode_id: str) -> tuple[Mapping[str, Any], int]:
-    """What viewers of an episode see now, and the number of the last event in it.
+    """Return an episode's current state for viewers, and the number of its last event.
 
     Raises:
-        EpisodeNotFound: There is none.
+        EpisodeNotFound: There is no such episode.
         JournalError: Its record cannot be read.
     """
     live = services.supervisor.live(episode_id)
@@ -131,20 +131,20 @@ async def state_of(services: Services, episode_id: str) -> tuple[Mapping[str, An
     summary = await summary_of(services, episode_id)
     if not summary.head_seq:
         raise EpisodeNotFound(episode_id)
-    frame = await services.finals.of(summary)
+    frame = await services.snapshots.of(summary)
     return (await asyncio.to_thread(json.loads, frame.text))["state"], summary.head_seq
 
 
 async def headline_now(services: Services, running: EpisodeHandle) -> str:
-    """How what runs stands, for a page that is to be shown at once.
+    """Return the headline of a running episode, for a page that must not wait.
 
-    Empty before its first event, and where its record cannot be read now or not within :data:`PATIENCE_S`.
+    Empty before the first event, and if the record cannot be read within :data:`PATIENCE_S`.
     """
     try:
         async with asyncio.timeout(PATIENCE_S):
             await running.open()
     except (EnvironmentFault, JournalError, TimeoutError):
-        return ""  # the viewers who connect are told
+        return ""  # connected viewers see the problem
     if not running.head_seq:
         return ""
     return read_preview(services, running.episode_id, running.state, running.head_seq).headline
@@ -153,15 +153,15 @@ async def headline_now(services: Services, running: EpisodeHandle) -> str:
 def read_preview(
     services: Services, episode_id: str, state: Mapping[str, Any], head_seq: int
 ) -> EpisodePreview:
-    """What a viewer's state says."""
-    mask = services.orders.mask
+    """Read the preview from a viewer's state."""
+    mask = services.operator_orders.mask
     episode, world, feed = mask.value(state["episode"]), state.get("world", {}), state.get("feed", {})
     glance = world.get("glance")
     seen = glance if isinstance(glance, Mapping) else {}
     seats = tuple(clean_text(str(seat["label"]), 60) for seat in episode["seats"].values())
     headline = str(episode.get("result") or world.get("headline") or " against ".join(seats))
-    told = (str(feed[key]["text"]) for key in sorted(feed, reverse=True))
-    newest = next((text for text in told if text.rstrip(".") != headline), "")
+    lines = (str(feed[key]["text"]) for key in sorted(feed, reverse=True))
+    newest = next((text for text in lines if text.rstrip(".") != headline), "")
     return EpisodePreview(
         episode_id=episode_id,
         title=clean_text(str(episode["title"]), 60),
@@ -184,37 +184,37 @@ def _chances(environment: str, seen: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def _share(value: object) -> float | None:
-    """``value`` if it is in [0, 1]."""
+    """Return ``value`` if it is in [0, 1]."""
     return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None
 
 
 KEPT: Final = 32
-"""Pictures of one kind that are kept, of at most about 100 kB each."""
+"""Cached pictures of one kind, at most about 100 kB each."""
 
 _Key = TypeVar("_Key")
 
 
 class NoFont(SpectatorError):
-    """This machine has no font to write with, so that no pictures are drawn."""
+    """This machine has no font, so that pictures cannot be drawn."""
 
 
 class CannotDraw(SpectatorError):
-    """The program that draws failed."""
+    """The drawing program failed."""
 
 
 class NothingToDraw(SpectatorError):
-    """There is nothing there that could be drawn."""
+    """There is nothing to draw."""
 
 
 class PictureCache(Generic[_Key]):
-    """Draws pictures of one kind, one after the other, and keeps the last few."""
+    """Draws pictures of one kind, one at a time, and caches the last few."""
 
     def __init__(self) -> None:
         self._kept: LruCache[_Key, bytes] = LruCache(KEPT)
         self._turn = asyncio.Lock()
 
     async def of(self, key: _Key, draw: Callable[[], Awaitable[bytes]]) -> bytes:
-        """The picture of ``key``, drawn if it is not kept; whoever asks for it meanwhile shares it."""
+        """Return the picture of ``key``, drawn if not cached; concurrent calls share it."""
         if (kept := self._kept.get(key)) is not None:
             return kept
         async with self._turn:
@@ -226,15 +226,15 @@ class PictureCache(Generic[_Key]):
 
 
 async def output_of(program: Path, given: bytes, longest_s: float) -> bytes:
-    """What a program writes that is given ``given``; it is killed when nobody waits for it any more.
+    """Run a program and return its output; it is killed if the call is cancelled.
 
     Args:
         program: A Python file.
         given: Its standard input.
-        longest_s: How long it may take, seconds.
+        longest_s: Time limit in seconds.
 
     Raises:
-        NothingToDraw: It said so.
+        NothingToDraw: The program reported that.
         CannotDraw: It failed, or took too long.
     """
     process = await asyncio.create_subprocess_exec(
@@ -244,24 +244,24 @@ async def output_of(program: Path, given: bytes, longest_s: float) -> bytes:
         async with asyncio.timeout(longest_s):
             picture, _ = await process.communicate(given)
     except TimeoutError:
-        raise CannotDraw(f"a picture took longer than {longest_s:g} s to draw") from None
+        raise CannotDraw(f"drawing a picture took longer than {longest_s:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode == NOTHING_DRAWN:
-        raise NothingToDraw("nothing that is drawn has happened there yet")
+        raise NothingToDraw("no scene has happened there yet")
     if process.returncode:
-        raise CannotDraw(f"the program that draws pictures ended with {process.returncode}")
+        raise CannotDraw(f"the drawing program exited with {process.returncode}")
     return picture
 
 
 WIDTH: Final = 1200
 HEIGHT: Final = 630
-"""Pixels, as social networks and messengers show the picture of a link."""
+"""Size in pixels, as social networks and messengers show link previews."""
 
 LONGEST_S: Final = 20.0
-"""How long one may take; it takes about 0.2 s of CPU."""
+"""Time limit of a card in seconds; it takes about 0.2 s of CPU."""
 
 LEFT: Final = 64
 RIGHT: Final = WIDTH - LEFT
@@ -270,33 +270,33 @@ CHART: Final = (372.0, 540.0)
 
 
 class Cards:
-    """Draws cards, each by a program of its own, and keeps the last few; who asks for the same shares it."""
+    """Draws cards, each in a separate process, and caches the last few."""
 
     def __init__(self) -> None:
         self._pictures: PictureCache[tuple[str, int]] = PictureCache()
         self._can_write: bool | None = None
 
     async def of(self, glance: EpisodePreview) -> bytes:
-        """The card as a PNG.
+        """Return the card as a PNG.
 
         Raises:
-            NoFont: There is none.
-            CannotDraw: It could not be drawn.
+            NoFont: There is no font.
+            CannotDraw: Drawing failed.
         """
         return await self._pictures.of((glance.episode_id, glance.head_seq), partial(self._drawn, glance))
 
     async def require_font(self) -> None:
-        """See that there is a font, once: with none, text is left out of pictures silently.
+        """Check once that there is a font; without one pictures lack their text.
 
         Raises:
-            NoFont: There is none.
-            CannotDraw: Nothing can be drawn at all.
+            NoFont: There is no font.
+            CannotDraw: Drawing failed.
         """
         if self._can_write is None:
             written = await draw(whole_svg(text_svg(4, 40, 30, "Aa", INK), 64, 64))
             self._can_write = written != await draw(whole_svg("", 64, 64))
         if not self._can_write:
-            raise NoFont("no font is installed; a package such as fonts-dejavu-core has one")
+            raise NoFont("no font is installed; install a package such as fonts-dejavu-core")
 
     async def _drawn(self, glance: EpisodePreview) -> bytes:
         await self.require_font()
@@ -304,7 +304,7 @@ class Cards:
 
 
 async def draw(svg: str) -> bytes:
-    """A picture as a PNG, by a program of its own.
+    """Draw SVG as a PNG in a separate process.
 
     Raises:
         CannotDraw: It failed, or took longer than :data:`LONGEST_S`.
@@ -313,10 +313,10 @@ async def draw(svg: str) -> bytes:
 
 
 def card(glance: EpisodePreview) -> str:
-    """The card as SVG: world and state, the headline, who plays, the line of the chances."""
+    """Return the card as SVG: world, state, headline, seats and chances."""
     size, lines = _fitted(glance.headline)
     top = 168.0
-    said = "".join(
+    lines_svg = "".join(
         text_svg(LEFT, top + number * size * 1.15, size, line, INK, weight=700)
         for number, line in enumerate(lines)
     )
@@ -329,7 +329,7 @@ def card(glance: EpisodePreview) -> str:
         f'<circle cx="{LEFT + 9}" cy="74" r="9" fill="{dot}"/>'
         + text_svg(LEFT + 32, 83, 26, state, dot, weight=700)
         + text_svg(RIGHT, 83, 26, head, FAINT, anchor="end")
-        + said
+        + lines_svg
         + _seats(glance.seats)
         + (
             _line(glance.chances, over=glance.status == "ended")
@@ -337,14 +337,14 @@ def card(glance: EpisodePreview) -> str:
             else _progress(glance)
         )
         + text_svg(LEFT, 602, 24, "Spectator", INK, weight=700)
-        + text_svg(RIGHT, 602, 24, "every decision beside what it led to", FAINT, anchor="end"),
+        + text_svg(RIGHT, 602, 24, "every decision next to its result", FAINT, anchor="end"),
         WIDTH,
         HEIGHT,
     )
 
 
 def _fitted(headline: str) -> tuple[float, list[str]]:
-    """The largest size at which a headline takes at most two lines, and these."""
+    """Return the largest font size for at most two lines, and the lines."""
     for size in (68, 56, 46):
         lines = textwrap.wrap(headline, int((RIGHT - LEFT) / (0.66 * size)))
         if len(lines) <= 2:
@@ -353,7 +353,7 @@ def _fitted(headline: str) -> tuple[float, list[str]]:
 
 
 def _seats(seats: Sequence[str]) -> str:
-    """Who plays, each in the colour of their half of the chart."""
+    """Draw the seats, each in the colour of its half of the chart."""
     shown = []
     for number, (seat, colour) in enumerate(zip(seats[:2], (GRASS, SKY), strict=False)):
         x = LEFT + number * (RIGHT - LEFT) / 2
@@ -363,7 +363,7 @@ def _seats(seats: Sequence[str]) -> str:
 
 
 def _line(chances: Sequence[float], *, over: bool) -> str:
-    """The chances in the course of the game: above the middle the first one leads, below it the second."""
+    """Draw the chances: the first seat leads above the middle."""
     top, bottom = CHART
     step, height = (RIGHT - LEFT) / (len(chances) - 1), bottom - top
     places = [(LEFT + number * step, bottom - chance * height) for number, chance in enumerate(chances)]
@@ -392,7 +392,7 @@ def _line(chances: Sequence[float], *, over: bool) -> str:
 
 
 def _progress(glance: EpisodePreview) -> str:
-    """How far it has come, where nobody's chances are known."""
+    """Draw the progress, if the chances are unknown."""
     done = 1.0 if glance.status == "ended" else (glance.progress or 0.0)
     bar = f'<rect x="{LEFT}" y="430" height="16" rx="8" width="'
     return (
@@ -405,25 +405,25 @@ LONGEST_CLIP_S: Final = 10
 DEFAULT_CLIP_S: Final = 4
 
 AHEAD: Final = 150
-"""Events after the moment that are read, so that what belongs to it and follows it can be drawn."""
+"""Events read after the moment, so that the rest of it can be drawn."""
 
 CLIP_PATIENCE_S: Final = 30.0
-"""How long one may take; it takes about two seconds of CPU, at low priority."""
+"""Time limit of a clip in seconds; it takes about two seconds of CPU, at low priority."""
 
 
 class NoClips(SpectatorError):
-    """A world draws nothing."""
+    """The world has no scenes to draw."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedClip:
-    """A moment that somebody wants to see.
+    """A requested clip.
 
     Args:
-        episode_id: Of which episode.
-        from_seq: Where the viewer stands.
-        seconds: How long it may last.
-        still: Whether only a picture of how it came out is wanted.
+        episode_id: The episode.
+        from_seq: The viewer's position.
+        seconds: Longest duration.
+        still: Whether only a picture of the outcome is wanted.
     """
 
     episode_id: str
@@ -433,10 +433,10 @@ class WantedClip:
 
 
 class MomentClips:
-    """Draws clips, one after the other, each by a program of its own, and keeps the last few.
+    """Draws clips, one at a time in a separate process, and caches the last few.
 
     Args:
-        cards: Know whether there is a font.
+        cards: Checks for a font.
     """
 
     def __init__(self, cards: Cards) -> None:
@@ -444,14 +444,14 @@ class MomentClips:
         self._pictures: PictureCache[tuple[WantedClip, int]] = PictureCache()
 
     async def of(self, services: Services, wanted: WantedClip) -> bytes:
-        """The clip: a WebP that moves, or a PNG.
+        """Return the clip: an animated WebP, or a PNG.
 
         Raises:
             EpisodeNotFound: There is no such episode.
-            NoClips: Its world draws nothing; the message says so.
-            NothingToDraw: Nothing that is drawn has happened yet.
+            NoClips: Its world has no scenes.
+            NothingToDraw: No scene has happened yet.
             NoFont: There is no font.
-            CannotDraw: It could not be drawn.
+            CannotDraw: Drawing failed.
         """
         summary = await summary_of(services, wanted.episode_id)
         world = load_world(summary.environment) if summary.environment in world_names() else None
@@ -469,8 +469,10 @@ class MomentClips:
             "still": wanted.still,
         }
         given = [json.dumps(asked).encode(), b"\n"]
-        mask, left = services.orders.mask, wanted.from_seq + AHEAD
-        async for piece in lines_of(services.records, wanted.episode_id, 0, services.budget.reading):
+        mask, left = services.operator_orders.mask, wanted.from_seq + AHEAD
+        async for piece in lines_of(
+            services.public_views, wanted.episode_id, 0, services.budget.reading_turn
+        ):
             lines = piece.splitlines(keepends=True)[:left]
             given += [mask.json(line.decode()).encode() for line in lines] if mask.names else lines
             left -= len(lines)

@@ -19,31 +19,31 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from spectator.episodes.past_states import Turn
 from spectator.journal.pieces import GZIP_BEGIN, PieceRequest, gzip_end, piece_of
 
 from ..security.budget import Held
 from ..security.faults import Refused
 from ..security.masking import DIGEST_HEADER, NDJSON, NameMask
-from ..security.rate_limits import ReadPacer
 from ..services import Services, services_of
 from ..transport import abort_of
 
 IMMUTABLE: Final = "public, max-age=31536000, immutable"
-"""The address holds a digest of the content, so what was fetched once stays right."""
+"""Cache-Control of addresses with a digest of their content."""
 
 NOTHING: Final = "default-src 'none'"
-"""The policy of a script or a sheet that somebody opens by itself; the page's own holds where it is used."""
+"""CSP of a script or style sheet that is opened directly; within a page, the page's CSP applies."""
 
 PICTURE: Final = f"{NOTHING}; style-src 'unsafe-inline'"
-"""The same of a picture, which may hold its own style."""
+"""CSP of a picture, which may contain its own style."""
 
 
 class PrecompressedContent:
-    """What never changes, plain and compressed.
+    """Content that never changes, plain and compressed.
 
     Args:
-        content: It.
-        media_type: Its kind.
+        content: The content.
+        media_type: Its media type.
     """
 
     def __init__(self, content: bytes, media_type: str) -> None:
@@ -51,7 +51,7 @@ class PrecompressedContent:
         self._media_type = media_type
 
     def answer(self, headers: Headers) -> Response:
-        """The smallest form that whoever sent ``headers`` takes, never to be asked for again."""
+        """Return the smallest accepted form, cached forever by the client."""
         taken = encodings_taken(headers.get("accept-encoding", ""))
         kept = {"Cache-Control": IMMUTABLE, "Vary": "Accept-Encoding"}
         kept["Content-Security-Policy"] = PICTURE if self._media_type == "image/svg+xml" else NOTHING
@@ -74,7 +74,7 @@ class PrecompressedContent:
 
 
 def encodings_taken(accepted: str) -> set[str]:
-    """Names of the encodings that the header ``Accept-Encoding`` allows.
+    """Return the encodings that the header ``Accept-Encoding`` allows.
 
     >>> sorted(encodings_taken("gzip, deflate;q=0.5, br;q=0"))
     ['deflate', 'gzip']
@@ -88,36 +88,37 @@ def encodings_taken(accepted: str) -> set[str]:
 
 
 PACK_FROM: Final = 1400
-"""Bytes from which an answer is compressed: a smaller one goes in one packet anyway."""
+"""Bytes from which an answer is compressed; smaller ones fit in one packet."""
 
 PACK_LEVEL: Final = 6
-"""Of gzip. A replay of five overs, 498 kB: 6 makes 40 kB in 6 ms of CPU, 9 makes 39 in 12."""
+"""Level of gzip. A replay of five overs, 498 kB: 6 makes 40 kB in 6 ms of CPU, 9 makes 39 kB in 12 ms."""
 
 BROTLI_LEVEL: Final = 5
-"""A 20-over replay of 1,680 kB: 98 kB in 21 ms of CPU, where gzip at 6 makes 146 kB in the same time."""
+"""Level of Brotli. A 20-over replay of 1,680 kB: 98 kB in 21 ms of CPU; gzip at 6 makes 146 kB in that
+time."""
 
 BROTLI_WINDOW: Final = 20
-"""Bits of the window, a megabyte: a stream that is compressed takes no more than a few."""
+"""Bits of the window, 1 MB, so that a compressed stream takes only a few MB."""
 
 PACK_ASIDE_FROM: Final = 64 * 1024
-"""Bytes that gzip takes about a millisecond for, so that a thread does; a piece of a replay has fewer."""
+"""Bytes from which gzip, taking about 1 ms, runs on a thread; a piece of a replay has fewer."""
 
 BROTLI_ASIDE_FROM: Final = 16 * 1024
-"""The same of Brotli, which packs the pieces of a replay here and not beside: 0.2 ms."""
+"""The same for Brotli: 0.2 ms; it compresses the pieces of a replay in this process."""
 
 
 class Compression(GZipMiddleware):
-    """Compresses answers for whoever takes that, each piece of a long one as it comes.
+    """Compresses answers if the client accepts that, long ones piece by piece.
 
     Args:
-        app: The application behind it.
+        app: The wrapped application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(app, PACK_FROM, PACK_LEVEL, PACK_ASIDE_FROM)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; its answer is compressed on the way back."""
+        """Forward the request, and compress its answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
         elif "br" in encodings_taken(Headers(scope=scope).get("accept-encoding", "")):
@@ -127,13 +128,13 @@ class Compression(GZipMiddleware):
 
 
 class BrotliResponder(IdentityResponder):
-    """One answer that is compressed with Brotli."""
+    """One answer, compressed with Brotli."""
 
     content_encoding = "br"
     _compressor: brotli.Compressor | None = None
 
     async def apply_compression(self, body: bytes, *, more_body: bool) -> bytes:
-        """The next piece compressed; whoever reads it has all of it at once."""
+        """Compress the next piece and flush it, so that clients can read all of it."""
         if len(body) >= BROTLI_ASIDE_FROM:
             return await run_in_threadpool(self._compress, body, more_body)
         return self._compress(body, more_body)
@@ -152,15 +153,15 @@ JSON = JSONResponse.media_type
 
 
 class MaskedRoute(APIRoute):
-    """A route that answers with JSON or with lines of it, whole or streamed."""
+    """A route whose JSON answers are masked by the operator's hidden names."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
-        """What answers a request."""
+        """Return the handler that masks answers."""
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
             response = await handle(request)
-            mask = services_of(request).orders.mask
+            mask = services_of(request).operator_orders.mask
             if mask.names and not _by_operator(request):
                 _mask(response, mask)
             return response
@@ -169,7 +170,7 @@ class MaskedRoute(APIRoute):
 
 
 def _by_operator(request: Request) -> bool:
-    """Whether it carries the operator's token; from whoever sends that, nothing is hidden."""
+    """Whether the request carries the operator's token, so that nothing is masked."""
     with contextlib.suppress(Refused):
         return services_of(request).guard.is_operator(request)
     return False
@@ -178,7 +179,7 @@ def _by_operator(request: Request) -> bool:
 def _mask(response: Response, mask: NameMask) -> None:
     kind = response.headers.get("content-type", "").partition(";")[0]
     if isinstance(response, StreamingResponse) and kind == NDJSON:
-        del response.headers[DIGEST_HEADER]  # it is the record's, and a masked copy has another
+        del response.headers[DIGEST_HEADER]  # the record's digest does not match a masked copy
         response.body_iterator = _lines(response.body_iterator, mask)
     elif kind == JSON:
         response.body = mask.json(bytes(response.body).decode()).encode()
@@ -186,40 +187,42 @@ def _mask(response: Response, mask: NameMask) -> None:
 
 
 async def _lines(pieces: AsyncIterable[str | bytes | memoryview], mask: NameMask) -> AsyncIterator[bytes]:
-    """The same pieces with each of their lines masked; a piece ends where a line does."""
+    """Mask each line of pieces that end with whole lines."""
     async for piece in pieces:
         text = piece if isinstance(piece, str) else bytes(piece).decode()
         yield "\n".join([mask.json(line) for line in text.split("\n")]).encode()
 
 
 FIRST_EVENTS: Final = 8
-"""Events of the first piece; how large they are says how many may follow."""
+"""Events of the first piece; their size determines the next piece."""
 
 MOST_EVENTS: Final = 512
-"""Events of a piece at most."""
+"""Most events of a piece."""
 
 PIECE_CHARACTERS: Final = 128 * 1024
-"""About how much is read and sent at once; an event that is larger goes alone."""
+"""Approximate size of a piece; a larger event is sent alone."""
 
 PIECE_S: Final = 30.0
-"""How long a client may take for one piece before it loses its place."""
+"""Seconds that a client may take for one piece before its download is aborted."""
 
 
 class TextReader(Protocol):
-    """Reads events undecoded."""
+    """Reads events without decoding them."""
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
-        """Events of an episode with ``seq > after_seq``, in order."""
+        """Read the events of an episode with ``seq > after_seq``, in order."""
         ...
 
 
 class Download(StreamingResponse):
-    """A streamed answer that lets go of what it holds once it is sent, given up, or too slow.
+    """A streamed answer that releases its resources at the end.
+
+    It ends once it is sent, cancelled, or too slow.
 
     Args:
-        pieces: What is sent.
-        held: Closed at the end.
-        media_type: Of the whole.
+        pieces: The content.
+        held: Resources, closed at the end.
+        media_type: The media type.
         headers: Further headers.
     """
 
@@ -235,19 +238,19 @@ class Download(StreamingResponse):
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the answer."""
 
-        cut = abort_of(scope)
+        abort = abort_of(scope)
 
         async def send_in_time(message: Message) -> None:
             try:
                 async with asyncio.timeout(PIECE_S):
                     await send(message)
             except TimeoutError:
-                if cut is None:
+                if abort is None:
                     raise
-                cut()
-                await send(message)  # which is over at once, as is all that follows
+                abort()
+                await send(message)  # returns immediately after the abort, as all that follow
 
         async with self._held:
             await super().__call__(scope, receive, send_in_time)
@@ -255,12 +258,12 @@ class Download(StreamingResponse):
 
 @asynccontextmanager
 async def reading(services: Services, request: Request) -> AsyncIterator[AsyncExitStack]:
-    """Hold a place for whoever reads, to be asked for before anything is looked up.
+    """Hold a place for reading, before anything is looked up.
 
-    It is given back with the ``with``, or at the end of the :func:`download` that takes it over.
+    It is released at the end of the ``with`` block, or of the :func:`download` that takes it over.
 
     Raises:
-        Refused: There was no place in time.
+        Refused: No place became free in time.
     """
     async with AsyncExitStack() as held:
         await held.enter_async_context(services.budget.hold(Held.READS, request))
@@ -270,10 +273,9 @@ async def reading(services: Services, request: Request) -> AsyncIterator[AsyncEx
 async def download(
     held: AsyncExitStack, pieces: AsyncIterator[bytes], headers: Mapping[str, str]
 ) -> Download:
-    """An answer of ``pieces`` that holds what ``held`` does until its end.
+    """Stream ``pieces``, holding ``held`` until the end.
 
-    Where the first of them fails, so does this; what fails further on breaks the answer off, and a client
-    sees that it is short.
+    Raises if the first piece fails; a later failure cuts the answer off, which clients can detect.
     """
     first = await anext(pieces, b"")
 
@@ -285,7 +287,7 @@ async def download(
     return Download(whole(), held.pop_all(), headers=headers)
 
 
-async def download_aside(
+async def download_in_process(
     held: AsyncExitStack,
     services: Services,
     request: Request,
@@ -293,30 +295,32 @@ async def download_aside(
     after_seq: int,
     headers: Mapping[str, str],
 ) -> Download:
-    """An answer of an ended record as it is, read and packed by the process beside, but for a short one.
+    """Stream an ended record unchanged, read by the reading process if long.
 
-    Nothing may be derived, withheld or masked in it.
+    Nothing in it may be derived, withheld or masked.
 
     Raises:
         JournalError: The record cannot be read.
     """
-    turns = services.budget.reading
-    async with turns.take():
+    turn = services.budget.reading_turn
+    async with turn():
         first = await services.journal.texts(episode_id, after_seq=after_seq, limit=FIRST_EVENTS)
     if len(first) < FIRST_EVENTS:
         return await download(held, _whole(piece_of(first).body), headers)
     taken = encodings_taken(request.headers.get("accept-encoding", ""))
-    packed = "gzip" in taken and "br" not in taken  # Brotli packs all pieces as one, on the way out
+    packed = "gzip" in taken and "br" not in taken  # Brotli compresses all pieces together later
     if packed:
         headers = {**headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-    return await download(held, _aside(services, episode_id, after_seq, first, packed=packed), headers)
+    return await download(
+        held, _pieces_from_process(services, episode_id, after_seq, first, packed=packed), headers
+    )
 
 
 async def _whole(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
-async def _aside(
+async def _pieces_from_process(
     services: Services, episode_id: str, after_seq: int, first: Sequence[str], *, packed: bool
 ) -> AsyncIterator[bytes]:
     piece = await asyncio.to_thread(piece_of, first, 0 if packed else None)
@@ -327,19 +331,19 @@ async def _aside(
         yield piece.body
         after_seq, size = after_seq + piece.events, size + piece.size
         limit = max(1, min(MOST_EVENTS, PIECE_CHARACTERS * piece.events // piece.size))
-        async with services.budget.reading.take():
+        async with services.budget.reading_turn():
             wanted = PieceRequest(episode_id, after_seq, limit, piece.crc if packed else None)
-            piece = await services.reading.read(wanted)
+            piece = await services.reading_process.read(wanted)
     if packed:
         yield gzip_end(piece.crc, size)
 
 
 async def part_of(
-    records: TextReader, episode_id: str, after_seq: int, limit: int, turns: ReadPacer
+    records: TextReader, episode_id: str, after_seq: int, limit: int, turn: Turn
 ) -> AsyncIterator[bytes]:
-    """At most ``limit`` events after ``after_seq`` as lines; see :func:`lines_of`."""
+    """Yield at most ``limit`` events as lines; see :func:`lines_of`."""
     while limit > 0:
-        async with turns.take():
+        async with turn():
             batch = await records.texts(episode_id, after_seq=after_seq, limit=min(limit, MOST_EVENTS))
         if not batch:
             return
@@ -347,20 +351,18 @@ async def part_of(
         yield "\n".join((*batch, "")).encode()
 
 
-async def lines_of(
-    records: TextReader, episode_id: str, after_seq: int, turns: ReadPacer
-) -> AsyncIterator[bytes]:
-    """The events after ``after_seq`` as lines, undecoded.
+async def lines_of(records: TextReader, episode_id: str, after_seq: int, turn: Turn) -> AsyncIterator[bytes]:
+    """Yield the events after ``after_seq`` as lines, without decoding them.
 
     Args:
-        records: Where they are.
-        episode_id: Whose.
-        after_seq: Where to begin.
-        turns: In which they are read.
+        records: Reads the events.
+        episode_id: The episode.
+        after_seq: Number of the event to start after.
+        turn: Each piece is read within it.
     """
     events = FIRST_EVENTS
     while True:
-        async with turns.take():
+        async with turn():
             batch = await records.texts(episode_id, after_seq=after_seq, limit=events)
         if not batch:
             return

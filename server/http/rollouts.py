@@ -1,4 +1,4 @@
-"""Routes of runs of rollouts that are watched here, and of groups: ``/api/rollouts*``, ``/api/groups/*``."""
+"""Routes of watched rollout runs and groups: ``/api/rollouts*``, ``/api/groups/*``."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from ..viewers.viewer import SendFrames, Viewer
 from .responses import MaskedRoute
 
 COUNTED: Final = 12
-"""Runs of which the list tells figures, those that changed last."""
+"""Most recently changed runs whose figures are listed."""
 
 MOST_LISTED: Final = 200
-"""Runs that are listed."""
+"""Most runs in the list."""
 
 
 class RunEntry(BaseModel):
     """A run in the list."""
 
-    name: str = Field(description="What its folder is called")
+    name: str = Field(description="Name of its folder")
     environment: str | None = Field(default=None, description="Its world")
-    model: str | None = Field(default=None, description="The model that plays")
+    model: str | None = Field(default=None, description="Its model")
     began_at: str | None = Field(default=None, description="RFC 3339")
-    moved_at: str | None = Field(default=None, description="When something was recorded last, RFC 3339")
-    episodes: int | None = Field(default=None, description="Episodes in all, where that is known")
-    over: int | None = Field(default=None, description="Those that need not be played any more")
-    playing: int | None = Field(default=None, description="Episodes without an end")
-    verdicts: int | None = Field(default=None, description="Those with a reward")
+    moved_at: str | None = Field(default=None, description="Time of the last record, RFC 3339")
+    episodes: int | None = Field(default=None, description="Total episodes, if known")
+    over: int | None = Field(default=None, description="Completed episodes")
+    playing: int | None = Field(default=None, description="Unfinished episodes")
+    verdicts: int | None = Field(default=None, description="Episodes with a reward")
     mean: float | None = Field(default=None, description="Mean reward")
-    problem: str | None = Field(default=None, description="Why it cannot be shown, where it cannot")
+    problem: str | None = Field(default=None, description="Why it cannot be shown, if so")
 
 
 class RunList(BaseModel):
-    """The runs that are watched here."""
+    """The watched runs."""
 
     runs: list[RunEntry]
-    watched: bool = Field(description="Whether this server watches a folder of runs at all")
+    watched: bool = Field(description="Whether this server watches a folder of runs")
 
 
-NAME: Final = Path(pattern=f"^{RUN_NAME.pattern}$", description="What the run's folder is called")
+NAME: Final = Path(pattern=f"^{RUN_NAME.pattern}$", description="Name of the run's folder")
 RunName = Annotated[str, NAME]
 
 Shown = TypeVar("Shown", bound=PolledBoard)
@@ -65,25 +65,28 @@ live_router = APIRouter()
 
 @router.get("/rollouts", responses=documented(faults.NO_JOURNAL, faults.TOO_MANY, faults.CROWDED))
 async def list_runs(request: Request, services: ServicesDep) -> RunList:
-    """The runs of rollouts in the folder that is watched, those that changed last first."""
+    """List the rollout runs in the watched folder, most recently changed first."""
     async with services.budget.hold(Held.READS, request):
-        names = (await services.runs.records.names())[:MOST_LISTED]
-        told = [await _entry(services, name) for name in names[:COUNTED]]
-    told += [RunEntry(name=name) for name in names[COUNTED:]]
-    return RunList(runs=told, watched=services.runs.records.watched)
+        names = (await services.run_boards.records.names())[:MOST_LISTED]
+        entries = [await _entry(services, name) for name in names[:COUNTED]]
+    entries += [RunEntry(name=name) for name in names[COUNTED:]]
+    return RunList(runs=entries, watched=services.run_boards.records.watched)
 
 
 @router.get(
     "/rollouts/{run}",
     response_class=Response,
     responses={
-        200: {"description": "The run as its page shows it", "content": {"application/json": {}}},
+        200: {"description": "The run as on its page", "content": {"application/json": {}}},
         **documented(faults.NO_RUN, faults.INVALID, faults.NO_JOURNAL),
     },
 )
 async def get_run(run: RunName, services: ServicesDep) -> Response:
-    """One run now, as the first frame of the WebSocket at `/live/rollouts/{run}`; for polling."""
-    board = await services.runs.board(run)
+    """Return a run, for polling.
+
+    It is the first frame of the WebSocket at `/live/rollouts/{run}`.
+    """
+    board = await services.run_boards.board(run)
     return _json({"frame": "run", "version": board.version, "run": board.picture})
 
 
@@ -92,7 +95,7 @@ async def get_run(run: RunName, services: ServicesDep) -> Response:
     response_class=Response,
     responses={
         200: {
-            "description": "The siblings, and what was forked from them",
+            "description": "The sibling episodes and their forks",
             "content": {"application/json": {}},
         },
         **documented(faults.NO_RUN, faults.INVALID, faults.NO_JOURNAL, faults.TOO_MANY, faults.CROWDED),
@@ -103,18 +106,18 @@ async def get_group(
     group: Annotated[str, Path(min_length=1, max_length=64, description="The group's name within its run")],
     services: ServicesDep,
     run: Annotated[
-        str | None, Query(max_length=64, description="Its run; the newest that has such a group if left out")
+        str | None, Query(max_length=64, description="Its run; the newest with such a group if omitted")
     ] = None,
 ) -> Response:
-    """The episodes of one prompt: what each has come to, its advantage, and the forks of them."""
+    """Return the episodes of one prompt: their results, advantages and forks."""
     async with services.budget.hold(Held.READS, request):
-        found = await services.groups.find(group, run)
+        found = await services.group_boards.find(group, run)
         return _json(await found.told(services.journal))
 
 
 async def _entry(services: Services, name: str) -> RunEntry:
     try:
-        picture = (await services.runs.board(name)).picture
+        picture = (await services.run_boards.board(name)).picture
     except (RunNotFound, JournalError) as error:
         return RunEntry(name=name, problem=str(error))
     return RunEntry(**{field: picture.get(field) for field in RunEntry.model_fields})
@@ -125,23 +128,25 @@ def _json(shown: dict[str, Any]) -> Response:
 
 
 async def watch_run(websocket: WebSocket) -> None:
-    """Show one run, and every change of it, until the viewer or the server goes."""
+    """Show one run and every change, until the viewer or the server leaves."""
     services = services_of(websocket)
-    await _watch(websocket, services.runs.board(websocket.path_params["run"]), services.runs.keep_up)
+    await _watch(
+        websocket, services.run_boards.board(websocket.path_params["run"]), services.run_boards.keep_up
+    )
 
 
 async def watch_group(websocket: WebSocket) -> None:
-    """Show one group, and every change of it, until the viewer or the server goes."""
+    """Show one group and every change, until the viewer or the server leaves."""
     services, asked = services_of(websocket), websocket.query_params.get("run")
-    board = services.groups.board(websocket.path_params["group"], asked)
-    await _watch(websocket, board, services.groups.keep_up)
+    board = services.group_boards.board(websocket.path_params["group"], asked)
+    await _watch(websocket, board, services.group_boards.keep_up)
 
 
 async def _watch(websocket: WebSocket, found: Awaitable[Shown], keep_up: Callable[[Shown], None]) -> None:
     try:
         board = await found
     except (RunNotFound, JournalError):
-        await websocket.close()  # the page asks over HTTP, which says why
+        await websocket.close()  # the page then requests it over HTTP, which reports why
         return
 
     def make(viewer: Viewer, send: SendFrames) -> BoardFeed:

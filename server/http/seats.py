@@ -1,4 +1,4 @@
-"""Routes of the seats that people play: what one is asked, and the answer to it."""
+"""Routes of the seats that people play: the pending decision, and acting on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .commands import ASK_S, run_command
 from .control import ALWAYS, controller, find_live
 
 MAX_REASON: Final = 1000
-"""Characters of a reason that a person may give."""
+"""Most characters of a person's reason."""
 
 
 SEAT_PROBLEMS: Final = documented(
@@ -45,62 +45,62 @@ class ChosenAction(Body):
     model_config = ConfigDict(json_schema_extra={"required": ["tool"]})
 
     tool: str = Field(default="", max_length=64, description="Name of a legal action")
-    arguments: dict[str, Any] = Field(default_factory=dict, description="As its JSON schema has them")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="Arguments by its JSON schema")
 
 
 class Act(Body):
-    """What ``POST /custom/act`` takes."""
+    """The body of ``POST /custom/act``."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["turn", "action"]})
 
     episode_id: str | None = Field(
-        default=None, max_length=64, description="The episode; the newest one that runs when left out"
+        default=None, max_length=64, description="The episode; the newest running one if omitted"
     )
     actor: str | None = Field(
-        default=None, max_length=64, description="Whose seat; the one that is asked when left out"
+        default=None, max_length=64, description="The seat; the one that is asked if omitted"
     )
-    turn: int | None = Field(default=None, ge=1, description="The turn that is decided, as it was asked")
-    action: ChosenAction = Field(default_factory=ChosenAction, description="What to do; needed")
-    reason: str = Field(default="", max_length=MAX_REASON, description="Why, for those who watch")
+    turn: int | None = Field(default=None, ge=1, description="The turn to decide, as asked")
+    action: ChosenAction = Field(default_factory=ChosenAction, description="The action; required")
+    reason: str = Field(default="", max_length=MAX_REASON, description="The reason, for viewers")
 
 
 class LegalCall(BaseModel):
-    """One kind of action that would be accepted now."""
+    """One legal action."""
 
     tool: str
     arguments: dict[str, Any] = Field(description="JSON schema of its arguments")
 
 
 class AskedSeat(BaseModel):
-    """What a person is asked now."""
+    """A decision that a person is asked for."""
 
-    actor: str = Field(description="Whose seat")
-    turn: int = Field(ge=1, description="The turn to be decided")
+    actor: str = Field(description="The seat")
+    turn: int = Field(ge=1, description="The turn to decide")
     limit_s: float = Field(ge=0, description="Seconds for this decision")
-    left_s: float = Field(ge=0, description="Seconds left of them; they stand still during a pause")
+    left_s: float = Field(ge=0, description="Seconds left; a pause stops the clock")
     legal_actions: list[LegalCall]
-    situation: dict[str, Any] = Field(description="What this actor sees, as the world tells it")
-    refused: dict[str, str] | None = Field(description="{rule, message} when the last action was refused")
-    prompt: str = Field(description="The same as a language model would be asked it")
+    situation: dict[str, Any] = Field(description="What this actor sees")
+    refused: dict[str, str] | None = Field(description="{rule, message} if the last action was rejected")
+    prompt: str = Field(description="The same as the prompt of a language model")
 
 
 class Seats(BaseModel):
     """The seats of an episode that people play."""
 
     episode_id: str
-    seats: list[str] = Field(description="Actors that a person plays")
+    seats: list[str] = Field(description="Actors that people play")
     yours: list[str] = Field(
-        description="Those of them for whom this request may ask and decide: by their keys, or all where one "
-        "person plays and no key is sent"
+        description="Those that this request may see and decide for: by their keys, or all if one person "
+        "plays and no key is sent"
     )
-    deciding: str | None = Field(description="The actor whose decision is waited for now")
-    turn: int = Field(ge=0, description="Turns that are over")
+    deciding: str | None = Field(description="The actor whose decision is pending")
+    turn: int = Field(ge=0, description="Completed turns")
     paused: bool
     asked: AskedSeat | None = Field(description="null while no person is asked")
 
 
 class Acted(BaseModel):
-    """An action that was taken; the world may still refuse it by a rule of its own."""
+    """An accepted action; the world may still reject it by its own rules."""
 
     episode_id: str
     actor: str
@@ -117,11 +117,11 @@ async def seat_key(
         Header(
             alias=SEAT_KEYS_HEADER,
             max_length=MAX_SEAT_KEYS_HEADER,
-            description="Keys of one's seats, from the start",
+            description="Keys of your seats, from the start's answer",
         ),
     ] = None,
 ) -> str | None:
-    """The keys that were sent."""
+    """Return the keys that were sent."""
     return sent
 
 
@@ -136,9 +136,9 @@ async def asked(
     services: ServicesDep,
     episode_id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Seats:
-    """What is asked of the people who play here; asking says that the seat is taken.
+    """Return the pending decision of people; asking marks a seat as taken.
 
-    A seat's key asks for that seat alone. Where two people play, nobody sees what is asked without one.
+    A key shows only its seat. If two people play, a key is required.
     """
     if key is None:
         await controller(episode_id, request, services)
@@ -156,51 +156,54 @@ async def asked(
 async def act(
     sent: Annotated[Act, Depends(body_of(Act))], request: Request, key: SeatKeyDep, services: ServicesDep
 ) -> Acted:
-    """Decide for a seat; each turn is decided once, whoever comes first. A key decides for its seat alone."""
+    """Decide for a seat; the first decision of each turn counts.
+
+    A key decides only for its seat.
+    """
     if wrong := _missing(sent):
         raise InvalidRequest(wrong)
-    if key is None:  # whoever sends none must be one who may play every seat
+    if key is None:  # without a key, the client must be allowed to play every seat
         await controller(sent.episode_id, request, services)
     named, people = await _people_of(services, sent.episode_id)
     actor = sent.actor
     if not people:
-        raise InvalidRequest([FieldError("episode_id", "nobody in this episode is played by a person")])
+        raise InvalidRequest([FieldError("episode_id", "no person plays in this episode")])
     if actor is not None and actor not in people:
         rule = f"no person plays {actor!r}; people play {', '.join(people)}"
         raise InvalidRequest([FieldError("actor", rule)])
     yours = _own(named, people, key, services)
     if actor not in yours if actor else not yours:
         raise _not_yours(actor, people)
-    told = {
+    arguments = {
         "actor": actor,
         "yours": yours,
         "turn": sent.turn,
         "action": sent.action.model_dump(mode="json"),
         "reason": clean_text(sent.reason, MAX_REASON),
     }
-    return await run_command("act", handle_act, services, named, told, Acted)
+    return await run_command("act", handle_act, services, named, arguments, Acted)
 
 
 async def handle_asked(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Seats:
-    """What is asked of people in an episode that is played here."""
+    """Return the pending decision in an episode that runs here."""
     live = await find_live(services, episode_id)
-    everybody = _people(live)
-    people = {actor: policy for actor, policy in everybody.items() if actor in sent["yours"]}
+    all_people = _people(live)
+    people = {actor: policy for actor, policy in all_people.items() if actor in sent["yours"]}
     for policy in people.values():
         policy.attend()
     return Seats(
         episode_id=live.episode_id,
-        seats=list(everybody),
+        seats=list(all_people),
         yours=list(people),
         deciding=live.deciding,
         turn=live.turn,
         paused=live.paused,
-        asked=next((told for actor in people if (told := _asked(live, actor, people[actor]))), None),
+        asked=next((one for actor in people if (one := _asked(live, actor, people[actor]))), None),
     )
 
 
 async def handle_act(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Acted:
-    """Decide for a seat of an episode that is played here."""
+    """Decide for a seat of an episode that runs here."""
     live = await find_live(services, episode_id)
     people, chosen = _people(live), ChosenAction(**sent["action"])
     own = [actor for actor in sent["yours"] if actor in people]
@@ -219,7 +222,7 @@ async def handle_act(services: Services, episode_id: str | None, sent: Mapping[s
 
 
 async def _people_of(services: Services, episode_id: str | None) -> tuple[str, list[str]]:
-    """An episode's id, and its seats that people play, wherever it is played."""
+    """Return an episode's id and its seats that people play, at any server."""
     others = services.commands
     played_here = episode_id is None or services.supervisor.live(episode_id) is not None
     if others is None or episode_id is None or played_here or not await others.played_elsewhere(episode_id):
@@ -236,16 +239,18 @@ def _people(live: EpisodeHandle) -> dict[str, HumanPolicy]:
 
 
 def _own(episode_id: str, people: Sequence[str], key: str | None, services: Services) -> list[str]:
-    """The seats that whoever sends these keys may play; without any, the only one.
+    """Return the seats that these keys may play; without keys, the only seat.
 
     Raises:
-        Refused: Keys were sent that are of none of them.
+        Refused: The keys match none of the seats.
     """
     if key is None:
         return list(people) if len(people) == 1 else []
     seats = services.seat_keys.seats(key, episode_id, people)
     if not seats:
-        raise Refused(faults.NOT_YOUR_SEAT, "This is the key of no seat that a person plays in this episode.")
+        raise Refused(
+            faults.NOT_YOUR_SEAT, "This key does not match a seat that a person plays in this episode."
+        )
     return seats
 
 
@@ -277,15 +282,15 @@ def _asked(live: EpisodeHandle, actor: str, policy: HumanPolicy) -> AskedSeat | 
 def _missing(sent: Act) -> list[FieldError]:
     wrong = []
     if sent.turn is None:
-        wrong.append(FieldError("turn", "is needed: the turn that GET /custom/asked names"))
+        wrong.append(FieldError("turn", "is required: the turn from GET /custom/asked"))
     if not sent.action.tool:
-        wrong.append(FieldError("action.tool", "is needed: the name of a legal action"))
+        wrong.append(FieldError("action.tool", "is required: the name of a legal action"))
     return wrong
 
 
 def _not_yours(actor: str | None, people: Sequence[str]) -> Refused:
     whose = f"the seat {actor!r}" if actor else f"one of the seats {', '.join(people)}"
-    key = f"its key in the header {SEAT_KEYS_HEADER}; the start of the episode told it"
+    key = f"its key, from the answer to the start, in the header {SEAT_KEYS_HEADER}"
     detail = f"Deciding for {whose} needs {key}."
     return Refused(faults.NOT_YOUR_SEAT, detail)
 
@@ -293,18 +298,18 @@ def _not_yours(actor: str | None, people: Sequence[str]) -> Refused:
 def _whose_turn(live: EpisodeHandle, actor: str, turn: int | None) -> str:
     now, deciding = live.turn + 1, live.deciding
     if turn is not None and turn < now:
-        so_far = f"Turn {turn} is decided already"
+        so_far = f"Turn {turn} is already decided"
     elif turn is not None and turn > now:
         so_far = f"Turn {turn} has not come yet"
     else:
-        so_far = f"Nothing is asked of {actor} now"
+        so_far = f"{actor} has no pending decision"
     if deciding is None:
-        return f"{so_far}; the world is at work on turn {now}."
+        return f"{so_far}; the world is computing turn {now}."
     return f"{so_far}; turn {now} is for {deciding} ({live.plan.preset(deciding).name}) to decide."
 
 
 def _broken(rule: str, action: ChosenAction) -> FieldError:
-    """The rule beside the argument that broke it, where it names one."""
+    """Return the rule with the argument that breaks it, if it names one."""
     sentence = rule.removeprefix(f"{action.tool}: ")
     where, found, said = sentence.partition(": ")
     name = where.partition(".")[0].partition("[")[0]

@@ -1,4 +1,4 @@
-"""Routes by which episodes are shown elsewhere: cards, tiles, the strip for other pages, oEmbed."""
+"""Routes that show episodes elsewhere: cards, clips, tiles, the embedded strip, oEmbed."""
 
 from __future__ import annotations
 
@@ -45,36 +45,34 @@ from .previews import (
 )
 
 STRIP: Final = (560, 132)
-"""Width and height of the strip in pixels, as oEmbed proposes them."""
+"""Default width and height of the strip in pixels."""
 
 SMALLEST: Final = (200, 96)
-"""The strip cannot be read in less."""
+"""Smallest legible size of the strip."""
 
 SHOWN: Final = re.compile(r"/(?:watch|replay|embed)/([^/]+)/?")
-"""Pages that show one episode, below the root."""
+"""Paths of pages that show one episode."""
 
 router = APIRouter(tags=["sharing"])
 
 
 class PreviewAnswer(BaseModel):
-    """An episode in a few words."""
+    """A summary of an episode."""
 
     episode_id: str
-    title: str = Field(description="Its world's name as shown to people")
-    headline: str = Field(description="The result, or how it stands")
-    seats: list[str] = Field(description="Who plays")
+    title: str = Field(description="Title of its world")
+    headline: str = Field(description="The result, or the current state")
+    seats: list[str] = Field(description="The captains")
     status: Literal["live", "paused", "ended"]
-    at: str = Field(description="Where in the game it is; empty where that is not known")
-    progress: float | None = Field(ge=0, le=1, description="How much of it is over; null if not known")
-    chance: float | None = Field(
-        ge=0, le=1, description="The agent's chance to win; null where that is not known"
-    )
+    at: str = Field(description="Position in the game; empty if unknown")
+    progress: float | None = Field(ge=0, le=1, description="Completed share of the game; null if unknown")
+    chance: float | None = Field(ge=0, le=1, description="The agent's chance to win; null if unknown")
     line: str = Field(description="The newest line of commentary")
-    head_seq: int = Field(description="Number of the last event that is in it")
+    head_seq: int = Field(description="Number of the last event it includes")
 
 
 class EmbedAnswer(BaseModel):
-    """What oEmbed 1.0 says of an episode's page."""
+    """The oEmbed 1.0 answer for an episode's page."""
 
     version: Literal["1.0"] = "1.0"
     type: Literal["rich"] = "rich"
@@ -84,7 +82,7 @@ class EmbedAnswer(BaseModel):
     html: str = Field(description="An iframe with the strip")
     width: int
     height: int
-    cache_age: int = Field(description="Seconds for which this may be kept")
+    cache_age: int = Field(description="Seconds for which this may be cached")
     thumbnail_url: str
     thumbnail_width: int
     thumbnail_height: int
@@ -92,11 +90,11 @@ class EmbedAnswer(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class EmbedPage(Page):
-    """What ``embed.html`` is given.
+    """Context of ``embed.html``.
 
     Args:
-        glance: The episode in a few words.
-        chance: The agent's chance to win in percent; empty where that is not known.
+        glance: The episode's preview.
+        chance: The agent's chance to win in percent; empty if unknown.
     """
 
     glance: EpisodePreview
@@ -110,7 +108,7 @@ class EmbedPage(Page):
 async def glance(
     request: Request, response: Response, episode_id: str, services: ServicesDep
 ) -> PreviewAnswer:
-    """An episode in a few words, for whoever shows it small."""
+    """Summarize an episode, for other pages."""
     seen = await _seen(services, request, episode_id)
     response.headers["Cache-Control"] = "public, max-age=2"
     response.headers["Access-Control-Allow-Origin"] = "*"
@@ -126,10 +124,10 @@ async def glance(
 async def tile(
     request: Request, response: Response, episode_id: str, services: ServicesDep
 ) -> dict[str, Any]:
-    """An episode as the wall shows it, also when it is long over."""
+    """Return an episode's tile as on the wall, also after its end."""
     async with _reading(services, request, episode_id):
         state, _ = await state_of(services, episode_id)
-        shown = await run_in_threadpool(tile_of, state, services.orders.mask)
+        shown = await run_in_threadpool(tile_of, state, services.operator_orders.mask)
     response.headers["Cache-Control"] = "public, max-age=2"
     return shown
 
@@ -142,11 +140,11 @@ async def oembed(
     response: Response,
     services: ServicesDep,
     url: Annotated[str, Query(max_length=2000, description="Address of an episode's page on this server")],
-    maxwidth: Annotated[int, Query(ge=1, le=10_000, description="Widest strip that fits, pixels")] = STRIP[0],
-    maxheight: Annotated[int, Query(ge=1, le=10_000, description="Its highest")] = STRIP[1],
-    format: Annotated[Literal["json"], Query(description="Only JSON is answered")] = "json",
+    maxwidth: Annotated[int, Query(ge=1, le=10_000, description="Largest width in pixels")] = STRIP[0],
+    maxheight: Annotated[int, Query(ge=1, le=10_000, description="Largest height in pixels")] = STRIP[1],
+    format: Annotated[Literal["json"], Query(description="Only JSON is supported")] = "json",
 ) -> EmbedAnswer:
-    """How another page shows an episode, by the oEmbed 1.0 specification."""
+    """Describe how to embed an episode, by the oEmbed 1.0 specification."""
     home = public_root(request)
     episode_id = _episode_at(url, home)
     seen = await _seen(services, request, episode_id)
@@ -168,7 +166,7 @@ async def oembed(
 
 
 def sharing_pages(templates: Templates) -> APIRouter:
-    """Routes ``/card/{id}.png``, ``/clip/{id}.webp`` (and ``.png``) and ``/embed/{id}``."""
+    """Return the routes ``/card/{id}.png``, ``/clip/{id}.*`` and ``/embed/{id}``."""
     pages = APIRouter(include_in_schema=False)
     cards = Cards()
 
@@ -228,10 +226,10 @@ def sharing_pages(templates: Templates) -> APIRouter:
 
 
 def _episode_at(url: str, home: str) -> str:
-    """Id of the episode whose page is at ``url``.
+    """Return the id of the episode whose page is at ``url``.
 
     Raises:
-        EpisodeNotFound: It is no page of an episode on this server.
+        EpisodeNotFound: The URL is not an episode's page on this server.
     """
     try:
         asked, own = urlsplit(url), urlsplit(home)
@@ -246,16 +244,16 @@ def _episode_at(url: str, home: str) -> str:
 
 
 async def _seen(services: Services, request: Request, episode_id: str) -> EpisodePreview:
-    """The episode in a few words."""
+    """Return the preview of an episode."""
     async with _reading(services, request, episode_id):
         return await preview_of(services, episode_id)
 
 
 def _reading(services: Services, request: Request, episode_id: str) -> AbstractAsyncContextManager[None]:
-    """A turn to read an episode in: an ended one has to be read from its record.
+    """Hold a place for reading, since ended episodes are read from their record.
 
     Raises:
-        EpisodeNotFound: It is no id.
+        EpisodeNotFound: The id is invalid.
     """
     if not EPISODE_ID.fullmatch(episode_id):
         raise EpisodeNotFound(episode_id[:64])

@@ -1,4 +1,4 @@
-"""Routes of the sign-in: to Hugging Face and back, who is signed in, and out again."""
+"""Routes of the sign-in with Hugging Face: begin, callback, status, sign out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .pages import ErrorPage, Templates, static_path
 START: Final = "/sign-in"
 
 LOCAL: Final = re.compile(r"/(?![/\\])[!-~]{0,500}")
-"""An address on this server."""
+"""A path on this server."""
 
 PROMISE: Final = (
     "Your token pays for your captain's requests; it stays in this server's memory until you sign out or it "
@@ -30,80 +30,78 @@ PROMISE: Final = (
 
 
 class Visitor(BaseModel):
-    """What the sender of the request may bring, and as whom."""
+    """The visitor's sign-in, and the models they may bring."""
 
-    sign_in_url: str | None = Field(description="Where to sign in with Hugging Face; null where one cannot")
-    promise: str = Field(description="What the sign-in is for, in a sentence for people")
-    user: str | None = Field(description="The account that is signed in; null for none")
-    left_s: int | None = Field(description="Seconds that the sign-in still lasts")
-    expired: bool = Field(
-        description="Whether there was a sign-in that is over, or that another server holds"
-    )
-    own_endpoints: bool = Field(description="Whether a start may name an endpoint of its own")
+    sign_in_url: str | None = Field(description="Where to sign in with Hugging Face; null if not available")
+    promise: str = Field(description="What the sign-in is for, for people")
+    user: str | None = Field(description="The signed-in account; null for none")
+    left_s: int | None = Field(description="Seconds until the sign-in expires")
+    expired: bool = Field(description="Whether a sign-in has expired, or is on another server")
+    own_endpoints: bool = Field(description="Whether a start may name its own endpoint")
 
 
 class SignedOut(BaseModel):
-    """The token is forgotten."""
+    """The answer to signing out."""
 
     signed_out: bool = Field(description="Whether there was a sign-in")
 
 
 class ListedModel(BaseModel):
-    """A model that can be asked with a sign-in."""
+    """A model available with a sign-in."""
 
     id: str
-    tools: bool = Field(description="Whether it can call tools; else it is asked for JSON")
-    context: int = Field(description="Tokens of prompt and answer that it takes; 0 if not known")
+    tools: bool = Field(description="Whether it can call tools; otherwise it is asked for JSON")
+    context: int = Field(description="Size of its context in tokens; 0 if unknown")
 
 
 class ListedModels(BaseModel):
-    """The router's chat models; empty while they cannot be listed."""
+    """The router's chat models; empty if the list is unavailable."""
 
     models: list[ListedModel]
 
 
 def sign_in_router(templates: Templates) -> APIRouter:
-    """The routes; what goes wrong on the way to Hugging Face and back is said on a page."""
+    """Return the routes; errors of the sign-in are shown as a page."""
     router = APIRouter()
 
     @router.get(START, include_in_schema=False)
     async def sign_in(request: Request, services: ServicesDep, next: str = "/") -> Response:
-        """Begin to sign in."""
+        """Begin a sign-in."""
         try:
             entrance = _entrance(services)
             if (wait_s := entrance.begun.take(address_of(request))) > 0:
                 raise too_many(wait_s, "sign-ins")
-            session = services.visitors.begin()
+            session = services.visitor_sessions.begin()
             session.after = next if LOCAL.fullmatch(next) else "/"
             answer = await entrance.begin(request, session)
         except Refused as refused:
             return await _refusal(request, templates, refused)
-        services.visitors.give_cookie(answer, request, session)
+        services.visitor_sessions.give_cookie(answer, request, session)
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
     @router.get(CALLBACK, include_in_schema=False)
     async def signed_in(request: Request, services: ServicesDep) -> Response:
-        """Take in what Hugging Face sent the visitor back with."""
+        """Complete a sign-in after the redirect from Hugging Face."""
         try:
-            entrance, session = _entrance(services), services.visitors.of(request)
+            entrance, session = _entrance(services), services.visitor_sessions.of(request)
             if session is None:
                 raise Refused(FAILED, FORGOTTEN)
             found = await entrance.finish(request, session)
         except Refused as refused:
             return await _refusal(request, templates, refused)
         after = session.after
-        session = services.visitors.sign_in(session, found.user, found.lent)
+        session = services.visitor_sessions.sign_in(session, found.user, found.lent)
         answer = RedirectResponse(f"{entrance.provider.public_url}{after}", status_code=303)
-        services.visitors.give_cookie(answer, request, session)
+        services.visitor_sessions.give_cookie(answer, request, session)
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
     @router.get("/custom/visitor", tags=["control"])
     async def visitor(request: Request, response: Response, services: ServicesDep) -> Visitor:
-        """Who is signed in, and what may be brought to a match."""
+        """Report who is signed in, and which models they may bring."""
         response.headers["Cache-Control"] = "no-store"
-        session, entrance = services.visitors.of(request), services.sign_in
+        session, entrance = services.visitor_sessions.of(request), services.sign_in
         lent = None if session is None or not session.signed_in else session.lent
         url = None if entrance is None else f"{entrance.provider.public_url}{START}"
         return Visitor(
@@ -117,17 +115,17 @@ def sign_in_router(templates: Templates) -> APIRouter:
 
     @router.post("/custom/sign_out", tags=["control"])
     async def sign_out(request: Request, response: Response, services: ServicesDep) -> SignedOut:
-        """Forget the token at once; a seat that it plays falls back from then on."""
+        """Delete the token immediately; its seats use the fallback from then on."""
         response.headers["Cache-Control"] = "no-store"
-        session = services.visitors.of(request)
+        session = services.visitor_sessions.of(request)
         if session is not None:
-            services.visitors.end(session)
-        services.visitors.take_cookie(response, request)
+            services.visitor_sessions.end(session)
+        services.visitor_sessions.take_cookie(response, request)
         return SignedOut(signed_out=session is not None)
 
     @router.get("/custom/models", tags=["control"], responses=documented(NO_SIGN_IN))
     async def models(services: ServicesDep) -> ListedModels:
-        """The chat models that can be asked with a sign-in, as `captain_preset: hf:ID`."""
+        """List the chat models available with a sign-in, as `captain_preset: hf:ID`."""
         _entrance(services)
         listed = await services.router_models.listed()
         return ListedModels(
@@ -139,18 +137,20 @@ def sign_in_router(templates: Templates) -> APIRouter:
 
 def _entrance(services: Services) -> SignIn:
     if services.sign_in is None:
-        detail = "This server offers no sign-in with Hugging Face; docs/sign-in.md says how it would."
+        detail = "This server offers no sign-in with Hugging Face; see docs/sign-in.md to set it up."
         raise Refused(NO_SIGN_IN, detail)
     return services.sign_in
 
 
 def _was_signed_in(request: Request, services: Services) -> bool:
-    session = services.visitors.of(request)
-    return services.visitors.cookie_of(request) != "" and (session is None or session.lent is not None)
+    session = services.visitor_sessions.of(request)
+    return services.visitor_sessions.cookie_of(request) != "" and (
+        session is None or session.lent is not None
+    )
 
 
 async def _refusal(request: Request, templates: Templates, refused: Refused) -> Response:
-    """Show a refusal as a page to browsers, as a problem document to others."""
+    """Show a rejection as a page to browsers, as a problem document to other clients."""
     if "text/html" not in request.headers.get("accept", ""):
         return problem(refused.kind, refused.detail, instance=request.url.path, headers=refused.headers)
     root = "../" * (urlsplit(str(request.url)).path.count("/") - 1) or "./"

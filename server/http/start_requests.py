@@ -1,6 +1,6 @@
 """Requests to start or fork an episode, and the models that visitors bring.
 
-A body is checked as a whole and turned into the library's plan.
+A body is validated as a whole and converted to the library's plan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..security.bodies import Body, read_fields, unknown_field
 from ..services import Services
 
 MOST_NAME: Final = 200
-"""Characters of a preset's name, which may hold that of a model."""
+"""Most characters of a preset's name, which may contain a model's name."""
 
 HUB_MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9._-]{1,96}(:[a-z0-9-]{1,32})?")
 ANY_MODEL: Final = r"^[!-~]{1,120}$"
@@ -41,37 +41,35 @@ TIMEOUT_S: Final = 90.0
 
 SIGN_IN: Final = "needs a sign-in with Hugging Face: use the button on the start form"
 EXPIRED: Final = (
-    "needs a sign-in: yours with Hugging Face has expired, or another server holds it; sign in again"
+    "needs a sign-in: yours with Hugging Face has expired, or is on another server; sign in again"
 )
 
 
 class OwnEndpoint(Body):
-    """An endpoint of one's own that decides for one seat of one match."""
+    """A visitor's own endpoint that decides for one seat of one match."""
 
-    base_url: str = Field(
-        default="", max_length=500, description="Its address up to and without `/chat/completions`"
-    )
-    model: str = Field(default="", max_length=120, description="The model's name there")
+    base_url: str = Field(default="", max_length=500, description="Its URL without `/chat/completions`")
+    model: str = Field(default="", max_length=120, description="The endpoint's name of the model")
     api_key: SecretStr | None = Field(
         default=None,
         max_length=4096,
-        description="Its key, if it needs one; kept in memory for this match, and never recorded",
+        description="Its API key, if needed; kept in memory for this match, never recorded",
         json_schema_extra={"writeOnly": True},
     )
     style: Literal["tools", "json", "xml"] = Field(
-        default="json", description="How the model is asked to act"
+        default="json", description="How the model states its action"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSeat:
-    """What a request says on one seat.
+    """One seat in a request.
 
     Args:
-        field: Its field for the preset.
-        preset: The preset's name; ``None`` where it was left out.
-        endpoint_field: Its field for an endpoint.
-        endpoint: The endpoint, if one was named.
+        field: The field with the preset.
+        preset: The preset's name; ``None`` if omitted.
+        endpoint_field: The field with an endpoint.
+        endpoint: The endpoint, if any.
     """
 
     field: str
@@ -81,7 +79,7 @@ class WantedSeat:
 
 
 class VisitorModels:
-    """Finds the models that the sender of one request brings.
+    """Resolves the models that the sender of a request brings.
 
     Args:
         request: The request.
@@ -93,10 +91,10 @@ class VisitorModels:
         self._services = services
 
     async def load(self, seats: Sequence[WantedSeat]) -> tuple[LoadWorld, list[str | None]]:
-        """Finds worlds with these models, and the names of the presets of ``seats``, the agent's first.
+        """Return a loader of worlds with these models, and the preset names of ``seats``.
 
         Raises:
-            InvalidRequest: Names every field that asks for a model which cannot be brought here.
+            InvalidRequest: Names every field with a model that is not available.
         """
         wrong: list[FieldError] = []
         lent = []
@@ -115,7 +113,7 @@ class VisitorModels:
             return self._at_endpoint(seat, seat.endpoint)
         name = seat.preset or ""
         if name.startswith(OWN):
-            rule = "needs its endpoint again: address and key are kept for one match only, never recorded"
+            rule = "needs its endpoint again: URL and key are kept for one match only, never recorded"
             raise _wrong(seat.field, rule)
         return await self._of_hub(seat.field, name) if name.startswith(HUB) else None
 
@@ -123,9 +121,9 @@ class VisitorModels:
         services, model = self._services, name.removeprefix(HUB)
         if services.sign_in is None:
             raise _wrong(field, "this server offers no sign-in with Hugging Face, see docs/sign-in.md")
-        session = services.visitors.of(self._request)
+        session = services.visitor_sessions.of(self._request)
         if session is None or session.lent is None or not session.lent.usable:
-            raise _wrong(field, EXPIRED if services.visitors.cookie_of(self._request) else SIGN_IN)
+            raise _wrong(field, EXPIRED if services.visitor_sessions.cookie_of(self._request) else SIGN_IN)
         if not HUB_MODEL.fullmatch(model):
             raise _wrong(field, f"must be {HUB}OWNER/MODEL, such as {HUB}google/gemma-3-27b-it")
         listed = await services.router_models.model(model)
@@ -145,11 +143,11 @@ class VisitorModels:
     def _at_endpoint(self, seat: WantedSeat, endpoint: OwnEndpoint) -> VisitorModel:
         services, where = self._services, seat.endpoint_field
         if not services.settings.offers_own_endpoints:
-            raise _wrong(where, "this server takes no endpoints of visitors (SPECTATOR_OWN_ENDPOINTS)")
+            raise _wrong(where, "this server does not accept visitors' endpoints (SPECTATOR_OWN_ENDPOINTS)")
         if seat.preset is not None:
-            raise _wrong(where, f"takes the seat that {seat.field} names; send one of them")
+            raise _wrong(where, f"conflicts with {seat.field}, which names the same seat; send one of them")
         if not re.fullmatch(ANY_MODEL, endpoint.model):
-            raise _wrong(f"{where}.model", "is needed: the model's name, without spaces")
+            raise _wrong(f"{where}.model", "is required: the model's name, without spaces")
         public_only = not services.settings.asks_private_endpoints
         try:
             captain = ModelCaptain(
@@ -165,13 +163,15 @@ class VisitorModels:
             rule = "must look like https://host/v1: without a password, a query or /chat/completions"
             raise _wrong(f"{where}.base_url", rule) from None
         if public_only and _is_private(endpoint.base_url):
-            raise _wrong(f"{where}.base_url", "must be a public address: this server asks no private ones")
+            raise _wrong(
+                f"{where}.base_url", "must be a public address: this server does not call private ones"
+            )
         lent = VisitorKey(_key(endpoint, where), OWN_WORDS, clock=services.clock)
         return VisitorModel(f"{OWN}{endpoint.model}", captain, lent, public_only)
 
 
 def brings_model(plan: EpisodePlan) -> bool:
-    """Whether a seat is asked with a key that only this process has."""
+    """Whether a seat uses a key that only this process has."""
     return any(isinstance(plan.preset(actor).build, VisitorModelBuild) for actor in plan.world.actors)
 
 
@@ -184,7 +184,7 @@ def _key(endpoint: OwnEndpoint, where: str) -> ApiKey | None:
 
 
 def _is_private(base_url: str) -> bool:
-    """Whether the address itself says that it is not public; what names lead to is seen on connecting."""
+    """Whether the address itself is not public; names are checked again on connecting."""
     host = (urlsplit(base_url).hostname or "").rstrip(".")
     try:
         return not is_public_address(host)
@@ -197,10 +197,10 @@ def _wrong(field: str, rule: str) -> InvalidRequest:
 
 
 DEFAULT_OVERS: Final = 5
-"""Length when none is asked for, in worlds that have an option of the name ``max_overs``."""
+"""Default length in worlds with the option ``max_overs``."""
 
 MAX_WAIT_S: Final = 50
-"""Longest that one request may wait for a slot: proxies give up after a minute."""
+"""Longest wait of one request for a slot, in seconds; proxies time out after a minute."""
 
 PaceName = Literal["broadcast", "fast", "max"]
 
@@ -210,54 +210,53 @@ WaitSeconds = Annotated[
     Field(
         ge=0,
         le=MAX_WAIT_S,
-        description="Seconds to wait in the queue for a slot; 0 does not wait. Whoever goes away leaves it",
+        description="Seconds to wait in the queue for a slot; 0 does not wait. Disconnecting leaves the "
+        "queue",
     ),
 ]
 TicketName = Annotated[
     str | None,
     Field(
         pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="`queue.ticket` of an earlier answer, to keep the place that one had",
+        description="`queue.ticket` of an earlier answer, to keep that place",
     ),
 ]
 
 
 class StartEpisode(Body):
-    """What ``POST /custom/start_episode`` takes; everything may be left out."""
+    """The body of ``POST /custom/start_episode``; all fields are optional."""
 
     environment: str | None = Field(
-        default=None, min_length=1, max_length=64, description="World; the server's default when left out"
+        default=None, min_length=1, max_length=64, description="World; the server's default if omitted"
     )
     captain_preset: str = Field(
         default="heuristic",
         min_length=1,
         max_length=MOST_NAME,
-        description="Who takes the agent's seat; `hf:OWNER/MODEL` is asked with one's own sign-in",
+        description="Captain of the agent's seat; `hf:OWNER/MODEL` is called with your sign-in",
     )
     opponent_choice: str = Field(
         default="heuristic",
         min_length=1,
         max_length=MOST_NAME,
-        description="Who takes the other seats, in worlds that have any; likewise",
+        description="Captain of the other seats, in worlds that have any; the same names",
     )
     captain_endpoint: OwnEndpoint | None = Field(
-        default=None, description="Endpoint of one's own that takes the agent's seat, where that is allowed"
+        default=None, description="Your own endpoint for the agent's seat, if allowed"
     )
     opponent_endpoint: OwnEndpoint | None = Field(
-        default=None, description="The same of the other seats, in worlds that have any"
+        default=None, description="The same for the other seats, in worlds that have any"
     )
     max_overs: int = Field(
         default=DEFAULT_OVERS,
-        description="Short for the option of this name; a world without it takes only the default",
+        description="Short for the option of this name; a world without it accepts only the default",
     )
     eval_pack_id: str = Field(default="default", min_length=1, max_length=64, description="Evaluation pack")
     enable_tts: bool = Field(default=True, description="Whether the commentary is spoken")
-    seed: int | None = Field(
-        default=None, ge=0, le=MAX_SEED, description="Seed; null to have one drawn and recorded"
-    )
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="Seed; null draws and records one")
     pace: PaceName = Field(
         default="broadcast",
-        description="`broadcast`: time to read each reason, 6 to 8 s a decision; `fast`: ten steps a "
+        description="`broadcast`: time to read each reason, 6 to 8 s per decision; `fast`: ten steps per "
         "second; `max`: no waiting",
     )
     options: dict[str, Any] = Field(
@@ -265,69 +264,75 @@ class StartEpisode(Body):
     )
     on_failure: OnFailure = Field(
         default="fallback",
-        description="What a decision that failed does: its `fallback` decides, `suspend` leaves the episode "
-        "without an end, `end` ends it",
+        description="What a failed decision does: its `fallback` decides, `suspend` leaves the episode "
+        "unfinished, `end` ends it",
     )
     failed_decisions: FailedDecisions = Field(
         default="fallback",
-        description="What counts where a captain did not decide: its `fallback` decides, a legal action is "
+        description="What counts if a captain did not decide: its `fallback` decides, a legal action is "
         "drawn at `random`, or the match is a `forfeit`",
     )
     waits_for_rest: bool = Field(
         default=False,
-        description="Whether decisions of models wait, while they have time, for an endpoint that is left "
-        "alone after failing; else as each captain's table says",
+        description="Whether decisions of models wait, while they have time, for an endpoint that rests "
+        "after failing; otherwise as in each captain's table",
     )
     view: View = Field(
         default="live",
-        description="`live` records what viewers see; `derived` does not, and derives it for whoever comes",
+        description="`live` records what viewers see; `derived` derives it for each viewer instead",
     )
     wait_s: WaitSeconds = 0
     ticket: TicketName = None
 
 
 class ForkEpisode(Body):
-    """What ``POST /custom/fork`` takes; ``episode_id`` and ``seq`` are needed."""
+    """The body of ``POST /custom/fork``; ``episode_id`` and ``seq`` are required."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["episode_id", "seq"]})
 
-    episode_id: str = Field(default="", max_length=64, description="The episode to play on from within")
+    episode_id: str = Field(default="", max_length=64, description="The episode to continue from within")
     seq: int = Field(
         default=0,
         ge=0,
         le=MAX_SEED,
-        description="Its last event that is kept: the last of a step, before the end of the game",
+        description="The last event to keep: the last of a step, before the end of the game",
     )
     captain_preset: str | None = Field(
-        default=None, min_length=1, max_length=MOST_NAME, description="Who takes the agent's seat; as before"
+        default=None,
+        min_length=1,
+        max_length=MOST_NAME,
+        description="Captain of the agent's seat; unchanged if null",
     )
     opponent_choice: str | None = Field(
-        default=None, min_length=1, max_length=MOST_NAME, description="Who takes the other seats; as before"
+        default=None,
+        min_length=1,
+        max_length=MOST_NAME,
+        description="Captain of the other seats; unchanged if null",
     )
-    pace: PaceName = Field(default="broadcast", description="How fast to play on")
+    pace: PaceName = Field(default="broadcast", description="Pace of the fork")
     seed: int | None = Field(
         default=None,
         ge=0,
         le=MAX_SEED,
-        description="Seed of the captains, as before when null; the world keeps its own luck",
+        description="Seed of the captains, unchanged if null; the world keeps its own randomness",
     )
     wait_s: WaitSeconds = 0
     ticket: TicketName = None
 
 
 def wanted_fork(sent: dict[str, Any]) -> tuple[ForkRequest, ForkEpisode]:
-    """What a body asks for, and its fields.
+    """Parse a fork request; return it with its fields.
 
     Raises:
-        InvalidRequest: Names every wrong field.
+        InvalidRequest: Names every invalid field.
     """
     reading = read_fields(ForkEpisode, sent)
     wrong, fields = list(reading.wrong), reading.fields
     named = {field.field for field in wrong}
     if not fields.episode_id and "episode_id" not in named:
-        wrong.append(FieldError("episode_id", "is needed: the episode to play on from within"))
+        wrong.append(FieldError("episode_id", "is required: the episode to continue from within"))
     if fields.seq < 1 and "seq" not in named:
-        wrong.append(FieldError("seq", "is needed: the last event to keep, 1 or more"))
+        wrong.append(FieldError("seq", "is required: the last event to keep, 1 or more"))
     if wrong:
         raise InvalidRequest(wrong)
     request = ForkRequest(
@@ -347,16 +352,16 @@ async def wanted_episode(
     own: VisitorModels,
     plan: Callable[[EpisodeRequest, LoadWorld], EpisodePlan],
 ) -> tuple[EpisodePlan, StartEpisode]:
-    """The plan of the episode that a body asks for, and its fields.
+    """Parse a start request; return its plan and its fields.
 
     Args:
         sent: The body.
-        default_environment: World when none is named.
-        own: Finds the models that the sender brings.
+        default_environment: World if none is named.
+        own: Resolves the models that the sender brings.
         plan: Plans an episode.
 
     Raises:
-        InvalidRequest: Names every wrong field.
+        InvalidRequest: Names every invalid field.
     """
     reading = read_fields(StartEpisode, sent)
     wrong = list(reading.wrong)
@@ -397,7 +402,7 @@ async def wanted_episode(
 
 
 def _seats(fields: StartEpisode) -> tuple[WantedSeat, WantedSeat]:
-    """What was sent on each seat."""
+    """Return both seats of a request."""
     sent = fields.model_fields_set
     captain = fields.captain_preset if "captain_preset" in sent else None
     opponent = fields.opponent_choice if "opponent_choice" in sent else None
@@ -410,7 +415,7 @@ def _seats(fields: StartEpisode) -> tuple[WantedSeat, WantedSeat]:
 def _spread_overs(
     world: World, fields: StartEpisode, options: dict[str, Any], wrong: list[FieldError]
 ) -> bool:
-    """Put ``max_overs`` into ``options`` where the world has it; whether it was put there."""
+    """Copy ``max_overs`` to ``options`` if the world has it; whether it did."""
     explicit = "max_overs" in fields.model_fields_set
     if "max_overs" not in world.options_type.model_fields:
         if explicit and fields.max_overs != DEFAULT_OVERS:
@@ -425,7 +430,7 @@ def _spread_overs(
 
 
 def _as_spelt(wrong: FieldError, world: World, shorthand: bool) -> FieldError:
-    """``wrong`` by the name that the request used, unknown options with the nearest one there is."""
+    """Return an error under the request's field name, with a hint."""
     where, _, option = wrong.field.partition(".")
     if where != "options" or not option:
         return wrong

@@ -1,4 +1,4 @@
-"""Routes that list what can be started, start an episode, and fork one."""
+"""Routes that list the catalog, start an episode, and fork one."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ catalogue_router = APIRouter(prefix="/custom", tags=["control"], route_class=Mas
 
 
 class CatalogPreset(BaseModel):
-    """Somebody who can decide."""
+    """A captain that can take a seat."""
 
     name: str
     label: str
     summary: str
     source: DecisionSource
     available: bool
-    missing: str | None = Field(description="What is needed before it can be used here")
-    costs_money: bool = Field(description="Whether starting it needs the operator")
+    missing: str | None = Field(description="What is missing before it can be used here")
+    costs_money: bool = Field(description="Whether starting it needs the operator's token")
 
 
 class CatalogPack(BaseModel):
@@ -75,20 +75,20 @@ class CatalogWorld(BaseModel):
     version: str
     title: str
     summary: str
-    actors: list[str] = Field(description="Who may have to decide; the first is the agent's own seat")
+    actors: list[str] = Field(description="Actors that decide; the first is the agent's seat")
     options: dict[str, Any] = Field(description="JSON schema of the world's options")
     captains: list[CatalogPreset]
     opponents: list[CatalogPreset]
     default_captain: str
     default_opponent: str | None
-    suggested_captain: str = Field(description="Of the match that the start form offers first")
-    suggested_opponent: str | None = Field(description="The same; null in worlds without opponents")
+    suggested_captain: str = Field(description="Captain of the match that the start form suggests")
+    suggested_opponent: str | None = Field(description="Its opponent; null in worlds without opponents")
     packs: list[CatalogPack]
     profile: Profile = Field(description="When the agent is rewarded, and what actions are")
 
 
 class Catalog(BaseModel):
-    """Everything that can be asked for."""
+    """Everything that can be started."""
 
     default_environment: str
     environments: list[CatalogWorld]
@@ -97,7 +97,7 @@ class Catalog(BaseModel):
 
 @catalogue_router.get("/catalog")
 async def catalog(services: ServicesDep) -> Catalog:
-    """Worlds, captains, opponents and packs that can be asked for."""
+    """List the worlds, captains, opponents and packs that can be started."""
     load = services.cast.load
     worlds = await asyncio.to_thread(lambda: [_catalog_world(load(name)) for name in world_names()])
     return Catalog(
@@ -148,20 +148,20 @@ logger = logging.getLogger(__name__)
 
 
 class SeatLink(BaseModel):
-    """How one person takes the seat that is theirs, and no other."""
+    """How a person takes one seat."""
 
-    key: str = Field(description="Opens this seat alone, in the header X-Seat-Key; nobody is told it again")
+    key: str = Field(description="Key of this seat for the header X-Seat-Key; it is not shown again")
     url: str = Field(
-        description="Path of the page that takes the seat; the key is behind #, so it is not sent"
+        description="Path of the page that takes the seat; the key follows #, so browsers do not send it"
     )
 
 
 class StartedEpisode(BaseModel):
-    """An episode that has begun."""
+    """A started episode."""
 
     episode_id: str
-    watch_url: str = Field(description="Path of the page that shows it")
-    live_url: str = Field(description="Path of the WebSocket that tells it")
+    watch_url: str = Field(description="Path of its page")
+    live_url: str = Field(description="Path of its WebSocket")
     seats: dict[str, SeatLink] = Field(
         description="The seats that people play, by actor, each with its own key"
     )
@@ -180,7 +180,7 @@ router = APIRouter(prefix="/custom", tags=["control"])
     openapi_extra=documented_body(StartEpisode),
 )
 async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
-    """Start an episode; the answer comes once its first event is recorded."""
+    """Start an episode; answers once its first event is recorded."""
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         sent, default = await read_object(request), services.settings.environment
@@ -199,13 +199,16 @@ async def start_episode(request: Request, response: Response, services: Services
     openapi_extra=documented_body(ForkEpisode),
 )
 async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
-    """Play on from within an episode with other captains; the answer comes once its past is recorded."""
+    """Continue from within an episode with other captains.
+
+    Answers once the fork's past is recorded.
+    """
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         wanted, wait = wanted_fork(await read_object(request))
-        last = await services.records.last_seen(wanted.episode_id)
-        if last is not None and wanted.seq > last:  # it would show a decision that viewers may not see yet
-            rule = f"must be from 1 to {last}: that is how much is shown yet"
+        last = await services.public_views.last_seen(wanted.episode_id)
+        if last is not None and wanted.seq > last:  # later decisions are still withheld from viewers
+            rule = f"must be from 1 to {last}, the last event that is shown so far"
             raise InvalidRequest([FieldError("seq", rule)])
         plan = await plan_fork(services.journal, wanted, await _load_for_fork(wanted, request, services))
         await Rights.of(request, services).need(plan, services)
@@ -214,10 +217,10 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
 
 
 async def _load_for_fork(wanted: ForkRequest, request: Request, services: Services) -> LoadWorld:
-    """Finds worlds with the models that the sender brings; those of the parent are not theirs.
+    """Return a loader of worlds with the sender's own models instead of the parent's.
 
     Raises:
-        InvalidRequest: A model is the parent's still, or chosen, and the sender brings none of that name.
+        InvalidRequest: A seat needs a visitor's model that the sender does not bring.
     """
     begun = await services.journal.read(wanted.episode_id, limit=1)
     seats = begun[0].event.data["seats"].items() if begun else ()
@@ -269,19 +272,19 @@ async def _remote_or_queued(
     request: Request,
     services: Services,
 ) -> str:
-    """Have another server play it that has room, or start it here once it is this client's turn.
+    """Start the episode at another server with a free slot, or here after waiting.
 
-    A fork, whose past has to be copied first, is begun only where it is asked for; so is a match with a
-    model that its starter brings, whose key no other server has.
+    Forks start only here, since their past must be copied first, and so do matches with a visitor's model,
+    whose key no other server has.
 
     Raises:
-        Refused: Nobody has room, and here there was none in time.
+        Refused: No server has a free slot, and none became free here in time.
     """
     handed_over = plan if isinstance(wait, StartEpisode) and not brings_model(plan) else None
     if (episode_id := await _handed_over(handed_over, services)) is not None:
         return episode_id
     try:
-        await services.queue.take(whose, wait.wait_s, wait.ticket, request.receive)
+        await services.slot_queue.take(whose, wait.wait_s, wait.ticket, request.receive)
         return (await start()).episode_id
     except (NoFreeSlot, EpisodeBusy) as error:
         if wait.wait_s and (episode_id := await _handed_over(handed_over, services)) is not None:
@@ -290,13 +293,13 @@ async def _remote_or_queued(
 
 
 async def _handed_over(plan: EpisodePlan | None, services: Services) -> str | None:
-    """The id of the episode, where another server has room for it."""
+    """Start an episode at another server with a free slot; return its id, if any."""
     if services.takeover is None or plan is None:
         return None
     try:
         return await services.takeover.hand_over(plan)
     except (EpisodeBusy, JournalError) as error:
-        logger.warning("a start cannot be handed over: %s", error)
+        logger.warning("cannot hand over a start: %s", error)
         return None
 
 
@@ -305,11 +308,11 @@ def _busy(error: NoFreeSlot | EpisodeBusy, services: Services) -> Refused:
     if isinstance(error, EpisodeBusy):
         headers = {"Retry-After": str(AGAIN_S)}
         return Refused(faults.BUSY, str(error), headers=headers, extra={"running": running})
-    standing, supervisor = error.standing, services.supervisor
-    again_s = 0.0 if standing.ticket else min(60.0, max(AGAIN_S, standing.within_s or 30.0))
+    position, supervisor = error.position, services.supervisor
+    again_s = 0.0 if position.ticket else min(60.0, max(AGAIN_S, position.within_s or 30.0))
     return Refused(
         faults.BUSY,
         str(supervisor.busy()),
         headers={"Retry-After": str(ceil(again_s))},
-        extra={"running": running, "queue": standing},
+        extra={"running": running, "queue": position},
     )

@@ -28,7 +28,7 @@ from .pages import Page, Templates, static_path
 from .responses import IMMUTABLE
 
 AGAIN_S: Final = "2"
-"""When somebody who found no voice free may ask again, seconds."""
+"""Retry-After in seconds if no voice is free."""
 
 router = APIRouter(tags=["voice"])
 
@@ -37,25 +37,23 @@ class VoiceAnswer(BaseModel):
     """How commentary is spoken on this server."""
 
     voice: str = Field(description="Name of the voice: cartesia, espeak, browser or silent")
-    speaks: Speaks = Field(
-        description="`clips` are served, each `browser` speaks for itself, or `nobody` does"
-    )
-    answers: bool = Field(description="Whether a second commentator is heard too")
-    fault: str | None = Field(description="What is wrong with the voice now; captions go on")
+    speaks: Speaks = Field(description="The server makes `clips`, each `browser` speaks, or `nobody` does")
+    answers: bool = Field(description="Whether a second commentator speaks too")
+    fault: str | None = Field(description="The current fault of the voice; captions continue")
 
 
 class LineClip(BaseModel):
     """The clip of a line."""
 
     for_seq: int = Field(description="Number of the line's event")
-    url: str = Field(description="Path of the sound")
+    url: str = Field(description="Path of the audio")
     mime: str = Field(description="Its media type")
-    duration_s: float = Field(ge=0, description="How long it lasts")
+    duration_s: float = Field(ge=0, description="Its duration")
 
 
 @router.get("/api/voice")
 async def voice(services: ServicesDep) -> VoiceAnswer:
-    """How commentary is spoken on this server, and what is wrong with it."""
+    """Report how commentary is spoken on this server, and its current fault."""
     return VoiceAnswer(**asdict(services.narration.state))
 
 
@@ -71,23 +69,27 @@ async def line_clip(
     seq: Annotated[int, Path(ge=1, le=MAX_SEQ, description="Number of the line's event")],
     services: ServicesDep,
     part: Annotated[
-        Literal["line", "reply"], Query(description="The line itself, or what the second commentator answers")
+        Literal["line", "reply"], Query(description="The line itself, or the second commentator's reply")
     ] = "line",
 ) -> LineClip:
-    """The clip of a recorded line of commentary, or of the answer to it; it is made if that costs nothing."""
+    """Return the clip of a recorded line or of its reply.
+
+    Missing clips are made by free voices.
+    """
     async with services.budget.hold(Held.CLIPS, request):
         summary = await summary_of(services, episode_id)
-        found = await services.records.read(summary.episode_id, after_seq=seq - 1, limit=1)
+        found = await services.public_views.read(summary.episode_id, after_seq=seq - 1, limit=1)
         if not found or found[0].event.seq != seq or found[0].event.type != "narration.line":
-            raise HTTPException(404, f"event {seq} is no line of commentary")
+            raise HTTPException(404, f"event {seq} is not a line of commentary")
         world = await asyncio.to_thread(load_world, summary.environment)
         data = found[0].event.data
         if part == "reply" and not data.get("reply"):
-            raise HTTPException(404, f"nobody answered line {seq}")
+            raise HTTPException(404, f"line {seq} has no reply")
         words, speaker = (aloud(data), LEAD) if part == "line" else (data["reply"], ANALYST)
         clip = await services.narration.ask(words, world.spoken, speaker)
     if isinstance(clip, SpeechFailure):
-        raise Refused(faults.NO_VOICE, clip.detail or "nobody speaks here", headers={"Retry-After": AGAIN_S})
+        detail = clip.detail or "this server has no voice"
+        raise Refused(faults.NO_VOICE, detail, headers={"Retry-After": AGAIN_S})
     return LineClip(for_seq=seq, url=f"{AUDIO}{clip.name}", mime=clip.mime, duration_s=clip.duration_s)
 
 
@@ -97,10 +99,10 @@ async def line_clip(
     responses=documented(faults.NOT_FOUND, faults.INVALID),
 )
 async def audio(name: str, services: ServicesDep) -> FileResponse:
-    """A clip; its name is a digest of what it says, so it is never to be asked for again."""
+    """Return a clip; its name is a digest of its text, so clients cache it forever."""
     path = await services.narration.clips.file(name)
     if path is None:
-        raise HTTPException(404, "there is no such clip; it may have made room for newer ones")
+        raise HTTPException(404, "unknown clip; it may have been removed for newer ones")
     mime = "audio/mpeg" if name.endswith(".mp3") else "audio/wav"
     return FileResponse(path, media_type=mime, headers={"Cache-Control": IMMUTABLE})
 
@@ -115,18 +117,18 @@ SAMPLES: Final[dict[Speaker, tuple[str, ...]]] = {
         "He asked for everything, and this is the price of it.",
     ),
 }
-"""What is said, by speaker."""
+"""Sample texts by speaker."""
 
 NAMES: Final = {"neural": "Neural voice", "espeak": "espeak-ng"}
 
 
 @dataclass(frozen=True, slots=True)
 class VoiceSample:
-    """A sentence that can be heard.
+    """A sample sentence.
 
     Args:
         text: Its words.
-        address: Where it is, below the root.
+        address: Path of its clip, below the root.
     """
 
     text: str
@@ -138,8 +140,8 @@ class VoiceRow:
     """A voice of this server.
 
     Args:
-        title: What it is called.
-        samples: What it can be heard to say.
+        title: Its name.
+        samples: Its samples.
     """
 
     title: str
@@ -148,11 +150,11 @@ class VoiceRow:
 
 @dataclass(frozen=True, slots=True)
 class VoicePage(Page):
-    """What ``voice.html`` is given.
+    """Context of ``voice.html``.
 
     Args:
-        voices: Those that can be heard, the best of each speaker first.
-        fault: What is wrong with the voice now; empty when nothing is.
+        voices: Available voices, the best of each speaker first.
+        fault: The current fault of the voice; empty if none.
     """
 
     voices: Sequence[VoiceRow]
@@ -160,7 +162,10 @@ class VoicePage(Page):
 
 
 def voice_page(templates: Templates) -> APIRouter:
-    """Routes ``/voice`` and ``/voice/{voice}/{speaker}/{number}``, its samples."""
+    """Return the routes ``/voice`` and its samples.
+
+    Samples are at ``/voice/{voice}/{speaker}/{number}``.
+    """
     pages = APIRouter(include_in_schema=False)
 
     @pages.get("/voice")
@@ -170,7 +175,7 @@ def voice_page(templates: Templates) -> APIRouter:
             root="./",
             static=f"./{static_path(request)}",
             title="Voice · Spectator",
-            voices=[_heard(name, speaker) for name, speaker in narration.voices_that_speak()],
+            voices=[_voice_row(name, speaker) for name, speaker in narration.voices_that_speak()],
             fault=narration.state.fault or "",
         )
         return await run_in_threadpool(templates.render, "voice.html", page)
@@ -185,19 +190,19 @@ def voice_page(templates: Templates) -> APIRouter:
     ) -> Response:
         narration = services.narration
         if (voice, speaker) not in narration.voices_that_speak():
-            raise HTTPException(404, "nobody here has that voice")
+            raise HTTPException(404, "unknown voice")
         async with services.budget.hold(Held.CLIPS, request):
             clip = await narration.sample(voice, speaker, SAMPLES[speaker][number])
         path = None if isinstance(clip, SpeechFailure) else narration.clips.path(clip.name)
         if isinstance(clip, SpeechFailure) or path is None:
-            detail = clip.detail if isinstance(clip, SpeechFailure) else "there is no such clip"
+            detail = clip.detail if isinstance(clip, SpeechFailure) else "the clip was removed"
             raise HTTPException(503, detail, headers={"Retry-After": AGAIN_S})
         return FileResponse(path, media_type=clip.mime, headers={"Cache-Control": "public, max-age=3600"})
 
     return pages
 
 
-def _heard(voice: str, speaker: Speaker) -> VoiceRow:
+def _voice_row(voice: str, speaker: Speaker) -> VoiceRow:
     samples = [
         VoiceSample(text, f"voice/{voice}/{speaker}/{number}") for number, text in enumerate(SAMPLES[speaker])
     ]

@@ -1,4 +1,4 @@
-"""The OpenEnv contract, spoken natively: the default world at the root, all at ``/envs/{name}``."""
+"""The OpenEnv contract: the default world at the root, all at ``/envs/{name}``."""
 
 from .routes import OpenEnv, register_openenv
 

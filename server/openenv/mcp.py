@@ -1,6 +1,6 @@
 """The Model Context Protocol: a world's actions as tools, and ``POST /mcp``.
 
-JSON-RPC serves both HTTP and WebSockets. Over HTTP, environments are kept between requests of a session.
+JSON-RPC works over HTTP and WebSockets. Over HTTP a session keeps its environment between requests.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .session_registry import SessionRegistry, SessionsFull
 from .worlds import WireWorld
 
 PROTOCOLS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Versions of the Model Context Protocol that are spoken, the newest first."""
+"""Supported versions of the Model Context Protocol, newest first."""
 
 START: Final = "start_episode"
-"""Name of the tool that begins an episode."""
+"""Name of the tool that starts an episode."""
 
 EPISODE: Final = "spectator/episode"
-"""Member of the ``_meta`` of ``initialize`` that begins an episode."""
+"""Member of ``_meta`` in ``initialize`` that starts an episode."""
 
 Borrow = Callable[[], AbstractAsyncContextManager[Session]]
-"""Lends an environment for the time of a call."""
+"""Lends an environment for one call."""
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -47,12 +47,12 @@ SERVER_ERROR: Final = -32000
 
 
 class RpcError(Exception):
-    """A call cannot be carried out; the caller is told so.
+    """A JSON-RPC error.
 
     Args:
-        code: A JSON-RPC error code.
-        message: The reason in words.
-        data: Further particulars.
+        code: The JSON-RPC error code.
+        message: The reason for people.
+        data: Details.
     """
 
     def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
@@ -66,10 +66,10 @@ class RpcCall:
     """A JSON-RPC request.
 
     Args:
-        id: What its answer carries.
-        method: What is asked for.
-        params: With what.
-        notification: Whether no answer is wanted.
+        id: The id, which its answer repeats.
+        method: The method.
+        params: Its parameters.
+        notification: Whether it expects no answer.
     """
 
     id: str | int | float | None
@@ -79,62 +79,64 @@ class RpcCall:
 
 
 def read_call(value: Any) -> RpcCall:
-    """Read a request.
+    """Parse a request.
 
     Raises:
-        RpcError: It is none.
+        RpcError: It is invalid.
     """
     if not isinstance(value, dict):
-        raise RpcError(INVALID_REQUEST, "a request is one JSON object; batches are not spoken here")
+        raise RpcError(INVALID_REQUEST, "a request is one JSON object; batches are not supported")
     method, params, call_id = value.get("method"), value.get("params"), value.get("id")
     if value.get("jsonrpc") != "2.0" or not isinstance(method, str):
         raise RpcError(INVALID_REQUEST, 'a request has "jsonrpc": "2.0" and a "method"')
     if isinstance(call_id, bool) or not isinstance(call_id, str | int | float | None):
-        raise RpcError(INVALID_REQUEST, 'an "id" is a text or a number')
+        raise RpcError(INVALID_REQUEST, 'an "id" is a string or a number')
     if not isinstance(params, dict | None):
         raise RpcError(INVALID_PARAMS, '"params" is an object')
     return RpcCall(call_id, method, params or {}, "id" not in value)
 
 
 def id_of(value: Any) -> str | int | float | None:
-    """The id that an answer to ``value`` carries, whatever ``value`` is."""
+    """Return the id for an answer to ``value``, which may be invalid."""
     call_id = value.get("id") if isinstance(value, dict) else None
     return call_id if isinstance(call_id, str | int | float) and not isinstance(call_id, bool) else None
 
 
 def result_text(call_id: str | int | float | None, result: str) -> str:
-    """The answer with a result, which is JSON already."""
+    """Return the answer with a result that is already JSON."""
     return f'{{"jsonrpc":"2.0","id":{encode_json(call_id)},"result":{result}}}'
 
 
 def error_text(call_id: str | int | float | None, error: RpcError) -> str:
-    """The answer with an error."""
-    told: dict[str, Any] = {"code": error.code, "message": str(error)}
+    """Return the answer with an error."""
+    sent: dict[str, Any] = {"code": error.code, "message": str(error)}
     if error.data is not None:
-        told["data"] = error.data
-    return encode_json({"jsonrpc": "2.0", "id": call_id, "error": told})
+        sent["data"] = error.data
+    return encode_json({"jsonrpc": "2.0", "id": call_id, "error": sent})
 
 
 def full(error: SessionsFull) -> RpcError:
-    """The answer when no environment may be opened."""
+    """Return the error if no further environment may be opened."""
     return RpcError(SERVER_ERROR, str(error), {"active_sessions": error.active, "max_sessions": error.limit})
 
 
 def episode_asked(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What ``initialize`` asks of an episode: ``seed`` and options, under ``_meta`` as :data:`EPISODE`.
+    """Return the episode parameters in ``initialize``, if any.
+
+    They are in ``_meta`` under :data:`EPISODE`.
 
     Raises:
-        RpcError: That is no object.
+        RpcError: They are not an object.
     """
     meta = params.get("_meta")
     asked = meta.get(EPISODE) if isinstance(meta, Mapping) else None
     if not isinstance(asked, dict | None):
-        raise RpcError(INVALID_PARAMS, f"`_meta.{EPISODE}` is an object of what `{START}` takes")
+        raise RpcError(INVALID_PARAMS, f"`_meta.{EPISODE}` must be an object with the arguments of `{START}`")
     return asked
 
 
 def initialize(wire: WireWorld, params: Mapping[str, Any]) -> str:
-    """Who answers, and in which version."""
+    """Return the result of ``initialize``: server and protocol version."""
     asked = params.get("protocolVersion")
     world = wire.world
     return encode_json(
@@ -148,7 +150,7 @@ def initialize(wire: WireWorld, params: Mapping[str, Any]) -> str:
 
 
 def instructions(wire: WireWorld) -> str:
-    """What an agent is told before it uses a tool."""
+    """Return the instructions for an agent."""
     brief = briefing_for(wire.world.briefing)
     how = (
         f"`{START}` begins an episode, with a seed and options; without it the first use of another tool "
@@ -160,10 +162,10 @@ def instructions(wire: WireWorld) -> str:
 
 
 def start_tool(wire: WireWorld) -> dict[str, Any]:
-    """The tool that begins an episode."""
+    """Return the tool that starts an episode."""
     asked, options = ResetRequest.model_json_schema(), wire.world.options_type.model_json_schema()
-    told = {name: rule for name, rule in asked["properties"].items() if not name.startswith("publish")}
-    schema = {"type": "object", "properties": {**told, **options.get("properties", {})}}
+    fields = {name: rule for name, rule in asked["properties"].items() if not name.startswith("publish")}
+    schema = {"type": "object", "properties": {**fields, **options.get("properties", {})}}
     if "$defs" in options:
         schema["$defs"] = options["$defs"]
     about = "Begin an episode; one under way is given up. Returns what there is to see at first."
@@ -171,18 +173,18 @@ def start_tool(wire: WireWorld) -> dict[str, Any]:
 
 
 def all_tools(wire: WireWorld, actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The actions of a world and the tool that begins an episode, unless an action has its name."""
+    """Return a world's actions and the start tool, unless an action has its name."""
     named = any(one["name"] == START for one in actions)
     return actions if named else [start_tool(wire), *actions]
 
 
 async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
-    """Answer a request; a notification has no answer.
+    """Answer a request; returns ``None`` for a notification.
 
     Args:
-        value: The request as parsed.
-        wire: The world that is spoken of.
-        borrow: Lends the environment that the request is about.
+        value: The parsed request.
+        wire: The world.
+        borrow: Lends the request's environment.
     """
     try:
         call = read_call(value)
@@ -194,10 +196,10 @@ async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
 
 
 async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
-    """Carry out a call; returns its result as JSON.
+    """Run a call; returns its result as JSON.
 
     Raises:
-        RpcError: It cannot be carried out.
+        RpcError: The call failed.
     """
     asked: Mapping[str, Any] | None = None
     if call.method == "initialize":
@@ -207,7 +209,7 @@ async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
     if call.method == "ping":
         return "{}"
     if call.method not in ("initialize", "tools/list", "tools/call"):
-        raise RpcError(METHOD_NOT_FOUND, f"there is no method {call.method[:80]!r}")
+        raise RpcError(METHOD_NOT_FOUND, f"unknown method {call.method[:80]!r}")
     session: Session | None = None
     try:
         async with borrow() as session:
@@ -232,7 +234,7 @@ async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
 async def _use_tool(params: Mapping[str, Any], session: Session) -> str:
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str) or not isinstance(arguments, dict | None):
-        raise RpcError(INVALID_PARAMS, 'send {"name": text, "arguments": object}')
+        raise RpcError(INVALID_PARAMS, 'send {"name": string, "arguments": object}')
     wire = session.wire
     if name == START and all(one["tool"] != START for one in wire.world.tools):
         return _result(await session.reset(reset_request(arguments or {})))
@@ -241,16 +243,16 @@ async def _use_tool(params: Mapping[str, Any], session: Session) -> str:
     elif name in (known := [one["name"] for one in await session.tools()]):
         action = dict(arguments or {})
     else:
-        raise RpcError(INVALID_PARAMS, f"there is no tool {name[:80]!r}; there are {', '.join(known)}")
+        raise RpcError(INVALID_PARAMS, f"unknown tool {name[:80]!r}; use one of {', '.join(known)}")
     await session.begin()
     return _result(await session.step(action))
 
 
 def reset_request(params: Mapping[str, Any]) -> ResetRequest:
-    """How an episode begins.
+    """Parse the parameters of an episode.
 
     Raises:
-        RpcError: A parameter is wrong.
+        RpcError: A parameter is invalid.
     """
     try:
         return ResetRequest.model_validate(params)
@@ -259,25 +261,25 @@ def reset_request(params: Mapping[str, Any]) -> ResetRequest:
 
 
 def _result(answer: Answer) -> str:
-    """An answer as the result of a tool; its text alone where the agent asked for text."""
+    """Return an answer as a tool's result; only its text if the agent asked for text."""
     content = encode_json([{"type": "text", "text": answer.text if answer.said is None else answer.said}])
     refused = encode_json(answer.refused)
     return f'{{"content":{content},"structuredContent":{answer.text},"isError":{refused}}}'
 
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
-"""Names the kept environment, as MCP's own clients send it."""
+"""Header with the session id, as in MCP."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpHandler:
     """Answers JSON-RPC over HTTP for one world.
 
-    Without a session every request has an environment of its own. ``initialize`` and
-    ``openenv/session/create`` keep one, until it is closed or silent for too long.
+    Without a session every request has its own environment. ``initialize`` and ``openenv/session/create``
+    keep one until it is closed or idle for too long.
 
     Args:
-        sessions: Where environments are opened and kept.
+        sessions: The open environments.
         wire: The world.
     """
 
@@ -285,7 +287,7 @@ class McpHandler:
     wire: WireWorld
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request: errors of JSON-RPC travel with HTTP status 200."""
+        """Answer a request; JSON-RPC errors have HTTP status 200."""
         value: Any = None
         named = request.headers.get(SESSION_HEADER)
         try:
@@ -293,7 +295,7 @@ class McpHandler:
             value = await in_thread_if_large(len(body), _parsed, body)
             call = read_call(value)
             if named is not None and self.sessions.find(named, self.wire) is None:
-                why = self.sessions.expired(named) or "there is no such session"
+                why = self.sessions.expired(named) or "unknown session"
                 text = error_text(call.id, RpcError(INVALID_REQUEST, f"{why}; initialize"))
                 return _json(text, status=404)
             if call.notification:
@@ -303,7 +305,7 @@ class McpHandler:
             return _json(error_text(id_of(value), error))
 
     def close(self, request: Request) -> Response:
-        """Let the named environment go."""
+        """Close the named environment."""
         session = self.sessions.find(request.headers.get(SESSION_HEADER, ""), self.wire)
         if session is None:
             return Response(status_code=404)
@@ -336,7 +338,7 @@ class McpHandler:
     async def _keep(
         self, request: Request, params: Mapping[str, Any], *, reset: Mapping[str, Any] | None
     ) -> Session:
-        """Keep an environment, its episode begun when there are parameters of a reset."""
+        """Open a kept environment, and reset it if there are parameters."""
         wanted = reset_request(reset) if reset else None
         try:
             session = await self.sessions.open(self.wire, request, kept=True)
@@ -356,10 +358,10 @@ class McpHandler:
 
     def _found(self, session_id: str | None) -> Session:
         if session_id is None:
-            raise RpcError(INVALID_PARAMS, '"session_id" is needed')
+            raise RpcError(INVALID_PARAMS, '"session_id" is required')
         session = self.sessions.find(session_id, self.wire)
         if session is None:
-            why = self.sessions.expired(session_id) or f"there is no session {session_id[:80]!r}"
+            why = self.sessions.expired(session_id) or f"unknown session {session_id[:80]!r}"
             raise RpcError(INVALID_PARAMS, why)
         return session
 
@@ -374,7 +376,7 @@ def _parsed(body: bytes) -> Any:
 def _session_id(params: Mapping[str, Any]) -> str | None:
     session_id = params.get("session_id")
     if not isinstance(session_id, str | None):
-        raise RpcError(INVALID_PARAMS, '"session_id" is a text')
+        raise RpcError(INVALID_PARAMS, '"session_id" must be a string')
     return session_id
 
 

@@ -1,4 +1,4 @@
-"""The OpenEnv contract on the wire: requests, socket messages, error codes."""
+"""Messages of the OpenEnv contract: requests, socket messages, error codes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from spectator.events import encode_json
 from ..security.bodies import encodable, excess, parse_json
 
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
-"""Longest message either way, that of the OpenEnv validator."""
+"""Longest message in bytes, as in the OpenEnv validator."""
 
 
 MAX_REPORTED_ERRORS: Final = 20
-"""Wrong fields that are told at once."""
+"""Most invalid fields reported at once."""
 
 
 class Code(StrEnum):
-    """Why a socket's message was answered with an error."""
+    """Error codes of socket messages."""
 
     INVALID_JSON = "INVALID_JSON"
     UNKNOWN_TYPE = "UNKNOWN_TYPE"
@@ -36,12 +36,12 @@ class Code(StrEnum):
 
 
 class WireError(SpectatorError):
-    """A message cannot be carried out; the sender is told so and may go on.
+    """A message cannot be handled; its sender gets an error and may continue.
 
     Args:
-        code: Why.
-        message: The reason in words.
-        errors: Every wrong field, when fields are wrong.
+        code: The error code.
+        message: The reason for people.
+        errors: Invalid fields, if any.
         extra: Further members of the answer.
     """
 
@@ -59,7 +59,7 @@ class WireError(SpectatorError):
         super().__init__(message)
 
     def frame(self) -> str:
-        """The error as a socket's message."""
+        """Return the error as a socket message."""
         data: dict[str, Any] = {"message": str(self), "code": self.code, **self.extra}
         if self.errors:
             data["errors"] = [{"field": wrong.field, "rule": wrong.rule} for wrong in self.errors]
@@ -67,48 +67,58 @@ class WireError(SpectatorError):
 
 
 def invalid(error: InvalidRequest) -> WireError:
-    """The answer to wrong fields."""
+    """Return the error for invalid fields."""
     return WireError(Code.VALIDATION_ERROR, str(error)[:2000], errors=error.fields[:MAX_REPORTED_ERRORS])
 
 
 def wrong_fields(error: ValidationError) -> InvalidRequest:
-    """The first wrong fields of many."""
+    """Return the first invalid fields of a validation error."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     return InvalidRequest(field_errors(problems[:MAX_REPORTED_ERRORS]))
 
 
 class ResetRequest(BaseModel):
-    """How an episode begins. Every further field is an option of the world, such as `turns`."""
+    """Parameters of an episode.
+
+    Every further field is an option of the world, such as `turns`.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
-    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="null has one drawn")
-    episode_id: str | None = Field(default=None, max_length=255, description="null has one made")
-    opponent_choice: str | None = Field(default=None, description="Who takes the other seats, by name")
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="null draws one")
+    episode_id: str | None = Field(default=None, max_length=255, description="null generates one")
+    opponent_choice: str | None = Field(default=None, description="Name of the captain of the other seats")
     eval_pack_id: str = Field(default="default", description="Evaluation pack")
     observe: Observe = Field(
         default="full",
-        description="How observations are shown: each whole, what changed since the last, or as text",
+        description="Form of observations: whole, changes since the last one, or text",
     )
     publish: bool = Field(
-        default=False, description="Whether everybody may watch the episode, see docs/openenv.md"
+        default=False, description="Whether everyone may watch the episode, see docs/openenv.md"
     )
-    publish_as: str | None = Field(default=None, max_length=64, description="Name shown for the agent then")
+    publish_as: str | None = Field(
+        default=None, max_length=64, description="Name shown for the agent, if published"
+    )
 
     @property
     def options(self) -> dict[str, Any]:
-        """The world's options, as sent."""
+        """The options of the world, as sent."""
         return dict(self.model_extra or {})
 
 
 class StepRequest(BaseModel):
-    """One step of a fresh episode: HTTP requests share no environment; a socket at `/ws` keeps its own."""
+    """One step of a fresh episode.
+
+    HTTP requests share no environment; a socket at `/ws` keeps its own.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     action: dict[str, Any] = Field(description="See `action` of /schema")
     reset: ResetRequest = Field(default=ResetRequest(), description="How the fresh episode begins")
-    timeout_s: float | None = Field(default=None, gt=0, description="Give the step up after so many seconds")
+    timeout_s: float | None = Field(
+        default=None, gt=0, description="Seconds after which the step is abandoned"
+    )
     request_id: str | None = Field(default=None, max_length=255, description="For the caller's own use")
 
 
@@ -116,10 +126,10 @@ class StepAnswer(BaseModel):
     """What the agent sees after `reset` or `step`."""
 
     observation: dict[str, Any] = Field(description="See `observation` of /schema")
-    reward: float = Field(description="The reward of this step; all of them add up to the score")
+    reward: float = Field(description="The reward of this step; all rewards add up to the score")
     done: bool = Field(description="Whether the episode is over; stays true")
     metadata: dict[str, Any] | None = Field(
-        default=None, description="Named extras, such as `rubric`; left out when empty"
+        default=None, description="Named extras, such as `rubric`; omitted if empty"
     )
 
 
@@ -139,7 +149,7 @@ class StateAnswer(BaseModel):
 
 
 class SchemaAnswer(BaseModel):
-    """JSON schemas of what travels."""
+    """JSON schemas of all messages."""
 
     action: dict[str, Any]
     observation: dict[str, Any]
@@ -148,24 +158,24 @@ class SchemaAnswer(BaseModel):
 
 
 class Brief(BaseModel):
-    """What an agent must know before it acts."""
+    """The task and rules for an agent."""
 
-    task: str = Field(description="What is played and what for")
-    legend: str = Field(description="What counts, and what the members of an observation are; may be empty")
+    task: str = Field(description="The game and its goal")
+    legend: str = Field(description="Scoring, and the members of an observation; may be empty")
 
 
 class PackAnswer(BaseModel):
     """An evaluation pack."""
 
-    name: str = Field(description="What `eval_pack_id` of reset takes")
-    version: str = Field(description="Raised whenever its episodes change")
+    name: str = Field(description="Value of `eval_pack_id` in reset")
+    version: str = Field(description="Increased whenever its episodes change")
     summary: str
     options: dict[str, Any] = Field(description="Options that it fixes")
-    seeds: list[int] = Field(description="Its seeds; any will do where there are none")
+    seeds: list[int] = Field(description="Its seeds; empty allows any seed")
 
 
 class MetadataAnswer(BaseModel):
-    """What this environment is."""
+    """Description of an environment."""
 
     name: str
     description: str
@@ -178,7 +188,7 @@ class MetadataAnswer(BaseModel):
 
 
 class EnvironmentsAnswer(BaseModel):
-    """Which worlds there are."""
+    """The available worlds."""
 
     environments: list[str]
 
@@ -197,20 +207,20 @@ class ResetMessage(SocketMessage):
 
 
 class StepMessage(SocketMessage):
-    """Carry out an action."""
+    """Take an action."""
 
     type: Literal["step"]
     data: dict[str, Any]
 
 
 class StateMessage(SocketMessage):
-    """Tell the public state."""
+    """Get the public state."""
 
     type: Literal["state"]
 
 
 class CloseMessage(SocketMessage):
-    """Let the environment go."""
+    """Close the environment."""
 
     type: Literal["close"]
 
@@ -228,10 +238,10 @@ TYPES: Final = ("reset", "step", "state", "close", "mcp")
 
 
 def read_message(text: str | None) -> AnyMessage:
-    """Read a socket's message; ``None`` stands for a binary one.
+    """Read a socket message; ``None`` means a binary one.
 
     Raises:
-        WireError: It is none.
+        WireError: It is not a valid message.
     """
     value = read_json(text)
     if not isinstance(value, dict):
@@ -249,13 +259,13 @@ def read_message(text: str | None) -> AnyMessage:
 
 
 def read_json(text: str | None) -> Any:
-    """Strict JSON of a sane depth.
+    """Parse strict JSON within the limits of depth and size.
 
     Raises:
-        WireError: It is not.
+        WireError: It is invalid.
     """
     if text is None:
-        raise WireError(Code.INVALID_JSON, "send JSON as text; binary messages are not spoken here")
+        raise WireError(Code.INVALID_JSON, "send JSON as text; binary messages are not supported")
     try:
         value = parse_json(text)
     except ValueError as error:
@@ -263,11 +273,11 @@ def read_json(text: str | None) -> Any:
     if (rule := excess(value)) is not None:
         raise WireError(Code.INVALID_JSON, f"a message {rule}")
     if "\\u" in text and not encodable(value):
-        raise WireError(Code.INVALID_JSON, "holds half a surrogate pair")
+        raise WireError(Code.INVALID_JSON, "contains half of a surrogate pair")
     return value
 
 
 def _without_tag(wrong: FieldError, tag: str) -> FieldError:
-    """A field as the sender knows it: the fields of ``data`` are what a message is about."""
+    """Return a field's path as the sender knows it, without type and ``data``."""
     field = wrong.field.removeprefix(f"{tag}.").removeprefix("data.")
     return FieldError(field, wrong.rule)

@@ -1,6 +1,6 @@
 """Routes of pooled rollout servers: ``/pooled/ENV_NAME/ENV_ID/`` and an operation.
 
-Chat messages go out, text comes in; a step that is sent again is answered again and not taken twice.
+They return chat messages and take text. Repeating a step returns its first answer again.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from .session_registry import SessionRegistry, SessionsFull
 from .worlds import WireWorlds
 
 ROOM: Final = 32_000
-"""Estimated tokens of a prompt; the oldest turns are left out beyond that."""
+"""Estimated tokens of a prompt beyond which the oldest turns are omitted."""
 
 REMEMBERED: Final = 16
-"""Newest steps of an environment whose answers are kept, for clients that ask again."""
+"""Newest steps per environment whose answers are kept for clients that retry."""
 
 MAX_ACTION: Final = 64 * 1024
-"""Characters of an action beyond which it is refused."""
+"""Most characters of an action."""
 
 
 class PooledEnvironment:
-    """One environment that a client named, with the conversation that its agent has.
+    """One named environment and its agent's conversation.
 
     Args:
         session: The environment.
-        world: What it plays.
+        world: Its world.
     """
 
     def __init__(self, session: Session, world: World) -> None:
@@ -64,14 +64,14 @@ class PooledEnvironment:
 
     @property
     def done(self) -> bool:
-        """Whether its episode is over, or none was begun."""
+        """Whether its episode is over, or none began."""
         return self._shown is None or self._shown.done
 
     async def reset(self, asked: ResetRequest) -> None:
-        """Begin an episode; what was said in the one before is forgotten.
+        """Begin an episode and a new conversation.
 
         Raises:
-            InvalidRequest: A parameter is wrong; the episode under way goes on.
+            InvalidRequest: A parameter is invalid; the current episode continues.
             EpisodeError: The world failed.
         """
         async with self._turn:
@@ -81,7 +81,7 @@ class PooledEnvironment:
             self._answers.clear()
 
     def prompt(self) -> Sequence[Message]:
-        """What the agent is to be asked; empty when there is nothing more to decide."""
+        """Return the prompt of the next decision; empty after the end."""
         shown, briefing = self._shown, self._briefing
         if shown is None or shown.done:
             return []
@@ -91,12 +91,12 @@ class PooledEnvironment:
         return self._history.messages(system, question(self._text(shown), legal, "json", self._note))
 
     async def step(self, said: str, step_id: str | None) -> str:
-        """Carry out what the agent said, once: the same ``step_id`` is answered from memory.
+        """Take the agent's action, once: a repeated ``step_id`` returns the first answer.
 
-        It is carried out to its end also when its client goes away meanwhile.
+        The step completes even if its client disconnects.
 
         Raises:
-            NoEpisode: There is nothing to step.
+            NoEpisode: There is no episode.
             EpisodeError: The world failed.
         """
         task = asyncio.get_running_loop().create_task(self._step(said, step_id))
@@ -108,14 +108,14 @@ class PooledEnvironment:
         async with self._turn:
             if step_id is not None and step_id in self._answers:
                 return self._answers[step_id]
-            answer = encode_json({**await self._carried_out(said), "step_id": step_id})
+            answer = encode_json({**await self._take(said), "step_id": step_id})
             if step_id is not None:
                 self._answers[step_id] = answer
                 while len(self._answers) > REMEMBERED:
                     self._answers.popitem(last=False)
             return answer
 
-    async def _carried_out(self, said: str) -> dict[str, Any]:
+    async def _take(self, said: str) -> dict[str, Any]:
         before = self._shown
         if before is not None and not before.done:
             try:
@@ -124,7 +124,7 @@ class PooledEnvironment:
                 self._remember(before, said, correction(str(error)))
                 return _result(0.0, False, None, {"refused": str(error)})
         else:
-            action = {}  # the session says that there is nothing to step
+            action = {}  # the session raises NoEpisode
         answer = await self.session.step(dict(action))
         shown = self._shown = _observation(answer.text)
         if before is not None:
@@ -142,16 +142,18 @@ class PooledEnvironment:
 
 
 def read_reset(env_id: str, sent: dict[str, Any]) -> ResetRequest:
-    """What is asked for by ``{"env_param", "seed"}``.
+    """Parse ``{"env_param", "seed"}``.
 
     Raises:
-        InvalidRequest: Names every wrong field.
+        InvalidRequest: Names every invalid field.
     """
     options = sent.get("env_param") or {}
     if not isinstance(options, dict):
         raise InvalidRequest([FieldError("env_param", "must be an object of the world's options")])
     if "observe" in options:
-        raise InvalidRequest([FieldError("observe", "cannot be chosen here: the prompt tells the situation")])
+        raise InvalidRequest(
+            [FieldError("observe", "is not available here: the prompt describes the situation")]
+        )
     try:
         return ResetRequest.model_validate({"seed": sent.get("seed"), "episode_id": env_id, **options})
     except ValidationError as error:
@@ -159,17 +161,17 @@ def read_reset(env_id: str, sent: dict[str, Any]) -> ResetRequest:
 
 
 async def read_step(request: Request) -> tuple[str, str | None]:
-    """The action and the step's id.
+    """Parse the action and the step's id.
 
     Raises:
-        InvalidRequest: Names the wrong field.
+        InvalidRequest: Names the invalid field.
     """
     sent = await read_object(request)
     action, step_id = sent.get("action"), sent.get("step_id")
     if not isinstance(action, str) or len(action) > MAX_ACTION:
-        raise InvalidRequest([FieldError("action", f"must be a text of at most {MAX_ACTION} characters")])
+        raise InvalidRequest([FieldError("action", f"must be a string of at most {MAX_ACTION} characters")])
     if step_id is not None and not (isinstance(step_id, str) and 0 < len(step_id) <= 255):
-        raise InvalidRequest([FieldError("step_id", "must be a text of 1 to 255 characters, or left out")])
+        raise InvalidRequest([FieldError("step_id", "must be a string of 1 to 255 characters, or omitted")])
     return action, step_id
 
 
@@ -195,11 +197,11 @@ CROWDED: Final = Kind("too-many-environments", 503, "No further environment can 
 
 
 class PooledRoutes:
-    """Environments that clients name themselves, kept until they are given back or silent for too long.
+    """Environments named by clients, kept until released or idle too long.
 
     Args:
-        sessions: The environments that are open.
-        worlds: The worlds that were asked for.
+        sessions: The open environments.
+        worlds: The worlds that clients have used.
     """
 
     def __init__(self, sessions: SessionRegistry, worlds: WireWorlds) -> None:
@@ -208,7 +210,7 @@ class PooledRoutes:
         self._open: dict[tuple[str, str], PooledEnvironment] = {}
 
     def router(self) -> APIRouter:
-        """Its routes."""
+        """Return the routes."""
         router = APIRouter(prefix="/pooled", tags=["pooled"])
         here = "/{env_name}/{env_id}"
         refusals = documented(
@@ -225,37 +227,40 @@ class PooledRoutes:
         return router
 
     async def environments(self) -> list[str]:
-        """Names of the environments."""
+        """List the environments."""
         return list(world_names())
 
     async def reset(self, env_name: str, env_id: str, request: Request) -> Response:
-        """Begin an episode by `{"env_param", "seed"}`, in a new environment where this id has none."""
+        """Begin an episode with `{"env_param", "seed"}`.
+
+        A new id gets a new environment.
+        """
         asked = read_reset(env_id, await read_object(request))
         environment = await self._opened(env_name, env_id, request)
         try:
             await environment.reset(asked)
         except (SpectatorError, Refused):
-            if environment.done:  # nobody plays in it
+            if environment.done:  # no episode began
                 await self.give_back(env_name, env_id)
             raise
         return _json({"ok": True, "step_ids": True})
 
     async def step(self, env_name: str, env_id: str, request: Request) -> Response:
-        """Carry out `{"action", "step_id"}`; each `step_id` once, however often it is sent."""
+        """Take `{"action", "step_id"}`; a repeated `step_id` returns the first answer."""
         action, step_id = await read_step(request)
         found = self._found(env_name, env_id)
         return Response(await found.step(action, step_id), media_type="application/json")
 
     async def prompt(self, env_name: str, env_id: str) -> Response:
-        """The chat messages that ask for the next decision; none when nothing is left to decide."""
+        """Return the chat messages of the next decision; empty after the end."""
         return _json(list(self._found(env_name, env_id).prompt()))
 
     async def is_done(self, env_name: str, env_id: str) -> Response:
-        """Whether its episode is over."""
+        """Report whether its episode is over."""
         return _json({"is_done": self._found(env_name, env_id).done})
 
     async def give_back(self, env_name: str, env_id: str) -> Response:
-        """Let the environment go; one that is not there any more is gone already."""
+        """Release the environment; succeeds if it is already gone."""
         held = self._open.pop((env_name, env_id), None)
         if held is not None:
             self._sessions.close(held.session)
@@ -266,7 +271,7 @@ class PooledRoutes:
         if held is not None:
             return held
         if env_name not in world_names():
-            raise Refused(faults.NOT_FOUND, f"There is no world {env_name[:80]!r}.")
+            raise Refused(faults.NOT_FOUND, f"Unknown world {env_name[:80]!r}.")
         self._forget_closed()
         wire = await self._worlds.get(env_name)
         try:
@@ -275,7 +280,7 @@ class PooledRoutes:
             kind = faults.TOO_MANY if error.of_address else CROWDED
             raise Refused(kind, f"{error}.", headers={"Retry-After": "1"}) from error
         other = self._open.get((env_name, env_id))
-        if other is not None:  # two first resets at once
+        if other is not None:  # two concurrent first resets
             self._sessions.close(session)
             return other
         made = self._open[env_name, env_id] = PooledEnvironment(session, wire.world)
@@ -284,12 +289,12 @@ class PooledRoutes:
     def _found(self, env_name: str, env_id: str) -> PooledEnvironment:
         held = self._living(env_name, env_id)
         if held is None:
-            gone = "it was never begun, given back, or silent for too long"
-            raise Refused(faults.NOT_FOUND, f"There is no environment {env_id[:80]!r}: {gone}.")
+            gone = "it was never reset, was released, or was idle for too long"
+            raise Refused(faults.NOT_FOUND, f"Unknown environment {env_id[:80]!r}: {gone}.")
         return held
 
     def _living(self, env_name: str, env_id: str) -> PooledEnvironment | None:
-        """The environment of this name, unless it was silent for too long, or given up."""
+        """Return the environment of this name, unless it was idle for too long or hung."""
         held = self._open.get((env_name, env_id))
         if held is not None and self._sessions.find(held.session.session_id, held.session.wire) is None:
             del self._open[env_name, env_id]
@@ -297,7 +302,7 @@ class PooledRoutes:
         return held
 
     def _forget_closed(self) -> None:
-        """Forget those that were silent for too long, so that their names do not pile up."""
+        """Remove expired environments, so that their names do not accumulate."""
         for env_name, env_id in list(self._open):
             self._living(env_name, env_id)
 

@@ -25,34 +25,34 @@ MAX_LABEL = 64
 
 
 class PublishedEpisode:
-    """A private episode that everybody may watch.
+    """A private episode that everyone may watch.
 
     Args:
-        episode_id: The id under which they do.
-        driver: Takes what happens.
+        episode_id: Its public id.
+        driver: Records and publishes its events.
     """
 
     def __init__(self, episode_id: str, driver: ExternalDriver) -> None:
         self.episode_id = episode_id
         self._driver = driver
 
-    async def publish(self, told: RecordedTurns) -> None:
-        """Publish what happened, and record what belongs to it; after the end, nothing more is."""
-        for turn, facts, attached in told.turns():
+    async def publish(self, recorded: RecordedTurns) -> None:
+        """Record and publish turns; ignored after the end."""
+        for turn, facts, attached in recorded.turns():
             await self._driver.record(turn, facts, attached)
-        if told.ended is not None:
-            self._driver.finish(told.ended, told.truth)
+        if recorded.ended is not None:
+            self._driver.finish(recorded.ended, recorded.truth)
 
     def leave(self, detail: str) -> None:
-        """It is played no further, or not where anybody would publish it."""
+        """Stop publishing, since the episode was abandoned or becomes private."""
         self._driver.give_up("interrupted", detail)
 
 
 class Publisher:
-    """Shows private episodes, as many as may be at once.
+    """Publishes private episodes, up to a limit.
 
     Args:
-        limit: How many that is.
+        limit: Episodes published at once.
     """
 
     def __init__(self, limit: int) -> None:
@@ -62,13 +62,13 @@ class Publisher:
         self._budget: Budget | None = None
 
     def attach(self, supervisor: Supervisor, guard: Guard, budget: Budget) -> None:
-        """From here on, show them through ``supervisor``, for those whom ``guard`` and ``budget`` let."""
+        """Set the services, once the server has them."""
         self._supervisor = supervisor
         self._guard = guard
         self._budget = budget
 
     def for_client(self, connection: HTTPConnection) -> ClientPublisher | None:
-        """What shows the episodes of the client behind ``connection``; ``None`` where it may not ask."""
+        """Return the publisher of one client's episodes; ``None`` if it may not publish."""
         if self._guard is None or self._supervisor is None or self._budget is None:
             return None
         try:
@@ -79,12 +79,12 @@ class Publisher:
 
 
 class ClientPublisher:
-    """Shows the private episodes of one client.
+    """Publishes the private episodes of one client.
 
     Args:
-        supervisor: Through which they are shown.
+        supervisor: Shows the episodes.
         account: Counts them.
-        limit: How many episodes of all clients may be shown at once.
+        limit: Episodes of all clients published at once.
     """
 
     def __init__(self, supervisor: Supervisor, account: ClientAccount, limit: int) -> None:
@@ -93,22 +93,25 @@ class ClientPublisher:
         self._limit = limit
 
     async def place(self, spent: AsyncExitStack) -> Mapping[str, Any]:
-        """Where the next episode can be watched, or why it cannot be; ``spent`` ends once it has begun."""
+        """Return where the next episode can be watched, or why not.
+
+        ``spent`` closes once the episode began.
+        """
         if len(self._supervisor.external()) >= self._limit:
-            return {"refused": f"{self._limit} such episodes are shown already; this one stays private"}
+            return {"refused": f"{self._limit} episodes are published already; this one stays private"}
         try:
             await spent.enter_async_context(self._account.spend(Costly.PUBLISHES))
         except Refused as error:
             return {"refused": f"{error.detail} This one stays private."}
         except JournalError as error:
-            return {"refused": f"it cannot be recorded now: {error}. This one stays private."}
+            return {"refused": f"cannot record it now: {error}. This one stays private."}
         episode_id = self._supervisor.new_id()
         return {"episode_id": episode_id, "watch_url": f"/watch/{episode_id}"}
 
     async def show(self, episode_id: str, plan: EpisodePlan, label: str | None) -> PublishedEpisode | None:
-        """Begin to show an episode; ``None`` when it cannot be recorded."""
+        """Publish an episode; return ``None`` if it cannot be recorded."""
         name = clean_text(label or "", MAX_LABEL) or "OpenEnv client"
-        captain = Preset("remote", name, "Decides elsewhere.", "remote", _nobody)
+        captain = Preset("remote", name, "Decides elsewhere.", "remote", _remote)
         try:
             driver = await self._supervisor.show(replace(plan, captain=captain, narration=False), episode_id)
         except EpisodeError:
@@ -118,10 +121,10 @@ class ClientPublisher:
 
 
 def not_allowed() -> InvalidRequest:
-    """The answer to a client that may not have its episodes shown."""
-    rule = "is for sockets at /ws, with the operator's token in the header Authorization where one is set"
+    """Return the error for a client that may not publish episodes."""
+    rule = "needs a socket at /ws, and the operator's token in the header Authorization if one is set"
     return InvalidRequest([FieldError("publish", rule)])
 
 
-def _nobody(seed: int) -> Policy:
-    raise NotImplementedError("it decides elsewhere")
+def _remote(seed: int) -> Policy:
+    raise NotImplementedError("a remote captain decides elsewhere")

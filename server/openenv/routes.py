@@ -52,21 +52,21 @@ TAGS: Final = ["openenv"]
 NOT_OF_MCP: Final = ("GET", "HEAD", "OPTIONS", "PATCH", "PUT")
 MCP_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The answer, or an error of JSON-RPC", "content": {"application/json": {}}},
-    202: {"description": "A notification was taken"},
-    404: {"description": "There is no such session; initialize one"},
+    202: {"description": "A notification was accepted"},
+    404: {"description": "Unknown session; initialize one"},
     413: documented(faults.TOO_LARGE)[413],
 }
 
 
 @dataclass(frozen=True, slots=True)
 class OpenEnv:
-    """The OpenEnv side of the server.
+    """The OpenEnv service of the server.
 
     Args:
-        sessions: The private environments that are open.
-        worlds: The worlds that were asked for.
+        sessions: The open private environments.
+        worlds: The worlds that clients have used.
         default: Name of the world at the root.
-        publisher: Who shows private episodes to everybody.
+        publisher: Publishes private episodes.
     """
 
     sessions: SessionRegistry
@@ -75,34 +75,34 @@ class OpenEnv:
     publisher: Publisher
 
     async def start(self, supervisor: Supervisor, guard: Guard, budget: Budget) -> None:
-        """Load the default world, so that a broken one shows at once.
+        """Load the default world, so that a broken one fails at startup.
 
         Args:
-            supervisor: Shows private episodes to everybody, for clients that ask for it.
-            guard: Says which clients may.
-            budget: What clients draw on.
+            supervisor: Shows published episodes.
+            guard: Decides which clients may publish.
+            budget: The limits of clients.
         """
         self.sessions.budget = budget
         self.publisher.attach(supervisor, guard, budget)
         await self.worlds.get(self.default)
 
     async def aclose(self) -> None:
-        """Let every environment go."""
+        """Close every environment."""
         await self.sessions.aclose()
 
 
 async def health() -> Health:
-    """Whether the process is up; touches nothing."""
+    """Report that the process is up; touches nothing."""
     return Health()
 
 
 async def _not_of_mcp() -> None:
-    """Name both methods of ``/mcp``; the framework would name one route's."""
+    """List both methods of ``/mcp``; the framework would list those of one route."""
     raise HTTPException(405, headers={"Allow": "DELETE, POST"})
 
 
 class WorldRoutes:
-    """The contract for one world.
+    """The contract's routes for one world.
 
     Args:
         service: Sessions and worlds.
@@ -115,7 +115,7 @@ class WorldRoutes:
         self._name = name
 
     def router(self) -> APIRouter:
-        """Its routes."""
+        """Return the routes."""
         router = APIRouter(tags=list(TAGS))
         refusals = documented(
             faults.MALFORMED, faults.TOO_LARGE, faults.NOT_JSON, faults.INVALID, CROWDED, faults.TIMED_OUT,
@@ -150,7 +150,7 @@ class WorldRoutes:
         return router
 
     async def reset(self, request: Request) -> Response:
-        """Begin an episode in a fresh environment and show how it begins.
+        """Begin an episode in a fresh environment and return its first observation.
 
         HTTP requests share no environment, as in OpenEnv's own servers; a socket at `/ws` keeps its own.
         """
@@ -159,7 +159,7 @@ class WorldRoutes:
             return _json((await session.reset(parameters)).text)
 
     async def step(self, request: Request) -> Response:
-        """Begin an episode in a fresh environment and carry out one action in it."""
+        """Begin an episode in a fresh environment and take one action in it."""
         asked = await _read(StepRequest, request)
         async with self._private(request) as session:
             with _within("reset"):
@@ -168,33 +168,33 @@ class WorldRoutes:
                 return _json((await session.step(asked.action, asked.timeout_s)).text)
 
     async def state(self, request: Request) -> Response:
-        """The public state of a fresh episode."""
+        """Return the public state of a fresh episode."""
         async with self._private(request) as session:
             await session.reset(ResetRequest())
             return _json(await session.state())
 
     async def schema(self) -> SchemaAnswer:
-        """JSON schemas of actions, observations and states."""
+        """Return JSON schemas of actions, observations and states."""
         return (await self._worlds.get(self._name)).schemas()
 
     async def metadata(self) -> MetadataAnswer:
-        """What this environment is."""
+        """Describe this environment."""
         return (await self._worlds.get(self._name)).metadata()
 
     async def mcp(self, request: Request) -> Response:
-        """The Model Context Protocol: JSON-RPC, with the actions that are legal now as tools."""
+        """Serve the Model Context Protocol: JSON-RPC, with the world's actions as tools."""
         return await (await self._mcp_handler()).answer(request)
 
     async def leave_mcp(self, request: Request) -> Response:
-        """End the MCP session that the header `Mcp-Session-Id` names."""
+        """End the MCP session in the header `Mcp-Session-Id`."""
         return (await self._mcp_handler()).close(request)
 
     async def serve_socket(self, websocket: WebSocket) -> None:
-        """A private environment for as long as the socket is open."""
+        """Serve a private environment while the socket is open."""
         await sockets.serve(websocket, self._sessions, self._worlds, self._name, sockets.answer_frame)
 
     async def serve_mcp(self, websocket: WebSocket) -> None:
-        """The same over JSON-RPC."""
+        """Serve a private environment over JSON-RPC while the socket is open."""
         await sockets.serve(websocket, self._sessions, self._worlds, self._name, sockets.answer_call)
 
     async def _mcp_handler(self) -> McpHandler:
@@ -211,15 +211,15 @@ class WorldRoutes:
 
 
 def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = None) -> OpenEnv:
-    """Put the contract on ``app``.
+    """Add the contract's routes to ``app``.
 
     Args:
-        app: The application; its own routes win where they were there before.
-        settings: Which world is the default, how many environments may be open, how long anything may take.
+        app: The application; routes that it already has take precedence.
+        settings: The default world, limits of environments, and timeouts.
         clock: Measures silence.
 
     Returns:
-        The service, to be started and closed with the application.
+        The service; start and close it with the application.
     """
     limits = SessionLimits(
         sessions=settings.openenv_max_sessions,
@@ -248,7 +248,7 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def _world_app(service: OpenEnv, name: str) -> FastAPI:
-    """The contract for one world as an application of its own, with its own OpenAPI document."""
+    """Return an application with one world's contract and OpenAPI document."""
     app = FastAPI(title=f"Spectator: {name}", version=__version__, docs_url=None, redoc_url=None)
     install_faults(app)
     app.router.routes.extend(WorldRoutes(service, name).router().routes)
@@ -257,7 +257,7 @@ def _world_app(service: OpenEnv, name: str) -> FastAPI:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of one world, with the problems that its routes answer by themselves."""
+    """Return the OpenAPI document of one world, with its problem documents."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
         schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -268,18 +268,21 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _listing(service: OpenEnv) -> APIRouter:
-    """Which worlds there are."""
+    """Return the routes that list the worlds."""
     router = APIRouter(tags=list(TAGS))
 
     @router.get("/envs")
     async def environments() -> EnvironmentsAnswer:
-        """The worlds, the one at the root first; each speaks the same contract at `/envs/{name}`."""
+        """List the worlds, the one at the root first.
+
+        Each has the same contract at `/envs/{name}`.
+        """
         names = [service.default, *(name for name in world_names() if name != service.default)]
         return EnvironmentsAnswer(environments=names)
 
     @router.get("/envs/{name}", responses=documented(faults.NOT_FOUND, faults.INVALID))
     async def environment(name: str) -> MetadataAnswer:
-        """What one of them is."""
+        """Describe one world."""
         if name not in world_names():
             await _no_world(name)
         return (await service.worlds.get(name)).metadata()
@@ -297,7 +300,7 @@ async def _no_world_socket(websocket: WebSocket) -> None:
 
 
 def _unknown(name: str) -> str:
-    return f"There is no world {name[:80]!r}; there are {', '.join(world_names())}."
+    return f"Unknown world {name[:80]!r}; use one of {', '.join(world_names())}."
 
 
 async def _read(model: type[_Model], request: Request) -> _Model:
@@ -314,7 +317,7 @@ async def _read(model: type[_Model], request: Request) -> _Model:
 
 @contextmanager
 def _within(name: str) -> Iterator[None]:
-    """Wrong fields are those of the field ``name``."""
+    """Report invalid fields within the field ``name``."""
     try:
         yield
     except InvalidRequest as error:

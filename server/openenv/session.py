@@ -1,4 +1,4 @@
-"""One private environment, on its own thread or one shared by quick worlds.
+"""One private environment, on its own thread or on one shared by quick worlds.
 
 Few environments compute at once, since they share one interpreter with the event loop.
 """
@@ -16,7 +16,7 @@ from contextlib import (
     nullcontext,
 )
 from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from spectator.clock import Clock
 from spectator.episodes.plan import EpisodePlan
@@ -40,34 +40,28 @@ from .messages import MAX_REPORTED_ERRORS, ResetRequest
 from .publisher import ClientPublisher, PublishedEpisode, not_allowed
 from .worlds import WireWorld, encode_answer, encode_observation, tool
 
+COMPUTE_AT_ONCE: Final = 4
+"""Environments that compute at once.
 
-class ComputeSlots:
-    """Lets few environments compute at once.
+If every thread computes, each other request waits behind all of them: with 32 environments at full speed,
+`/health` took 11 ms, and 2 ms with four.
+"""
 
-    When every thread wants to run, each request of anybody else waits for its turn behind them all: with 32
-    environments at full speed `/health` took 11 ms where it takes 2 ms with four. One that takes long, or
-    waits for something, gives its place up.
+COMPUTE_HOLD_S: Final = 0.5
+"""Seconds after which an environment that takes long, or waits for something, gives up its place."""
 
-    Args:
-        count: How many compute at once.
-        patience_s: Seconds after which one no longer counts.
-    """
 
-    def __init__(self, count: int = 4, patience_s: float = 0.5) -> None:
-        self._free = asyncio.Semaphore(count)
-        self._patience_s = patience_s
-
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[None]:
-        """Hold a place for the time of the ``with``, or until patience ends."""
-        await self._free.acquire()
-        with ExitStack() as place:
-            place.callback(self._free.release)
-            out_of_patience = asyncio.get_running_loop().call_later(self._patience_s, place.close)
-            try:
-                yield
-            finally:
-                out_of_patience.cancel()
+@asynccontextmanager
+async def compute_slot(slots: asyncio.Semaphore, hold_s: float = COMPUTE_HOLD_S) -> AsyncIterator[None]:
+    """Hold one of ``slots`` during the ``with``, at most ``hold_s`` seconds."""
+    await slots.acquire()
+    with ExitStack() as held:
+        held.callback(slots.release)
+        expiry = asyncio.get_running_loop().call_later(hold_s, held.close)
+        try:
+            yield
+        finally:
+            expiry.cancel()
 
 
 logger = logging.getLogger(__name__)
@@ -78,12 +72,12 @@ _Arguments = ParamSpec("_Arguments")
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """How many environments may be open, and for how long anything may take.
+    """Limits of private environments.
 
     Args:
-        sessions: Environments that may be open at once.
-        idle_s: Seconds of silence after which one is let go.
-        step_s: Seconds for one step, the other actors' decisions included.
+        sessions: Environments open at once.
+        idle_s: Seconds without a message after which one is closed.
+        step_s: Seconds for one step, including the other actors' decisions.
         reset_s: Seconds for a construction and for a reset, which may load data.
         offer: What may be played.
         by_address: Environments that one address may have open at once; 0 = no limit.
@@ -99,12 +93,12 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an agent gets to see.
+    """The answer to an agent.
 
     Args:
-        text: The observation, its reward and whether it is done, as JSON.
-        refused: Whether the action was refused.
-        said: The observation alone, where it is shown as text.
+        text: The observation with reward and done, as JSON.
+        refused: Whether the action was rejected.
+        said: The observation alone, if it is shown as text.
     """
 
     text: str
@@ -114,20 +108,20 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Played:
-    """An answer, and what its record would tell, where somebody wants to know; after a reset its plan too."""
+    """An answer, with the turns to record, if published; after a reset also the plan."""
 
     answer: Answer
-    told: RecordedTurns = NO_TURNS
+    turns: RecordedTurns = NO_TURNS
     plan: EpisodePlan | None = None
 
 
 @dataclass(slots=True)
 class _ComputedTime:
-    """Measures how long a call computes; waiting for its turn is left out.
+    """Measures how long a call computes, without waiting for its turn.
 
     Args:
-        clock: Measures.
-        took_s: Seconds; ``None`` until it has come to its end.
+        clock: Measures time.
+        took_s: Seconds; ``None`` until the call ends.
     """
 
     clock: Clock
@@ -141,7 +135,7 @@ class _ComputedTime:
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        """Run ``function``."""
+        """Run and time ``function``."""
         began = self.clock.monotonic()
         try:
             return function(agent, *arguments, **named)
@@ -154,12 +148,12 @@ class Session:
 
     Args:
         session_id: Its id.
-        wire: Which world.
-        limits: How long anything may take.
-        clock: Measures silence.
-        places: Where it waits for its turn to compute, on a thread of its own.
-        shared: The thread of worlds that may share one.
-        kept: Whether it lives between requests, until it is closed or silent for too long.
+        wire: Its world.
+        limits: Its time limits.
+        clock: Measures silence and computing.
+        slots: Limits how many compute at once on threads of their own.
+        shared: The thread of worlds that can share one.
+        kept: Whether it lives between requests, until it is closed or idle for too long.
     """
 
     def __init__(
@@ -168,7 +162,7 @@ class Session:
         wire: WireWorld,
         limits: SessionLimits,
         clock: Clock,
-        places: ComputeSlots,
+        slots: asyncio.Semaphore,
         shared: SharedThread,
         *,
         kept: bool,
@@ -178,30 +172,30 @@ class Session:
         self.kept = kept
         self.address = ""
         self.left_before: str | None = None
-        """Why its client may take it for another: an earlier one of that address expired. Until a reset."""
+        """Message about an expired earlier environment of the same address, until a reset."""
         self.account: ClientAccount | None = None
-        """What it draws on, where its client is known."""
+        """The account of its client, if known."""
         self._begun = False
         self._known: dict[str, dict[str, Any]] = {}
         self.publisher: ClientPublisher | None = None
-        """Who shows its episodes, where its client may ask for that."""
+        """Publishes its episodes, if its client may."""
         self._published: PublishedEpisode | None = None
         self._limits = limits
         self._clock = clock
-        self._places = places
+        self._slots = slots
         self._used_at = clock.monotonic()
         self._calls = 0
-        self._construction_s = 0.0  # of what was constructed since somebody was charged for it
+        self._construction_s = 0.0  # not charged yet
         self._thread = self._held(shared)
 
     @property
     def given_up(self) -> bool:
-        """Whether a call missed its deadline: nothing more can be done with it."""
+        """Whether a call missed its deadline, so that the environment is unusable."""
         return self._thread.given_up
 
     @property
     def expired(self) -> bool:
-        """Whether it is kept for nobody: silent for longer than the limit."""
+        """Whether a kept environment was idle for longer than the limit."""
         return self.kept and not self._calls and self._clock.monotonic() - self._used_at > self._limits.idle_s
 
     async def build(self) -> None:
@@ -213,10 +207,10 @@ class Session:
         await self._run(self._limits.reset_s, _nothing)
 
     async def read(self, text: str | None, reading: Callable[[str | None], _Result]) -> _Result:
-        """``reading(text)``, on the environment's thread when the text is large.
+        """Return ``reading(text)``, run on the environment's thread if the text is large.
 
         Raises:
-            WireError: It cannot be read.
+            WireError: The text is invalid.
         """
         if text is None or len(text) <= LARGE:
             return reading(text)
@@ -226,10 +220,10 @@ class Session:
         """Begin an episode.
 
         Raises:
-            InvalidRequest: A parameter is wrong; the episode under way goes on.
-            Refused: Its client began too many lately; likewise.
-            EpisodeError: The opponent or the world failed; the next reset begins afresh.
-            JournalError: All servers together may begin only so many, and they cannot be counted now.
+            InvalidRequest: A parameter is invalid; the current episode continues.
+            Refused: Its client began too many recently; the current episode continues.
+            EpisodeError: The opponent or the world failed; the next reset starts again.
+            JournalError: The rate of all servers together cannot be counted now.
         """
         self._limits.offer.check(self.wire.world.name, request.options, prefix="")
         if request.publish and self.publisher is None:
@@ -241,7 +235,7 @@ class Session:
             return await self._reset(request, place)
 
     def _beginning(self) -> AbstractAsyncContextManager[None]:
-        """Count the beginning of an episode, given back if it fails."""
+        """Count the start of an episode; undone if it fails."""
         return nullcontext() if self.account is None else self.account.spend(Costly.RESETS)
 
     async def _reset(self, request: ResetRequest, place: Mapping[str, Any] | None) -> Answer:
@@ -259,19 +253,19 @@ class Session:
         if self.publisher is not None and place is not None and "episode_id" in place and played.plan:
             self._published = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
         if self._published is not None:
-            await self._published.publish(played.told)
+            await self._published.publish(played.turns)
         return played.answer
 
     async def step(self, sent: dict[str, Any], limit_s: float | None = None) -> Answer:
-        """Carry out an action.
+        """Take an action.
 
         Args:
             sent: The action as the client sent it.
-            limit_s: Seconds that it may take, if fewer than the limit.
+            limit_s: Time limit in seconds, if below the general limit.
 
         Raises:
-            NoEpisode: There is nothing to step.
-            EpisodeError: The opponent or the world failed; the next reset begins afresh.
+            NoEpisode: There is no episode.
+            EpisodeError: The opponent or the world failed; the next reset starts again.
         """
         limit = self._limits.step_s if limit_s is None else min(limit_s, self._limits.step_s)
         try:
@@ -280,33 +274,33 @@ class Session:
             self._leave(str(error))
             raise
         if self._published is not None:
-            await self._published.publish(played.told)
+            await self._published.publish(played.turns)
         return played.answer
 
     def _leave(self, detail: str) -> None:
-        """Show the episode that is shown, if one is, no further."""
+        """Stop publishing the current episode, if it is published."""
         if self._published is not None:
             self._published.leave(detail)
             self._published = None
 
     async def state(self) -> str:
-        """The public state as JSON.
+        """Return the public state as JSON.
 
         Raises:
-            NoEpisode: There is none.
+            NoEpisode: There is no episode.
         """
         return await self._run(self._limits.step_s, _state)
 
     async def begin(self) -> None:
-        """Begin an episode with everything left to the world, when there is none."""
+        """Begin an episode with default parameters, if there is none."""
         async with nullcontext() if self._begun else self._beginning():
             await self._run(self._limits.reset_s, _begin)
         self._begun = True
 
     async def tools(self) -> list[dict[str, Any]]:
-        """Everything that may be done in an episode, now or later, as MCP tools.
+        """Return all actions of an episode as MCP tools.
 
-        Where only an episode can tell what there is, one is begun when there is none.
+        Begins an episode if there is none and only an episode determines the tools.
         """
         if not self._begun and self.wire.world.tools:
             return [tool(one) for one in self.wire.world.tools]
@@ -316,17 +310,17 @@ class Session:
         return list(self._known.values())
 
     def close(self) -> None:
-        """Let the environment go; a call that is under way ends on its own time."""
-        self._leave("its client went away before the end")
+        """Close the environment; a running call ends by itself."""
+        self._leave("its client disconnected before the end")
         self._thread.close()
 
     def _as_sent(self, wrong: FieldError) -> FieldError:
-        """A wrong field under the name that an OpenEnv client gave it: options travel beside the seed."""
+        """Return an invalid field under the client's name: options are next to the seed."""
         field = wrong.field.removeprefix("options.")
         known = [*ResetRequest.model_fields, *self.wire.world.options_type.model_fields]
         if field == wrong.field or field.split(".")[0] in known:
             return FieldError(field, wrong.rule)
-        return FieldError(field, f"there is no such parameter; there are {', '.join(known)}")
+        return FieldError(field, f"unknown parameter; use one of {', '.join(known)}")
 
     def _held(self, shared: SharedThread) -> OwnThread[SingleAgent] | SharedObject[SingleAgent]:
         if self.wire.world.any_thread:
@@ -334,7 +328,7 @@ class Session:
         return OwnThread(self._construct, name=f"openenv-{self.session_id[:8]}", dispose=SingleAgent.close)
 
     def _construct(self) -> SingleAgent:
-        """The environment; on its thread, before its first call."""
+        """Construct the environment; on its thread, before its first call."""
         began = self._clock.monotonic()
         try:
             return SingleAgent(self.wire.world.name)
@@ -348,7 +342,7 @@ class Session:
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        """Run ``function`` on the environment's thread; what the world raises becomes an EnvironmentFault."""
+        """Run ``function`` on the environment's thread; errors become EnvironmentFault."""
         if self.account is not None:
             self.account.require_compute()
         self._calls += 1
@@ -358,7 +352,7 @@ class Session:
             with typed_as(self._failed):
                 if isinstance(self._thread, SharedObject):
                     return await run(limit_s, call, function, *arguments, **named)
-                async with self._places.take():
+                async with compute_slot(self._slots):
                     return await run(limit_s, call, function, *arguments, **named)
         finally:
             self._calls -= 1
@@ -376,7 +370,7 @@ class Session:
 
 
 def _nothing(agent: SingleAgent) -> None:
-    """Constructing it was the point."""
+    """Do nothing; the call constructs the environment."""
 
 
 def _reset(agent: SingleAgent, request: ResetRequest, place: Mapping[str, Any] | None) -> _Played:
@@ -395,7 +389,7 @@ def _reset(agent: SingleAgent, request: ResetRequest, place: Mapping[str, Any] |
 
 
 def _step(agent: SingleAgent, sent: dict[str, Any]) -> _Played:
-    """Carry out what was sent, whatever it is: the world refuses what is malformed, and counts it."""
+    """Take any sent action: the world rejects and counts malformed ones."""
     action = {name: value for name, value in sent.items() if name != "metadata"}
     metadata = sent.get("metadata")
     said = metadata.get("reasoning") if isinstance(metadata, dict) else None
@@ -403,7 +397,10 @@ def _step(agent: SingleAgent, sent: dict[str, Any]) -> _Played:
 
 
 def _played(agent: SingleAgent, observation: Observation) -> _Played:
-    """The answer to the agent; an observation that cannot be encoded ends the episode."""
+    """Return the answer to the agent.
+
+    An observation that cannot be encoded ends the episode.
+    """
     try:
         shown = agent.shown
         said = shown.get("text") if agent.observe == "text" else None
@@ -420,7 +417,7 @@ def _state(agent: SingleAgent) -> str:
 
 def _begin(agent: SingleAgent) -> None:
     try:
-        agent.state  # noqa: B018  # it says whether there is one
+        agent.state  # noqa: B018  # raises if there is no episode
     except NoEpisode:
         agent.reset()
 
@@ -430,8 +427,8 @@ def _tools(agent: SingleAgent) -> list[dict[str, Any]]:
     if world.standing:
         return [tool(one) for one in world.standing]
     actions = world.briefing.rendering.actions
-    told = {one["tool"]: one for one in world.tools}
-    told |= {
+    found = {one["tool"]: one for one in world.tools}
+    found |= {
         one["tool"]: one for one in (observation.legal_actions if actions is None else actions(observation))
     }
-    return [tool(one) for one in told.values()]
+    return [tool(one) for one in found.values()]

@@ -1,7 +1,8 @@
-"""The private environments that are open: never more than the limit."""
+"""The open private environments, up to a limit."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -19,20 +20,20 @@ from ..security.budget import Budget
 from ..security.requests import address_of
 from ..setting_types import PREFIX
 from .publisher import Publisher
-from .session import ComputeSlots, Session, SessionLimits
+from .session import COMPUTE_AT_ONCE, Session, SessionLimits
 from .worlds import WireWorld
 
 REMEMBERED: Final = 1000
-"""Environments that were let go for their silence of which that is remembered."""
+"""Expired environments that are remembered."""
 
 
 class SessionsFull(EpisodeError):
-    """As many environments are open as may be.
+    """The limit of open environments is reached.
 
     Args:
-        active: How many are.
-        limit: How many may be.
-        whose: Of whom, where the limit is that of an address and not everybody's.
+        active: Open environments.
+        limit: Their limit.
+        whose: Suffix for the message, if the limit is per address.
     """
 
     def __init__(self, active: int, limit: int, whose: str = "") -> None:
@@ -42,7 +43,7 @@ class SessionsFull(EpisodeError):
         self.setting = "openenv_sessions_per_address" if whose else "openenv_max_sessions"
         named = f"{PREFIX}{self.setting.upper()}"
         super().__init__(
-            f"{active} of {limit} environments{whose} are open ({named}); close one or come back later"
+            f"{active} of {limit} environments{whose} are open ({named}); close one or try again later"
         )
 
 
@@ -50,10 +51,10 @@ class SessionRegistry:
     """All private environments.
 
     Args:
-        limits: How many, and for how long.
+        limits: Limits of number and time.
         clock: Measures silence.
-        new_id: Makes an id that nobody can guess.
-        publisher: Who shows episodes to everybody, for clients that may ask for it.
+        new_id: Makes unguessable ids.
+        publisher: Publishes episodes for clients that may.
     """
 
     def __init__(
@@ -67,34 +68,34 @@ class SessionRegistry:
         self.publisher = publisher
         self._clock = clock
         self._new_id = new_id
-        self._places = ComputeSlots()
+        self._slots = asyncio.Semaphore(COMPUTE_AT_ONCE)
         self._shared = SharedThread(name="openenv")
         self._open: dict[str, Session] = {}
         self._closing = False
         self._expired: OrderedDict[str, None] = OrderedDict()
         self.budget: Budget | None = None
-        """What clients draw on, once the server has one."""
+        """The limits of clients; set once the server has them."""
 
     @property
     def active(self) -> int:
-        """How many are open now; those that were silent for too long are let go first."""
+        """Number of open environments, after closing expired ones."""
         self._reap()
         return len(self._open)
 
     async def open(
         self, wire: WireWorld, connection: HTTPConnection | None = None, *, kept: bool = False
     ) -> Session:
-        """Open an environment; whoever opened it closes it.
+        """Open an environment; the caller must close it.
 
         Args:
-            wire: Which world.
-            connection: Whose it is; one address may have only so many sockets and kept environments. The
-                operator is not limited.
-            kept: Whether it is to live between requests; at most half of all may, so that clients who never
-                say goodbye leave room for those whose socket tells when they are gone.
+            wire: The world.
+            connection: The client's; sockets and kept environments are limited per address, except for the
+                operator.
+            kept: Whether it lives between requests; at most half of all may, since clients may never close
+                them, while sockets end with their client.
 
         Raises:
-            SessionsFull: As many are open as may be.
+            SessionsFull: The limit is reached.
             EnvironmentFault: It cannot be constructed.
         """
         active, limit = self.active, self.limits.sessions
@@ -111,7 +112,7 @@ class SessionRegistry:
         if address and (account is None or account.address is not None):
             self._need_room_of(address)
         session = Session(
-            self._new_id(), wire, self.limits, self._clock, self._places, self._shared, kept=kept
+            self._new_id(), wire, self.limits, self._clock, self._slots, self._shared, kept=kept
         )
         session.address = address
         if self.budget is not None and account is not None:
@@ -127,7 +128,7 @@ class SessionRegistry:
 
     @asynccontextmanager
     async def private(self, wire: WireWorld, connection: HTTPConnection) -> AsyncIterator[Session]:
-        """An environment for the time of the ``with``; see :meth:`open`."""
+        """Open an environment while the ``with`` block runs; see :meth:`open`."""
         session = await self.open(wire, connection)
         try:
             yield session
@@ -135,7 +136,7 @@ class SessionRegistry:
             self.close(session)
 
     def find(self, session_id: str, wire: WireWorld) -> Session | None:
-        """The kept environment of this id and world, if there still is one."""
+        """Return the kept environment of this id and world, if it is still open."""
         self._reap()
         session = self._open.get(session_id)
         if session is None or not session.kept or session.wire.world.name != wire.world.name:
@@ -143,27 +144,27 @@ class SessionRegistry:
         return session
 
     def note_silence(self, name: str) -> None:
-        """Remember that what ``name`` names, a kept environment or an address, was let go for its silence."""
+        """Remember that the environment of an id or an address expired."""
         self._expired[name] = None
         self._expired.move_to_end(name)
         while len(self._expired) > REMEMBERED:
             self._expired.popitem(last=False)
 
     def expired(self, name: str) -> str | None:
-        """What to tell whoever asks for what was let go for its silence; ``None`` where nothing was."""
+        """Return the message about an expired environment; ``None`` if none expired."""
         if name not in self._expired:
             return None
-        return f"the environment was let go after {self.limits.idle_s:g} s of silence: it expired"
+        return f"the environment expired after {self.limits.idle_s:g} s without a message"
 
     def close(self, session: Session) -> None:
-        """Let an environment and its slot go. Safe to call twice."""
+        """Close an environment; safe to call twice."""
         if self._open.pop(session.session_id, None) is not None and self.budget and session.account:
             self.budget.environments[session.account.name] -= 1
-            self.budget.environments += Counter()  # those with none left go
+            self.budget.environments += Counter()  # drops zero counts
         session.close()
 
     async def aclose(self) -> None:
-        """Let all go, and open none any more."""
+        """Close all environments, and open no more."""
         self._closing = True
         for session in list(self._open.values()):
             self.close(session)

@@ -1,4 +1,4 @@
-"""OpenEnv and MCP over WebSockets: a private environment each, one answer to one message."""
+"""OpenEnv and MCP over WebSockets: one private environment each, one answer per message."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from .session_registry import SessionRegistry, SessionsFull
 from .worlds import WireWorlds
 
 NORMAL: Final = 1000
-"""Close code for whatever the last message has already told."""
+"""Close code if the last message gave the reason."""
 
 TOO_BIG: Final = 1009
-"""Close code for a message beyond the limit."""
+"""Close code for a message that is too long."""
 
 LAST_MESSAGE_S: Final = 1.0
-"""How long a client may take to hear the last message, where the server cannot leave it behind."""
+"""Seconds to wait for a client to read the last message, if the connection is not ours."""
 
 
 class Silence:
-    """Ends a block when its client was waited for too long; the wait is looked at from time to time.
+    """Ends a block if its client was silent for too long.
 
-    Looking at the end of a wait whether it has become longer costs a busy conversation nothing; a timer for
-    each message costs it a tenth of a step.
+    One timer checks the silence and is extended as needed, which costs a busy connection nothing; a timer per
+    message would cost a tenth of a step.
 
     Args:
-        limit_s: Seconds.
+        limit_s: Longest silence in seconds.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -45,7 +45,7 @@ class Silence:
         self._loop = asyncio.get_running_loop()
         self._scope = asyncio.timeout(None)
         self.since: float | None = None
-        """Since when its client is waited for, by the loop's time; ``None`` while it is not."""
+        """Start of the current wait for the client, by the loop's time; ``None`` if there is none."""
         self._answered = False
 
     async def __aenter__(self) -> None:
@@ -57,14 +57,14 @@ class Silence:
         await self._scope.__aexit__(*raised)
 
     def begin(self, *, answered: bool = False) -> None:
-        """The client is waited for: to speak, or to take the answer."""
+        """Begin to wait for a message, or for the client to read the answer."""
         self.since, self._answered = self._loop.time(), answered
 
     def ended(self) -> Ended:
-        """The end of the conversation with one who was waited for too long."""
+        """Return the end of a conversation with a silent client."""
         if self._answered:
             return Ended(NORMAL)
-        silence = f"silent for {self._limit_s:g} s; the environment was let go"
+        silence = f"no message for {self._limit_s:g} s; the environment was closed"
         return Ended(NORMAL, WireError(Code.SESSION_ERROR, silence).frame())
 
     def _look(self) -> None:
@@ -77,15 +77,15 @@ class Silence:
 
 
 Answering = Callable[[str | None, Session], Awaitable[str | None]]
-"""Makes the answer to one message, ``None`` standing for a binary one and for no answer."""
+"""Answers one message; ``None`` means a binary message, or no answer."""
 
 
 class Ended(Exception):
     """The conversation must end.
 
     Args:
-        code: Close code.
-        text: The last message, if there is one.
+        code: The close code.
+        text: The last message, if any.
     """
 
     def __init__(self, code: int, text: str | None = None) -> None:
@@ -95,10 +95,10 @@ class Ended(Exception):
 
 
 async def answer_frame(text: str | None, session: Session) -> str:
-    """Carry out an OpenEnv message.
+    """Answer an OpenEnv message.
 
     Raises:
-        Ended: The client asked for the end.
+        Ended: The client closes the conversation.
     """
     try:
         match await session.read(text, messages.read_message):
@@ -114,7 +114,7 @@ async def answer_frame(text: str | None, session: Session) -> str:
             case messages.CloseMessage():
                 raise Ended(NORMAL)
     except WireError as error:
-        await asyncio.sleep(0)  # a flood of garbage must let others have their turn
+        await asyncio.sleep(0)  # let other tasks run during a flood of invalid messages
         return error.frame()
     except InvalidRequest as error:
         return messages.invalid(error).frame()
@@ -130,7 +130,7 @@ async def answer_frame(text: str | None, session: Session) -> str:
 
 
 async def answer_call(text: str | None, session: Session) -> str | None:
-    """Carry out a JSON-RPC message."""
+    """Answer a JSON-RPC message."""
     try:
         value = await session.read(text, messages.read_json)
     except WireError as error:
@@ -148,13 +148,13 @@ async def serve(
 ) -> None:
     """Serve a client until it leaves or falls silent, or the environment hangs.
 
-    A task of its own carries the conversation: each message would otherwise pass through every layer of the
-    application, of which there are twenty.
+    The conversation runs in a separate task, or each message would pass through all twenty layers of the
+    application.
 
     Args:
-        websocket: The client's, not accepted yet.
-        sessions: Where its environment is opened.
-        worlds: Where its world is found.
+        websocket: The client's connection, not accepted yet.
+        sessions: Opens its environment.
+        worlds: Finds its world.
         name: The world's name.
         answering: :func:`answer_frame` for OpenEnv, :func:`answer_call` for JSON-RPC.
     """
@@ -175,7 +175,7 @@ async def serve(
 async def _converse(
     websocket: WebSocket, sessions: SessionRegistry, session: Session, answering: Answering
 ) -> None:
-    """Take one message after the other and answer it."""
+    """Receive and answer messages in order."""
     silence, send_now = Silence(sessions.limits.idle_s), send_now_of(websocket)
     try:
         async with silence:
@@ -194,7 +194,7 @@ async def _converse(
                 if session.given_up:
                     raise Ended(NORMAL, answer)
                 if answer is not None and (send_now is None or not send_now(answer)):
-                    silence.begin(answered=True)  # it does not keep up
+                    silence.begin(answered=True)  # the client does not keep up
                     await websocket.send_text(answer)
     except TimeoutError:
         sessions.note_silence(session.address)
@@ -211,10 +211,10 @@ async def _open(websocket: WebSocket, sessions: SessionRegistry, worlds: WireWor
     """Open the client's environment.
 
     Raises:
-        WireError: It cannot be had.
+        WireError: It cannot be opened.
     """
     if "session_id" in websocket.query_params:
-        raise WireError(Code.SESSION_ERROR, "a socket has an environment of its own; none can be attached to")
+        raise WireError(Code.SESSION_ERROR, "each socket has its own environment; omit session_id")
     try:
         session = await sessions.open(await worlds.get(name), websocket)
     except Refused as error:
@@ -231,7 +231,7 @@ async def _open(websocket: WebSocket, sessions: SessionRegistry, worlds: WireWor
 
 
 async def _leave(websocket: WebSocket, ended: Ended) -> None:
-    """Send the last message, then close; one who does not read is left behind."""
+    """Send the last message, then close, even if the client does not read."""
     send_last = last_message_of(websocket)
     if send_last is not None and ended.text is not None:
         send_last(ended.text, ended.code, "")

@@ -1,4 +1,4 @@
-"""A world as OpenEnv clients see it: wire types, schemas, strict JSON."""
+"""Worlds as OpenEnv clients see them: wire types, schemas, strict JSON."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from .messages import Brief, MetadataAnswer, PackAnswer, SchemaAnswer
 PLAIN: Final = (
     orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
-"""What is no JSON is an error, not a text that looks like it."""
+"""Values that are not JSON are errors instead of strings."""
 
 
 def strict_json(value: Any) -> bytes:
-    """``value`` as :func:`spectator.events.encode_json` tells it, in UTF-8 and in a tenth of the time.
+    """Encode as :func:`~spectator.events.encode_json`, ten times faster.
 
-    ``orjson`` makes null of NaN and of infinity: where there are more nulls than the value holds, another
-    encoder says whether it was one. What ``orjson`` does not take, such as an integer of more than 64 bits,
-    is left to the slow way.
+    ``orjson`` encodes NaN and infinity as null: if there are more nulls than the value holds, another encoder
+    checks for them. What ``orjson`` does not support, such as an integer of more than 64 bits, is encoded the
+    slow way.
 
     Raises:
-        ValueError: A number is not finite, a text holds half a surrogate pair, or it is nested too deeply.
+        ValueError: A number is not finite, a string holds half of a surrogate pair, or it is nested too
+            deeply.
         TypeError: A value is not JSON.
 
     >>> strict_json({"name": "Zoë", "left": None})
@@ -48,18 +49,18 @@ def strict_json(value: Any) -> bytes:
     ValueError: Out of range float values are not JSON compliant...
     """
     try:
-        told = orjson.dumps(value, option=PLAIN)
+        encoded = orjson.dumps(value, option=PLAIN)
     except TypeError:
         return encode_json(value).encode()
-    if (nulls := told.count(b"null")) and not _holds(value, nulls):
+    if (nulls := encoded.count(b"null")) and not _holds(value, nulls):
         checked = to_json(value, inf_nan_mode="constants")
-        if b"NaN" in checked or b"Infinity" in checked:  # perhaps within a text
+        if b"NaN" in checked or b"Infinity" in checked:  # possibly within a string
             return encode_json(value).encode()
-    return told
+    return encoded
 
 
 def _holds(value: Any, nulls: int) -> bool:
-    """Whether ``value`` holds ``None`` so many times; looked for level by level, no deeper than needed."""
+    """Whether ``value`` contains ``None`` that many times; searches level by level."""
     level = [value]
     while nulls > 0 and level:
         below = []
@@ -76,7 +77,7 @@ def _holds(value: Any, nulls: int) -> bool:
 
 
 OBSERVE_KEY: Final = "x-observe"
-"""Member of an observation's schema that tells the shape of the other views of it."""
+"""Member of an observation's schema with the schemas of its other forms."""
 
 OTHER_VIEWS: Final[Mapping[str, Any]] = {
     "delta": {
@@ -87,12 +88,12 @@ OTHER_VIEWS: Final[Mapping[str, Any]] = {
     },
     "text": {
         "type": "object",
-        "description": "All of it as text at first, then the lines that changed",
+        "description": "The whole text at first, then the changed lines",
         "properties": {"text": {"type": "string"}},
         "required": ["text"],
     },
 }
-"""Shapes of an observation that `reset` was asked to show as `delta` or `text`; `metadata` is beside them."""
+"""Schemas of observations in the forms `delta` and `text`, in addition to `metadata`."""
 
 AUTHOR = "The Spectator authors"
 DOCUMENTATION = "/docs"
@@ -100,11 +101,11 @@ DOCUMENTATION = "/docs"
 
 @dataclass(frozen=True, slots=True)
 class WireWorld:
-    """A world and the types of what travels to and from its clients.
+    """A world and the types of its clients' messages.
 
     Args:
         world: The world.
-        action: Its action; OpenEnv's ``metadata`` may come with it, and is not read.
+        action: Its action; OpenEnv's ``metadata`` is accepted and ignored.
         observation: Its observation, with ``reward``, ``done`` and ``metadata``.
         state: Its public state, with ``step_count``.
     """
@@ -116,12 +117,12 @@ class WireWorld:
 
     @property
     def names_tools(self) -> bool:
-        """Whether an action names a tool; if not, it is nothing but the arguments of the only one."""
+        """Whether an action names a tool; otherwise it is the arguments of the only tool."""
         return self.world.names_tools
 
     @property
     def profile(self) -> Profile:
-        """The profile of what a client sees: an answer may hold the rewards of several actors' steps."""
+        """The profile for clients; an answer may sum the rewards of several actors' steps."""
         return self._seen(self.world.profile)
 
     def _seen(self, profile: Profile) -> Profile:
@@ -130,7 +131,7 @@ class WireWorld:
         return profile.model_copy(update={"reward_min": None, "reward_max": None})
 
     def schemas(self) -> SchemaAnswer:
-        """JSON schemas of everything that travels."""
+        """Return JSON schemas of all messages."""
         observation = {**self.observation.model_json_schema(), OBSERVE_KEY: OTHER_VIEWS}
         action = {**self.action.model_json_schema(), PROFILE_KEY: self.profile.model_dump()}
         if self.world.profiles:
@@ -146,7 +147,7 @@ class WireWorld:
         )
 
     def metadata(self) -> MetadataAnswer:
-        """What this environment is."""
+        """Return the description of this environment."""
         world = self.world
         return MetadataAnswer(
             name=world.name,
@@ -170,17 +171,17 @@ class WireWorld:
 
 
 class WireWorlds:
-    """The worlds that clients asked for so far, by name."""
+    """The worlds that clients have used, by name."""
 
     def __init__(self) -> None:
         self._known: dict[str, WireWorld] = {}
 
     async def get(self, name: str) -> WireWorld:
-        """The world called ``name``, loaded off the event loop the first time.
+        """Return a world; the first call loads it on a thread.
 
         Raises:
-            InvalidRequest: There is none.
-            ConfigurationError: The name belongs to something that is no world.
+            InvalidRequest: The world does not exist.
+            ConfigurationError: The name belongs to something that is not a world.
         """
         if name not in self._known:
             self._known[name] = await asyncio.to_thread(_wire_world, name)
@@ -191,7 +192,7 @@ def _wire_world(name: str) -> WireWorld:
     world = load_world(name)
     extras: Any = (
         dict[str, Any],
-        Field(default_factory=dict, description="Not read; for OpenEnv's typed clients"),
+        Field(default_factory=dict, description="Ignored; for OpenEnv's typed clients"),
     )
     score: Any = (float, _reward_field(world))
     done: Any = (bool, Field(description="Whether the episode is over; stays true"))
@@ -207,32 +208,32 @@ def _wire_world(name: str) -> WireWorld:
 
 
 def _reward_field(world: World) -> Any:
-    """The field of an answer that holds the reward; without bounds where options may change them."""
+    """Return the reward field of an answer, without bounds if options may change them."""
     profile = world.profile
     if world.profiles:
-        said = f"Since the last action; as the options ask, by default {_when(profile)}"
-        return Field(description=said)
+        text = f"Since the last action; depends on the options, by default {_when(profile)}"
+        return Field(description=text)
     if profile.rewards == "end":
-        said = _when(profile)
-        return Field(ge=profile.reward_min, le=profile.reward_max, description=said)
+        text = _when(profile)
+        return Field(ge=profile.reward_min, le=profile.reward_max, description=text)
     return Field(description="All rewards since the last action; they add up to the score")
 
 
 def _when(profile: Profile) -> str:
     if profile.rewards == "end":
-        return "0.0 until the last step, which holds the score"
-    return "any step may be rewarded"
+        return "0.0 until the last step, which has the score"
+    return "any step may have a reward"
 
 
 def encode_observation(observation: Observation, shown: Mapping[str, Any]) -> str:
-    """An observation as the ``data`` of an answer.
+    """Encode an observation as the ``data`` of an answer.
 
     Args:
-        observation: What its reward, its end and its metadata are.
-        shown: The observation as its agent is shown it.
+        observation: Provides reward, end and metadata.
+        shown: The observation as shown to the agent.
 
     Raises:
-        EnvironmentFault: It is not plain finite JSON, or too long.
+        EnvironmentFault: It is not finite JSON, or too long.
     """
     metadata = dict(observation.metadata)
     data: dict[str, Any] = {
@@ -240,35 +241,35 @@ def encode_observation(observation: Observation, shown: Mapping[str, Any]) -> st
         "reward": observation.reward,
         "done": observation.done,
     }
-    beside = {name: value for name, value in metadata.items() if name != "brief"}
-    return encode_answer({**data, "metadata": beside} if beside else data)
+    extras = {name: value for name, value in metadata.items() if name != "brief"}
+    return encode_answer({**data, "metadata": extras} if extras else data)
 
 
 def encode_answer(data: Mapping[str, Any]) -> str:
-    """Strict JSON of at most the longest message's length.
+    """Encode strict JSON, at most as long as the longest message.
 
     Raises:
-        EnvironmentFault: It is not, or too long.
+        EnvironmentFault: It is not finite JSON, or too long.
     """
     try:
-        told = strict_json(data)
+        encoded = strict_json(data)
     except (RecursionError, TypeError, ValueError) as error:
-        raise EnvironmentFault(f"the world's answer is not plain finite JSON: {error}") from error
-    if len(told) > MAX_OBSERVATION_BYTES:
+        raise EnvironmentFault(f"the world's answer is not finite JSON: {error}") from error
+    if len(encoded) > MAX_OBSERVATION_BYTES:
         raise EnvironmentFault(
-            f"the world's answer is {len(told)} bytes long; at most {MAX_OBSERVATION_BYTES} travel"
+            f"the world's answer has {len(encoded)} bytes; the limit is {MAX_OBSERVATION_BYTES}"
         )
-    return told.decode()
+    return encoded.decode()
 
 
 def tool(legal: LegalAction) -> dict[str, Any]:
-    """A legal action as an MCP tool."""
+    """Return a legal action as an MCP tool."""
     schema = dict(legal["arguments"])
     return {"name": legal["tool"], "description": schema.get("description", ""), "inputSchema": schema}
 
 
 def readme(world: World) -> str:
-    """The world's own description, in Markdown."""
+    """Return the world's description in Markdown."""
     parts = [f"# {world.title}", world.summary, _docstring(world)]
     parts.append("## Reset\n" + _table(world.options_type))
     for heading, entries in (("Opponents", world.opponents), ("Evaluation packs", world.packs)):

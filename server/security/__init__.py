@@ -1,1 +1,1 @@
-"""What protects the process: who may do what, bounded requests, and the table from errors to answers."""
+"""Protection of the server: permissions, limits, and error responses."""

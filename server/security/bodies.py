@@ -1,4 +1,4 @@
-"""Reads JSON bodies into models, and names every wrong field."""
+"""Reads JSON bodies into models, and reports every invalid field."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _Sent = TypeVar("_Sent")
 _Read = TypeVar("_Read")
 
 MAX_DEPTH: Final = 32
-"""Deepest nesting that a body may have."""
+"""Deepest nesting of a body."""
 
 MAX_VALUES: Final = 10_000
-"""Most values that a body may hold, that of the OpenEnv validator; reading more would take long."""
+"""Most values in a body, as in the OpenEnv validator; reading more would take long."""
 
 MAX_COMMAS: Final = 100_000
-"""Commas, those in texts included, beyond which a body is not even parsed."""
+"""Most commas, including those in strings; bodies with more are not parsed."""
 
 LARGE: Final = 16 * 1024
-"""Bytes of JSON that are read in well under 10 ms, whatever is in them."""
+"""Bytes of JSON that parse in well under 10 ms, whatever they contain."""
 
 
 class Body(BaseModel):
-    """Base of the models of request bodies: strict types, nothing unknown."""
+    """Base of request bodies: strict types, no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedBody(Generic[_Model]):
-    """What a body held.
+    """A parsed body.
 
     Args:
-        fields: The model made of the fields that are right; the others hold their defaults.
-        wrong: Every wrong field.
+        fields: The model with the valid fields; the others hold their defaults.
+        wrong: Every invalid field.
     """
 
     fields: _Model
@@ -53,11 +53,11 @@ class ParsedBody(Generic[_Model]):
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The JSON object in the body; empty when there is no body at all.
+    """Read the JSON object in the body; empty if there is no body.
 
     Raises:
-        Refused: The content type is another one, or it is not JSON.
-        InvalidRequest: It is JSON but not an object.
+        Refused: The content type is not JSON, or the body is not.
+        InvalidRequest: The body is JSON but not an object.
     """
     content = await request.body()
     declared = request.headers.get("content-type")
@@ -78,28 +78,28 @@ def _object_in(content: bytes) -> dict[str, Any]:
     if (rule := excess(value)) is not None:
         raise InvalidRequest([FieldError("body", rule)])
     if not (content.isascii() and b"\\u" not in content) and not encodable(value):
-        raise InvalidRequest([FieldError("body", "must not hold half a surrogate pair")])
+        raise InvalidRequest([FieldError("body", "must not contain half of a surrogate pair")])
     return value
 
 
 async def in_thread_if_large(size: int, function: Callable[[_Sent], _Read], sent: _Sent) -> _Read:
-    """``function(sent)``, in a thread when what was sent would hold the event loop up."""
+    """Return ``function(sent)``, run on a thread if the input is large."""
     return function(sent) if size <= LARGE else await asyncio.to_thread(function, sent)
 
 
 def parse_json(content: str | bytes) -> Any:
-    """The strict JSON in ``content``: no NaN, no infinity.
+    """Parse strict JSON, without NaN and infinity.
 
     Raises:
-        ValueError: It is not that, or it is nested or filled beyond all reason.
+        ValueError: It is not strict JSON, nested too deeply, or holds too many commas.
     """
     commas = content.count(",") if isinstance(content, str) else content.count(b",")
     if commas > MAX_COMMAS:
-        raise ValueError(f"it holds more than {MAX_COMMAS} commas")
+        raise ValueError(f"it contains more than {MAX_COMMAS} commas")
     try:
         return _DECODER.decode(content if isinstance(content, str) else content.decode())
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("it is nested too deeply") from error
 
 
 def read_fields(model: type[_Model], sent: dict[str, Any]) -> ParsedBody[_Model]:
@@ -119,9 +119,9 @@ def read_fields(model: type[_Model], sent: dict[str, Any]) -> ParsedBody[_Model]
 
 
 def body_of(model: type[_Model]) -> Callable[[Request], Coroutine[Any, Any, _Model]]:
-    """A dependency that reads ``model`` from the body.
+    """Return a dependency that reads ``model`` from the body.
 
-    Its callable raises what :func:`read_object` does, and InvalidRequest naming every wrong field.
+    It raises what :func:`read_object` does, and InvalidRequest with every invalid field.
     """
 
     async def read(request: Request) -> _Model:
@@ -134,27 +134,27 @@ def body_of(model: type[_Model]) -> Callable[[Request], Coroutine[Any, Any, _Mod
 
 
 def documented_body(model: type[Body]) -> dict[str, Any]:
-    """``openapi_extra=`` of a route that reads ``model`` by itself."""
+    """Return ``openapi_extra=`` of a route that reads ``model`` from its body."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": False, "content": {"application/json": {"schema": schema}}}}
 
 
 def unknown_field(name: str, model: type[BaseModel]) -> str:
-    """The rule for a field that ``model`` does not have."""
+    """Return the rule for a field that ``model`` does not have."""
     near = difflib.get_close_matches(name, model.model_fields, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(model.model_fields)}"
-    return f"there is no such field; {hint}"
+    hint = f"did you mean {near[0]!r}?" if near else f"known fields: {', '.join(model.model_fields)}"
+    return f"unknown field; {hint}"
 
 
-def _refuse_constant(name: str) -> float:
+def _reject_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def encodable(value: object) -> bool:
-    """Whether every text in ``value`` has a UTF-8 form; half a surrogate pair has none."""
+    """Whether every string in ``value`` can be encoded as UTF-8; surrogates cannot."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -163,14 +163,14 @@ def encodable(value: object) -> bool:
 
 
 def excess(value: object) -> str | None:
-    """The rule that ``value`` breaks by its depth or its number of values; ``None`` when it breaks none."""
+    """Return the rule on depth or number of values that ``value`` breaks, if any."""
     level: list[Any] = [value]
     count = 1
     for _ in range(MAX_DEPTH + 1):
         holders = [item for item in level if isinstance(item, dict | list)]
         count += sum(map(len, holders))
         if count > MAX_VALUES:
-            return f"must not hold more than {MAX_VALUES} values"
+            return f"must not contain more than {MAX_VALUES} values"
         if not holders:
             return None
         level = [item for one in holders for item in (one.values() if isinstance(one, dict) else one)]

@@ -1,11 +1,12 @@
-"""The budget that costly requests draw on: rates, concurrency, time and size.
+"""Limits of costly requests: rates, concurrency, computing time and recorded size.
 
-Limits hold for each address and for all together. A refusal names its limit, says when to come back, and
-uses nothing up. Requests with the operator's token are not counted.
+Limits hold per address and for all together. A rejection names its limit, says when to retry, and
+consumes nothing. Requests with the operator's token are not counted.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -29,93 +30,43 @@ from .rate_limits import (
     ConcurrencyLimit,
     NoFreePlace,
     RateLimit,
-    ReadPacer,
-    RefillingAllowance,
     RequestScheduler,
+    TokenBucket,
 )
 from .requests import address_of
 from .shared_limits import SharedRates
 from .slot_queue import OPERATOR
 
+MINUTE_S: Final = 60.0
 HOUR_S: Final = 3600.0
 
-PIECE_S: Final = 60.0
-"""What is recorded within this time is counted as one."""
+REST: Final = 3.0
+"""Pause after reading a piece of a record while an episode runs, as a multiple of the reading time."""
 
-
-class RecordedSizeLimit:
-    """Characters recorded in the last hour, by address, paid after the fact.
-
-    Who has recorded too much waits until enough of it is an hour old. What an episode records before it is
-    known who started it, such as the past of a fork, is counted with the first record after that.
-
-    Args:
-        limit: Characters that one address may record in an hour; 0 means no limit.
-        starters: The addresses that started episodes, by their ids.
-        clock: Measures.
-
-    >>> from spectator.clock import SystemClock
-    >>> size = RecordedSizeLimit(1000, {"ep-1": "here"}, SystemClock())
-    >>> size.note("ep-1", 1001, ended=False)
-    >>> 3500 < size.wait_s("here") <= 3660, size.wait_s("there")
-    (True, 0.0)
-    """
-
-    def __init__(self, limit: float, starters: Mapping[str, str], clock: Clock) -> None:
-        self.limit = limit
-        self._starters = starters
-        self._recorded = RateLimit(limit, HOUR_S, clock, piece_s=PIECE_S)
-        self._unclaimed: dict[str, int] = {}
-
-    def note(self, episode_id: str, size: int, *, ended: bool) -> None:
-        """Count what was recorded of an episode.
-
-        Args:
-            episode_id: Which.
-            size: Characters.
-            ended: Whether nothing more comes.
-        """
-        size += self._unclaimed.pop(episode_id, 0)
-        address = self._starters.get(episode_id)
-        if address is None:
-            if not ended:
-                self._unclaimed[episode_id] = size
-                if len(self._unclaimed) > MAX_TRACKED:
-                    del self._unclaimed[next(iter(self._unclaimed))]
-        elif address != OPERATOR:
-            self._recorded.charge(address, size)
-
-    def wait_s(self, address: str) -> float:
-        """Seconds until ``address`` may record more; 0.0 when it may now."""
-        return self._recorded.wait_s(address)
-
-    def used(self) -> dict[str, int]:
-        """Characters that each address recorded in the last hour, those with none left out."""
-        return self._recorded.used()
-
+LONGEST_REST_S: Final = 0.25
 
 AGAIN_S: Final = 5
-"""When whoever found no place may ask again at the earliest, seconds."""
+"""Earliest retry in seconds for a client that found no free place."""
 
 SPREAD_S: Final = 20
-"""Over how many seconds those who are told to come again are spread, so that they do not all come at once."""
+"""Seconds over which retries are spread, so that clients do not all return at once."""
 
 PAUSED_S: Final = "300"
-"""The same of whoever wanted to start while starts are paused."""
+"""Retry-After in seconds while starts are paused."""
 
 REFUSED_MESSAGE: Final = 20.0
-"""How many messages to a private environment one counts as that is refused: the next ones wait longer."""
+"""Messages that one rejected message to a private environment counts as, so that the next ones wait."""
 
 CLIPS_AT_ONCE: Final = 8
-"""Clips of recorded lines that may be made at once."""
+"""Clips of recorded lines made at once."""
 
-WEIGHED_AT_ONCE: Final = 8
-WEIGHED_FOR_ONE: Final = 2
-"""Viewers for whom decisions are weighed at once, in all and of one address; others wait for their turn."""
+ANALYSES_AT_ONCE: Final = 8
+ANALYSES_PER_ADDRESS: Final = 2
+"""Requests for alternatives to decisions answered at once, in all and per address; others wait."""
 
 
 class Costly(StrEnum):
-    """What may be done only so often; the beginning of its settings' names."""
+    """Rate-limited actions; each value is the prefix of its settings' names."""
 
     STARTS = "starts"
     PUBLISHES = "publishes"
@@ -124,7 +75,7 @@ class Costly(StrEnum):
 
 
 class Held(StrEnum):
-    """What may go on only so many times at once."""
+    """Actions with a limit on how many run at once."""
 
     READS = "reads"
     CLIPS = "clips"
@@ -141,11 +92,11 @@ WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How often something may be done.
+    """Rate limits of one action.
 
     Args:
-        by_address: By one address, in a minute.
-        by_all: By all together, in an hour.
+        by_address: Per address and minute.
+        by_all: For all together, per hour.
     """
 
     by_address: RateLimit
@@ -153,15 +104,15 @@ class Rate:
 
 
 class Budget:
-    """What costly things may take.
+    """Enforces the limits of costly requests.
 
     Args:
         settings: The limits.
-        clock: Measures.
-        guard: Knows the operator.
-        ledger: What asking models may cost in a day.
-        orders: The operator's; starts are open when left out.
-        playing: Whether anything is played now, so that reading has to rest.
+        clock: Measures time, and waits.
+        guard: Recognizes the operator.
+        ledger: Daily spending on models.
+        orders: The operator's orders; starts are open if omitted.
+        playing: Whether any episode is running, so that reading pauses.
     """
 
     def __init__(
@@ -177,49 +128,50 @@ class Budget:
         self.characters = CharacterBudget(
             settings.voice_day_characters, settings.voice_episode_characters, clock
         )
-        """What paid voices may be sent."""
+        """Characters that paid voices may be sent."""
         self.refused: Counter[str] = Counter()
-        """Refusals, by the name of the limit, which is that of its setting."""
+        """Rejections by limit, named as its setting."""
         self.environments: Counter[str] = Counter()
-        """Private environments that are open, by address."""
+        """Open private environments by address."""
         self.starters: dict[str, str] = {}
-        """Who started the newest episodes, by their ids, the newest last."""
+        """Addresses that started the newest episodes, by episode id, newest last."""
         self.rates: Mapping[Costly, Rate] = {
             what: Rate(
-                RateLimit(getattr(settings, f"{what}_per_minute"), 60.0, clock),
-                RateLimit(getattr(settings, f"{what}_per_hour"), 3600.0, clock),
+                RateLimit(getattr(settings, f"{what}_per_minute"), MINUTE_S, clock),
+                RateLimit(getattr(settings, f"{what}_per_hour"), HOUR_S, clock),
             )
             for what in Costly
         }
         self.places: Mapping[Held, ConcurrencyLimit] = {
             Held.READS: ConcurrencyLimit(settings.max_reads, settings.max_reads_per_address),
             Held.CLIPS: ConcurrencyLimit(CLIPS_AT_ONCE),
-            Held.ALTERNATIVES: ConcurrencyLimit(WEIGHED_AT_ONCE, WEIGHED_FOR_ONE),
+            Held.ALTERNATIVES: ConcurrencyLimit(ANALYSES_AT_ONCE, ANALYSES_PER_ADDRESS),
         }
-        self.reading = ReadPacer(clock, playing)
-        """In which the pieces of records are read."""
-        self.recorded = RecordedSizeLimit(settings.recorded_mb_per_hour * 1e6, self.starters, clock)
-        """What addresses recorded lately."""
-        self.compute = RefillingAllowance(settings.openenv_compute_s_per_minute, clock)
-        self.weighing = RefillingAllowance(settings.alternatives_s_per_minute, clock)
-        """Seconds in which decisions are weighed for addresses."""
-        self.requests = RefillingAllowance(settings.requests_per_minute, clock)
-        """Requests, and messages to private environments, that addresses may send."""
+        self.recorded = RateLimit(settings.recorded_mb_per_hour * 1e6, HOUR_S, clock, piece_s=MINUTE_S)
+        """Characters that episodes of each address recorded in the last hour."""
+        self.compute = _per_minute(settings.openenv_compute_s_per_minute, clock)
+        """Seconds that private environments of each address compute."""
+        self.analyses = _per_minute(settings.alternatives_s_per_minute, clock)
+        """Seconds spent on evaluating alternatives for each address."""
+        self.requests = _per_minute(settings.requests_per_minute, clock)
+        """Requests, and messages to private environments, of each address."""
         self.turns = RequestScheduler(lambda: settings.requests_per_minute > 0 and playing())
-        """In which both are begun."""
+        """The order in which requests and messages start."""
         self.clock = clock
-        """Measures."""
         self.shared: SharedRates | None = None
-        """How often all servers together may do something; ``None`` where one is alone."""
+        """Rates of all servers together; ``None`` if this server is alone."""
+        self._playing = playing
+        self._reading = asyncio.Lock()
+        self._unclaimed: dict[str, int] = {}
         self._guard = guard
         self._orders = orders
 
     @contextmanager
     def spend(self, what: Costly, connection: HTTPConnection) -> Iterator[None]:
-        """Count one of ``what`` at this server for the time of the ``with``; given back if that fails.
+        """Count one ``what`` at this server; undone if the ``with`` block fails.
 
         Raises:
-            Refused: There were too many lately, or starts are paused.
+            Refused: There were too many recently, or starts are paused.
         """
         if self._guard.is_operator(connection):
             yield
@@ -229,14 +181,14 @@ class Budget:
 
     @contextmanager
     def spend_of(self, what: Costly, address: str) -> Iterator[None]:
-        """The same for an address that is not the operator's."""
+        """Do the same as :meth:`spend` for an address that is not the operator's."""
         paused = self._orders is not None and self._orders.kept.paused_since is not None
         if paused and what is not Costly.RESETS:
             raise self.refuse(
                 "starts_paused",
                 Refused(
                     PAUSED,
-                    "The operator has paused starts; what runs goes on, and recordings can be watched.",
+                    "The operator has paused starts. Running episodes continue; recordings can be watched.",
                     headers={"Retry-After": PAUSED_S},
                 ),
             )
@@ -258,15 +210,15 @@ class Budget:
 
     @asynccontextmanager
     async def spend_shared(self, what: Costly, whose: str) -> AsyncIterator[None]:
-        """Count one of ``what`` among those of all servers, for the time of the ``with``; likewise.
+        """Count one ``what`` at all servers together; undone if the ``with`` block fails.
 
         Args:
-            what: What is done.
+            what: The action.
             whose: An address; the operator is not counted.
 
         Raises:
-            Refused: There were too many lately.
-            JournalError: They cannot be counted now.
+            Refused: There were too many recently.
+            JournalError: The database cannot count it now.
         """
         if self.shared is None or whose == OPERATOR:
             yield
@@ -276,10 +228,10 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, what: Held, connection: HTTPConnection) -> AsyncIterator[None]:
-        """Hold a place for ``what`` for the time of the ``with``, once it is this address's turn.
+        """Hold a place for ``what`` during the ``with``, after waiting for a turn.
 
         Raises:
-            Refused: None became free in time.
+            Refused: No place became free in time.
         """
         if self._guard.is_operator(connection):
             yield
@@ -296,47 +248,60 @@ class Budget:
             await taken.__aexit__(None, None, None)
 
     def _crowded(self, what: Held, places: ConcurrencyLimit, error: NoFreePlace) -> Refused:
-        own = error.whose == "address"
+        own = error.scope == "address"
         limit = f"max_{what}_per_address" if own else f"max_{what}"
         detail = (
-            f"This address has its {places.by_address} {what} at once ({_setting(limit)})"
+            f"This address already has {places.by_address} {what} at once ({_setting(limit)})"
             if own
-            else f"All {places.total} {what} at once are taken ({_setting(limit)})"
+            else f"All {places.total} concurrent {what} are in use ({_setting(limit)})"
         )
         kind, again = TOO_MANY if own else CROWDED, str(AGAIN_S + self.refused[limit] % SPREAD_S)
         return self.refuse(
             limit, Refused(kind, f"{detail}; try again in {again} s.", headers={"Retry-After": again})
         )
 
-    def require_weighing(self, connection: HTTPConnection) -> None:
-        """Let a decision be weighed.
+    @asynccontextmanager
+    async def reading_turn(self) -> AsyncIterator[None]:
+        """Read one piece of a record within the ``with``.
+
+        While an episode runs, a pause follows each piece, so that play gets the processor first.
+        """
+        async with self._reading:
+            began = self.clock.monotonic()
+            yield
+            if self._playing():
+                took = self.clock.monotonic() - began
+                await self.clock.sleep(min(LONGEST_REST_S, REST * took))
+
+    def require_analysis(self, connection: HTTPConnection) -> None:
+        """Check that alternatives may be evaluated for a client.
 
         Raises:
-            Refused: Too much was weighed for this address lately.
+            Refused: The address used up its time recently.
         """
         if not self._guard.is_operator(connection):
-            if (wait_s := self.weighing.wait_s(address_of(connection))) > 0:
+            if (wait_s := self.analyses.wait_s(address_of(connection))) > 0:
                 raise self.too_often(
-                    "alternatives_s_per_minute", wait_s, "seconds of weighing for this address"
+                    "alternatives_s_per_minute", wait_s, "seconds of evaluating alternatives for this address"
                 )
 
-    def charge_weighing(self, connection: HTTPConnection, seconds: float) -> None:
-        """Count seconds in which a decision was weighed."""
+    def charge_analysis(self, connection: HTTPConnection, seconds: float) -> None:
+        """Count seconds spent on evaluating alternatives."""
         if not self._guard.is_operator(connection):
-            self.weighing.charge(address_of(connection), seconds)
+            self.analyses.spend(seconds, address_of(connection))
 
     def refuse_request(self, address: str) -> Refused | None:
-        """The refusal of a request of an address that sent too many lately; else it is counted."""
+        """Count a request of ``address``, or return its rejection."""
         if (wait_s := self.requests.wait_s(address)) > 0:
             return self.too_often("requests_per_minute", wait_s, "requests from this address")
-        self.requests.charge(address, 1.0)
+        self.requests.spend(1.0, address)
         return None
 
     def account(self, connection: HTTPConnection) -> ClientAccount:
-        """What the private environments of the client behind ``connection`` draw on."""
+        """Return the account that private environments of this client are charged to."""
         try:
             operator = self._guard.is_operator(connection)
-        except Refused:  # it may play like everybody
+        except Refused:  # a wrong token plays like any visitor
             operator = False
         return ClientAccount(self, None if operator else address_of(connection))
 
@@ -347,15 +312,36 @@ class Budget:
             del self.starters[next(iter(self.starters))]
 
     def starter(self, episode_id: str) -> str | None:
-        """The address that started an episode; ``None`` where that is not known any more."""
+        """Return the address that started an episode; ``None`` if no longer known."""
         return self.starters.get(episode_id)
 
+    def note_recorded(self, episode_id: str, size: int, *, ended: bool) -> None:
+        """Count what was recorded of an episode, for the address that started it.
+
+        What is recorded before the starter is known, such as the past of a fork, is counted with the first
+        record after that.
+
+        Args:
+            episode_id: The episode.
+            size: Characters.
+            ended: Whether nothing more follows.
+        """
+        size += self._unclaimed.pop(episode_id, 0)
+        address = self.starter(episode_id)
+        if address is None:
+            if not ended:
+                self._unclaimed[episode_id] = size
+                if len(self._unclaimed) > MAX_TRACKED:
+                    del self._unclaimed[next(iter(self._unclaimed))]
+        elif address != OPERATOR:
+            self.recorded.charge(address, size)
+
     async def require_model_budget(self) -> None:
-        """Let an episode with a model begin.
+        """Check that an episode with a model may start.
 
         Raises:
-            Refused: What models may use up today is spent.
-            JournalError: Several servers share it, and what is left cannot be asked for now.
+            Refused: Today's model budget is spent.
+            JournalError: Several servers share it, and the database cannot be reached now.
         """
         refusal = await self.ledger.reserve()
         if refusal is not None:
@@ -371,21 +357,21 @@ class Budget:
             )
 
     def refuse(self, limit: str, refused: Refused) -> Refused:
-        """``refused``, counted under the name of its limit."""
+        """Count a rejection under its limit, and return it."""
         self.refused[limit] += 1
         return refused
 
     def too_often(self, limit: str, wait_s: float, what: str) -> Refused:
-        """The refusal of whoever did ``what`` too often; counted under the name of its limit."""
+        """Return the rejection for too many ``what``, counted under its limit."""
         return self.refuse(limit, too_many(wait_s, what, _setting(limit)))
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAccount:
-    """What one client's private environments draw on.
+    """The account of one client's private environments.
 
     Args:
-        budget: Everybody's.
+        budget: The server's budget.
         address: The client's; ``None`` for the operator, who is not counted.
     """
 
@@ -394,16 +380,19 @@ class ClientAccount:
 
     @property
     def name(self) -> str:
-        """Whose it is, for people."""
+        """The owner's name, for people."""
         return "operator" if self.address is None else self.address
 
     def note_start(self, episode_id: str) -> None:
-        """Remember whose episode it is."""
+        """Remember who started an episode."""
         self.budget.note_start(episode_id, self.name)
 
     @asynccontextmanager
     async def spend(self, what: Costly) -> AsyncIterator[None]:
-        """Count one of ``what`` here and at all servers together; see :meth:`Budget.spend_shared`."""
+        """Count one ``what`` here and at all servers together.
+
+        See :meth:`Budget.spend_shared`.
+        """
         if self.address is None:
             yield
             return
@@ -412,34 +401,38 @@ class ClientAccount:
                 yield
 
     def require_compute(self) -> None:
-        """Let one of its environments compute.
+        """Check that an environment of this client may compute.
 
         Raises:
-            Refused: They have computed for too long lately.
+            Refused: Its environments used up their time recently.
         """
         if self.address is not None and (wait_s := self.budget.compute.wait_s(self.address)) > 0:
             what = "seconds of computing by the environments of this address"
             raise self.budget.too_often("openenv_compute_s_per_minute", wait_s, what)
 
     async def admit_message(self) -> None:
-        """Return once a message to one of its environments may be carried out."""
+        """Wait until a message to one of its environments may be handled."""
         if self.address is None:
             return
         budget = self.budget
         while (wait_s := budget.requests.wait_s(self.address)) > 0:
             await budget.clock.sleep(wait_s)
-        budget.requests.charge(self.address, 1.0)
+        budget.requests.spend(1.0, self.address)
         await budget.turns.take(self.address)
 
     def note_refused(self) -> None:
-        """Let the next messages wait longer, for one was refused."""
+        """Make the next messages wait longer after a rejected one."""
         if self.address is not None:
-            self.budget.requests.charge(self.address, REFUSED_MESSAGE)
+            self.budget.requests.spend(REFUSED_MESSAGE, self.address)
 
     def charge(self, seconds: float) -> None:
         """Count ``seconds`` of computing."""
         if self.address is not None:
-            self.budget.compute.charge(self.address, seconds)
+            self.budget.compute.spend(seconds, self.address)
+
+
+def _per_minute(limit: float, clock: Clock) -> TokenBucket:
+    return TokenBucket(limit / MINUTE_S, limit, clock)
 
 
 def _setting(limit: str) -> str:

@@ -1,4 +1,4 @@
-"""The one table from errors to problem documents and close codes."""
+"""Maps errors to problem documents and WebSocket close codes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from .slot_queue import QueuePosition
 
 
 class Close(Enum):
-    """Why a viewer's connection ends: code, whether to come back, and the reason in words."""
+    """Why a viewer's connection closes: code, whether to reconnect, and the reason."""
 
     ENDED = (1000, False, "ended")
-    UNENDED = (1000, False, "its record has no end, and nobody plays it on here")
+    UNENDED = (1000, False, "its record has no end, and it is not running here")
     BROKEN = (1002, False, "not a WebSocket's framing")
     NOT_UTF8 = (1007, False, "not UTF-8")
     TOO_BIG = (1009, False, "message too big")
@@ -54,9 +54,9 @@ class Close(Enum):
     SILENT = (1011, True, "no answer to a ping")
     RESTARTING = (1012, True, "the server restarts")
     NOT_FOUND = (4001, False, "no such episode")
-    FOREIGN_ORIGIN = (4003, False, "a page of another site may not watch from here")
-    TOO_SLOW = (4008, True, "too slow; come back and resume")
-    FULL = (4029, True, "too many viewers; come back later")
+    FOREIGN_ORIGIN = (4003, False, "pages of other sites may not watch from here")
+    TOO_SLOW = (4008, True, "too slow; reconnect and resume")
+    FULL = (4029, True, "too many viewers; try again later")
     DAMAGED = (4500, False, "its record is damaged")
     BAD_MESSAGE = (4400, False, "bad message")
 
@@ -75,37 +75,35 @@ MAX_DETAIL: Final = 2000
 
 
 RECOVERED_AFTER_S: Final = "1"
-"""When to ask again while episodes are recovered: most take less."""
+"""Retry-After while episodes are recovered, in seconds; most take less."""
 
 
 class WrongField(BaseModel):
-    """One wrong field of a request."""
+    """One invalid field of a request."""
 
-    field: str = Field(description="Dotted path of the field, as the request spelt it")
-    rule: str = Field(description="The rule it broke, as a sentence that says what would be right")
+    field: str = Field(description="Dotted path of the field, as in the request")
+    rule: str = Field(description="The rule that it breaks, which says what is valid")
 
 
 class Problem(BaseModel):
-    """What went wrong, as RFC 9457 has it."""
+    """A problem document (RFC 9457)."""
 
     type: str = Field(description="A stable name of the kind of problem, such as `/problems/episode-busy`")
     title: str = Field(description="The kind of problem in words; the same for every occurrence")
     status: int = Field(description="The HTTP status")
     detail: str = Field(description="What went wrong this time, for people")
-    instance: str | None = Field(default=None, description="The path that was asked for")
+    instance: str | None = Field(default=None, description="The requested path")
     request_id: str | None = Field(
         default=None, description="Of this request, as in the header X-Request-Id and in the server's log"
     )
-    errors: list[WrongField] | None = Field(
-        default=None, description="Every wrong field, when fields are wrong"
-    )
+    errors: list[WrongField] | None = Field(default=None, description="Every invalid field, if there are any")
     running: list[dict[str, Any]] | None = Field(
-        default=None, description="The episodes that hold the slots, when all are taken, as in /custom/status"
+        default=None, description="The episodes that hold the slots, if all are taken, as in /custom/status"
     )
     queue: QueuePosition | None = Field(
         default=None,
-        description="The queue for slots, when all are taken: who sends `wait_s` waits in it, who sends the "
-        "`ticket` within 5 s keeps its `place`",
+        description="The queue for slots, if all are taken: send `wait_s` to wait in it, and the `ticket` "
+        "within 5 s to keep your `place`",
     )
 
 
@@ -115,8 +113,8 @@ class Kind:
 
     Args:
         name: Last part of its ``type``.
-        status: HTTP status that answers it.
-        title: What it is, in words.
+        status: HTTP status of the response.
+        title: Its title for people.
     """
 
     name: str
@@ -125,10 +123,10 @@ class Kind:
 
 
 class Refused(Exception):
-    """The edge itself refuses a request.
+    """The server rejects a request.
 
     Args:
-        kind: Which kind of problem.
+        kind: The kind of problem.
         detail: What went wrong this time.
         headers: Further response headers.
         extra: Further members of the problem document.
@@ -152,44 +150,44 @@ class Refused(Exception):
 MALFORMED: Final = Kind("malformed-body", 400, "The body is not JSON")
 UNAUTHENTICATED: Final = Kind("token-needed", 401, "The operator's token is needed")
 NOT_HERE: Final = Kind("not-allowed-here", 403, "This is not allowed here")
-NOT_YOURS: Final = Kind("not-your-episode", 403, "Somebody else started this episode")
+NOT_YOURS: Final = Kind("not-your-episode", 403, "Another client started this episode")
 NOT_YOUR_SEAT: Final = Kind("not-your-seat", 403, "This needs the key of the seat")
-FOREIGN_ORIGIN: Final = Kind("foreign-origin", 403, "A page of another site may not do this")
-NOT_FOUND: Final = Kind("not-found", 404, "There is nothing here")
-NO_EPISODE: Final = Kind("episode-not-found", 404, "There is no such episode")
-NO_RUN: Final = Kind("run-not-found", 404, "There is no such run")
-NO_TRUTH: Final = Kind("no-truth", 404, "Nothing that was hidden is recorded")
+FOREIGN_ORIGIN: Final = Kind("foreign-origin", 403, "Pages of other sites may not do this")
+NOT_FOUND: Final = Kind("not-found", 404, "Not found")
+NO_EPISODE: Final = Kind("episode-not-found", 404, "Episode not found")
+NO_RUN: Final = Kind("run-not-found", 404, "Run not found")
+NO_TRUTH: Final = Kind("no-truth", 404, "No hidden truth is recorded")
 METHOD: Final = Kind("method-not-allowed", 405, "This method is not allowed here")
 BUSY: Final = Kind("episode-busy", 409, "Every slot is taken")
 NOT_ASKED: Final = Kind("not-asked", 409, "It is not this seat's turn")
-ELSEWHERE: Final = Kind("episode-elsewhere", 409, "The episode is played elsewhere")
+ELSEWHERE: Final = Kind("episode-elsewhere", 409, "Another server runs the episode")
 SEALED: Final = Kind("truth-sealed", 409, "The truth is sealed until the episode has ended")
 OVER: Final = Kind("episode-over", 409, "The episode has ended")
 UNENDED: Final = Kind("episode-unended", 409, "The episode has not ended")
 TOO_LARGE: Final = Kind("body-too-large", 413, "The body is too large")
 NOT_JSON: Final = Kind("not-json", 415, "The content type must be application/json")
-INVALID: Final = Kind("invalid-request", 422, "Fields of the request are wrong")
+INVALID: Final = Kind("invalid-request", 422, "The request has invalid fields")
 TOO_MANY: Final = Kind("too-many-requests", 429, "Too many requests")
-SPENT: Final = Kind("allowance-spent", 429, "What models may use up today is spent")
+SPENT: Final = Kind("allowance-spent", 429, "Today's model budget is spent")
 INTERNAL: Final = Kind("internal-error", 500, "The server failed")
 NO_JOURNAL: Final = Kind("journal-unavailable", 503, "The journal cannot be used now")
-NO_PLAYER: Final = Kind("player-unavailable", 503, "The server that plays the episode does not answer")
+NO_PLAYER: Final = Kind("player-unavailable", 503, "The server that runs the episode does not answer")
 DAMAGED: Final = Kind("record-damaged", 500, "The record of this episode is damaged")
 TIMED_OUT: Final = Kind("step-timeout", 504, "The environment did not answer in time")
-RECOVERING: Final = Kind("recovering", 503, "What ran before this server is still being recovered")
-NO_VOICE: Final = Kind("no-voice", 503, "Nobody can speak this line now")
+RECOVERING: Final = Kind("recovering", 503, "Earlier episodes are still being recovered")
+NO_VOICE: Final = Kind("no-voice", 503, "No voice can speak this line now")
 FULL: Final = Kind("too-many-viewers", 503, "There is no room for another viewer")
-CROWDED: Final = Kind("too-many-reads", 503, "As much is being read as may be at once")
+CROWDED: Final = Kind("too-many-reads", 503, "Too many concurrent reads")
 PAUSED: Final = Kind("starts-paused", 503, "The operator has paused starts")
 
 
 def too_many(wait_s: float, what: str, setting: str = "") -> Refused:
-    """The refusal of what was done too often.
+    """Return the rejection of an action that was done too often.
 
     Args:
         wait_s: Seconds until it may be done again.
         what: What there was too much of.
-        setting: The setting that limits it, if one does.
+        setting: The setting that limits it, if any.
     """
     seconds = max(1, round(wait_s + 0.5))
     named = f" ({setting})" if setting else ""
@@ -213,7 +211,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     ConfigurationError: INTERNAL,
     SpectatorError: INTERNAL,
 }
-"""What answers each error of the library; the nearest class in its ancestry decides."""
+"""The kind of problem of each library error; the nearest base class decides."""
 
 CLOSES: Final[Mapping[type[SpectatorError], Close]] = {
     EpisodeDamaged: Close.DAMAGED,
@@ -221,7 +219,7 @@ CLOSES: Final[Mapping[type[SpectatorError], Close]] = {
     ProtocolError: Close.BAD_MESSAGE,
     SpectatorError: Close.RESTARTING,
 }
-"""How a viewer's connection ends by each error; the nearest class in its ancestry decides."""
+"""How each library error closes a viewer's connection; the nearest base class decides."""
 
 BY_STATUS: Final[Mapping[int, Kind]] = {
     kind.status: kind
@@ -238,7 +236,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> ProblemAnswer:
-    """The response that tells a problem."""
+    """Return the response with a problem document."""
     document = Problem(
         type=f"/problems/{kind.name}",
         title=kind.title,
@@ -248,8 +246,8 @@ def problem(
         errors=[_wrong_field(wrong) for wrong in errors] or None,
         **(extra or {}),
     )
-    told = document.model_dump(mode="json", exclude_none=True)
-    return ProblemAnswer(told, kind.status, {"Cache-Control": "no-store", **(headers or {})})
+    body = document.model_dump(mode="json", exclude_none=True)
+    return ProblemAnswer(body, kind.status, {"Cache-Control": "no-store", **(headers or {})})
 
 
 def _wrong_field(wrong: FieldError) -> WrongField:
@@ -257,21 +255,21 @@ def _wrong_field(wrong: FieldError) -> WrongField:
 
 
 def kind_of(error: SpectatorError) -> Kind:
-    """The kind of problem that an error of the library is."""
+    """Return the kind of problem of a library error."""
     return next(FAULTS[base] for base in type(error).__mro__ if base in FAULTS)
 
 
 def close_of(error: SpectatorError) -> tuple[Close, str]:
-    """How an error of the library ends a viewer's connection, and the reason it is given."""
+    """Return how a library error closes a viewer's connection, and the reason to send."""
     close = next(CLOSES[base] for base in type(error).__mro__ if base in CLOSES)
     if close is Close.RESTARTING:
-        logger.error("a viewer is sent away: %s", error)
-        return close, "the record cannot be read now; come back later"
+        logger.error("closing a viewer's connection: %s", error)
+        return close, "the record cannot be read now; try again later"
     return close, str(error)
 
 
 def documented(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
-    """``responses=`` of a route that may answer with these problems."""
+    """Return ``responses=`` of a route that may answer with these problems."""
     described: dict[int, list[str]] = {}
     for kind in kinds:
         described.setdefault(kind.status, []).append(kind.title)
@@ -317,7 +315,7 @@ async def _validation(request: Request, error: RequestValidationError) -> Respon
 
 
 async def http_problem(request: Request, error: HTTPException) -> Response:
-    """The problem that an error of the web framework is."""
+    """Answer an error of the web framework with a problem document."""
     known = BY_STATUS.get(error.status_code)
     phrase = HTTPStatus(error.status_code).phrase
     kind = known or Kind(phrase.lower().replace(" ", "-"), error.status_code, phrase)
@@ -326,13 +324,16 @@ async def http_problem(request: Request, error: HTTPException) -> Response:
 
 
 async def _gone(request: Request, error: ClientDisconnect) -> Response:
-    """Whoever leaves in the middle of a body is no fault of ours; the answer reaches nobody."""
-    return problem(MALFORMED, "The body broke off.", instance=request.url.path)
+    """Handle a client that disconnected within its body.
+
+    It does not get this response.
+    """
+    return problem(MALFORMED, "The body is incomplete.", instance=request.url.path)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     logger.error("%s failed", _named(request), exc_info=error)
-    return problem(INTERNAL, "Something broke; it has been logged.", instance=request.url.path)
+    return problem(INTERNAL, "The server failed; the log has details.", instance=request.url.path)
 
 
 def _named(request: Request) -> str:

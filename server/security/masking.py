@@ -1,8 +1,7 @@
-"""Mask the names that the operator hides, and keep the operator's orders.
+"""Mask names that the operator hides, and store the operator's orders.
 
-The record keeps every name. A name is masked where it is a whole word, in any text; field names and
-values of the protocol, such as an event's type, stay. Orders (hidden names, paused starts) survive a
-restart.
+The record keeps every name. A name is masked as a whole word in any text; field names and values of the
+protocol, such as an event's type, stay. Orders (hidden names, paused starts) survive a restart.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from spectator.errors import ConfigurationError, JournalUnavailable
 from spectator.events import decode_json, encode_json
 
 HIDDEN: Final = "(name hidden)"
-"""What stands where a hidden name stood."""
+"""Replaces a hidden name."""
 
 FIELD_NAME: Final = re.compile(r"[a-z][a-z0-9_.\-]*")
 
@@ -31,22 +30,22 @@ PROTOCOL_FIELDS: Final = frozenset(
         "speaks", "status", "type",
     }
 )  # fmt: skip
-"""Fields whose value stays as it is where it looks like a field's name itself."""
+"""Fields whose value is not masked if it looks like a field name."""
 
 FREE: Final = frozenset({"action", "glance", "observation", "world"})
-"""Fields below which nothing is the protocol's own."""
+"""Fields whose content is never the protocol's own, so all of it is masked."""
 
 NDJSON: Final = "application/x-ndjson"
 
 DIGEST_HEADER: Final = "Spectator-Digest"
-"""Header with the last digest of a record; a masked copy has another."""
+"""Header with the last digest of a record; masked copies have a different one."""
 
 
 class NameMask:
     """Masks hidden names.
 
     Args:
-        names: Exactly as they are shown.
+        names: The names, exactly as they are shown.
 
     >>> mask = NameMask({"Bo"})
     >>> mask.text("Bo beats Bob"), mask.json('{"label":"Bo","type":"Bo?","Bo":1}')
@@ -56,16 +55,16 @@ class NameMask:
     def __init__(self, names: Collection[str] = ()) -> None:
         longest_first = sorted(names, key=lambda name: (-len(name), name))
         self.names = tuple(longest_first)
-        """The names; nothing is masked where there are none."""
+        """The names; if empty, nothing is masked."""
         self._written = tuple(json.dumps(name, ensure_ascii=False)[1:-1] for name in longest_first)
         self._words = re.compile("|".join(map(_word, longest_first))) if longest_first else None
 
     def text(self, text: str) -> str:
-        """``text`` without the names."""
+        """Return ``text`` without the names."""
         return text if self._words is None else self._words.sub(HIDDEN, text)
 
     def json(self, text: str) -> str:
-        """JSON text without the names; the same object where there is none in it."""
+        """Return JSON text without the names; the same object if it holds none."""
         if not any(written in text for written in self._written):
             return text
         shown = decode_json(text)
@@ -73,10 +72,10 @@ class NameMask:
         return text if masked == shown else encode_json(masked)
 
     def value(self, value: Any, *, free: bool = False) -> Any:
-        """A JSON value without the names.
+        """Return a JSON value without the names.
 
         Args:
-            value: As JSON is read.
+            value: A decoded JSON value.
             free: Whether nothing in it is the protocol's own.
         """
         if self._words is None:
@@ -90,10 +89,10 @@ class NameMask:
         return value
 
     def forming(self, text: str, *, cut: bool, over: bool) -> str:
-        """Text that is still written: what may be a part of a name at one of its ends is left out.
+        """Return unfinished text without what may be a part of a name at its ends.
 
         Args:
-            text: What was written so far.
+            text: The text so far.
             cut: Whether its beginning was cut off.
             over: Whether nothing more follows.
 
@@ -125,32 +124,32 @@ def _word(name: str) -> str:
 
 
 class NameMaskSource(Protocol):
-    """As much of the operator's orders as whoever shows names needs."""
+    """The part of the operator's orders that masks names."""
 
     mask: NameMask
-    """Masks the names that are hidden now; another object after every change."""
+    """Masks the names that are hidden now; a new object after every change."""
 
 
 ORDERS_FILE: Final = "operator.json"
 
 
 class StoredOrders(BaseModel):
-    """The orders as they lie in their file."""
+    """The orders as stored in their file."""
 
     model_config = ConfigDict(extra="forbid")
 
     paused_since: str | None = Field(default=None, description="RFC 3339; null while starts are open")
-    hidden: frozenset[str] = Field(default=frozenset(), description="Names that are shown to nobody")
+    hidden: frozenset[str] = Field(default=frozenset(), description="Hidden names")
 
 
 class OperatorOrders:
     """The operator's orders.
 
     Args:
-        folder: Where their file lies.
+        folder: The server's data folder, which holds their file.
 
     Raises:
-        ConfigurationError: It is there and cannot be read.
+        ConfigurationError: The file is unreadable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -160,9 +159,9 @@ class OperatorOrders:
         except FileNotFoundError:
             self.kept = StoredOrders()
         except (OSError, ValidationError) as error:
-            raise ConfigurationError(f"{self._path} cannot be read; mend or remove it: {error}") from error
+            raise ConfigurationError(f"{self._path} is unreadable; fix or delete it: {error}") from error
         self.mask = NameMask(self.kept.hidden)
-        """Masks the names that are hidden now; another object after every change."""
+        """Masks the names that are hidden now; a new object after every change."""
 
     @property
     def paused(self) -> bool:
@@ -170,10 +169,10 @@ class OperatorOrders:
         return self.kept.paused_since is not None
 
     def give(self, **changes: object) -> None:
-        """Keep other orders; they hold once they are on the disk.
+        """Change the orders; the change takes effect once it is on disk.
 
         Raises:
-            JournalUnavailable: They could not be written; the former ones hold.
+            JournalUnavailable: The file cannot be written; nothing is changed.
         """
         kept = StoredOrders.model_validate({**self.kept.model_dump(), **changes})
         written = self._path.with_suffix(".new")

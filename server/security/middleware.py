@@ -1,4 +1,4 @@
-"""Middleware for every request: rate, origin, size of the body, security headers."""
+"""Middleware of every request: rate, origin, body size, security headers."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from .permissions import Guard, Origins
 from .requests import address_of
 
 CONTROL_BODY_BYTES: Final = 64 * 1024
-"""Longest body of a control request."""
+"""Longest body of a control request, in bytes."""
 
 BODY_BYTES: Final = 1024 * 1024
-"""Longest body of any other request, that of an OpenEnv action."""
+"""Longest body of any other request, as of an OpenEnv action."""
 
 BODY_S: Final = 20.0
-"""How long a client may take between two pieces of a body."""
+"""Seconds that a client may take between two chunks of a body."""
 
 WHOLE_BODY_S: Final = 60.0
-"""How long it may take for all of it."""
+"""Seconds that a client may take for a whole body."""
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class RequestShield:
-    """Refuses what a page of another site asks for that changes something, and bodies that are too long.
+    """Rejects changes requested by pages of other sites, and bodies that are too long.
 
     Args:
-        app: The application behind it.
-        settings: Which origins are ours.
+        app: The wrapped application.
+        settings: The allowed origins.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -46,11 +46,14 @@ class RequestShield:
         self._origins = Origins(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body counted, or refuse it; every socket counts as a change."""
+        """Forward the request with its body counted, or reject it.
+
+        Sockets count as changes.
+        """
         kind = scope["type"]
         guarded = kind == "websocket" or (kind == "http" and scope["method"] not in SAFE_METHODS)
         if guarded and not self._origins.allows(Headers(scope=scope)):
-            await _refuse_origin(scope, receive, send)
+            await _reject_origin(scope, receive, send)
             return
         if kind == "http":
             limit = CONTROL_BODY_BYTES if scope["path"].startswith("/custom/") else BODY_BYTES
@@ -62,7 +65,7 @@ class RequestShield:
         await self._app(scope, receive, send)
 
 
-async def _refuse_origin(scope: Scope, receive: Receive, send: Send) -> None:
+async def _reject_origin(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
         detail = "Open this from the server's own pages, or list the origin in SPECTATOR_ALLOWED_ORIGINS."
         await problem(FOREIGN_ORIGIN, detail, instance=scope["path"])(scope, receive, send)
@@ -71,17 +74,17 @@ async def _refuse_origin(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 PARTS: Final = ("text/css", "text/javascript")
-"""Kinds of answers that are no document: :data:`PERMISSIONS` on them is heeded by nobody."""
+"""Media types that are not documents; browsers ignore :data:`PERMISSIONS` on them."""
 
 PERMISSIONS: Final = "Permissions-Policy"
 
 
 class SecurityHeaders:
-    """Puts the security headers on every response.
+    """Adds the security headers to every response.
 
     Args:
-        app: The application behind it.
-        settings: Who may frame the pages.
+        app: The wrapped application.
+        settings: The allowed frame ancestors.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -94,7 +97,7 @@ class SecurityHeaders:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; its response gets the headers."""
+        """Forward the request, and add the headers to its response."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
@@ -109,7 +112,7 @@ class SecurityHeaders:
 
 
 def content_security_policy(settings: Settings) -> str:
-    """The policy: our own files only, no inline script, and strings never become markup."""
+    """Return the policy: only our own files, no inline script, no strings as markup."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -131,7 +134,7 @@ def content_security_policy(settings: Settings) -> str:
 
 @dataclass(slots=True)
 class _BodyReader:
-    """Reads a body of at most ``limit`` bytes, in good time."""
+    """Reads a body of at most ``limit`` bytes within the time limits."""
 
     receive: Receive
     limit: int
@@ -146,7 +149,7 @@ class _BodyReader:
             async with asyncio.timeout_at(None if self.complete else min(now + BODY_S, until)):
                 message = await self.receive()
         except TimeoutError:
-            late = f"Nothing more of the body came for {BODY_S:g} s."
+            late = f"No more of the body arrived for {BODY_S:g} s."
             if now + BODY_S > until:
                 late = f"The body was not complete after {WHOLE_BODY_S:g} s."
             raise HTTPException(408, late) from None
@@ -162,22 +165,23 @@ def _too_large(limit: int) -> str:
 
 
 HOLD_S: Final = 1.0
-"""How long a refusal is kept back, so that whoever asks again and again on a connection has one a second."""
+"""Seconds that a rejection is delayed, so that a client that retries on one connection gets one per
+second."""
 
 MOST_HELD: Final = 256
-"""Refusals that are kept back at once; further ones go out at once."""
+"""Rejections delayed at once; further ones are sent immediately."""
 
 ALWAYS: Final = frozenset({"/health", "/readyz"})
-"""Paths that are answered at once and to everybody."""
+"""Paths that are always answered immediately."""
 
 
 class Admission:
-    """Refuses who asks too often before anything is done, and lets others begin one at a time.
+    """Rejects clients with too many requests, and starts others one at a time.
 
-    The operator is let in at once, as is whoever asks whether the server is alive.
+    Requests of the operator and health checks start immediately.
 
     Args:
-        app: The application behind it.
+        app: The wrapped application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -185,7 +189,7 @@ class Admission:
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
+        """Forward the request, or reject it."""
         if scope["type"] in ("http", "websocket") and scope["path"] not in ALWAYS:
             services: Any = scope["app"].state.services
             budget: Budget = services.budget
@@ -194,12 +198,12 @@ class Admission:
             if not guard.holds_token(connection):
                 address = address_of(connection)
                 if (refusal := budget.refuse_request(address)) is not None:
-                    await self._refuse(refusal, scope, receive, send)
+                    await self._reject(refusal, scope, receive, send)
                     return
                 await budget.turns.take(address)
         await self._app(scope, receive, send)
 
-    async def _refuse(self, refusal: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _reject(self, refusal: Refused, scope: Scope, receive: Receive, send: Send) -> None:
         if self._held < MOST_HELD:
             self._held += 1
             try:

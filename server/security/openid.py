@@ -1,7 +1,7 @@
 """Sign-in with Hugging Face (OpenID Connect) and the sessions of visitors.
 
-The protocol is authlib's, with state, nonce and PKCE. Sessions are kept in this process's memory; a
-cookie holds only the name of one.
+authlib implements the protocol, with state, nonce and PKCE. Sessions are kept in this process's memory; the
+cookie holds only a session's id.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from .faults import Kind, Refused
 from .rate_limits import RateLimit
 
 SIGNING_IN_S: Final = 15 * 60.0
-"""Seconds that a visitor may take to sign in."""
+"""Seconds within which a visitor must complete a sign-in."""
 
 MOST_SESSIONS: Final = 10_000
-"""Sessions that are kept; beyond it the oldest one that is not signed in is forgotten, else the oldest."""
+"""Sessions kept; beyond that the oldest one without a sign-in is dropped, or else the oldest."""
 
 
 @dataclass(slots=True, eq=False)
 class VisitorSession:
-    """What is known of one visitor.
+    """One visitor's session.
 
     Args:
-        id: What the cookie carries.
-        until: When it is forgotten, by the monotonic clock.
-        flow: What the sign-in must remember between its two requests.
-        after: Local address of the page that the sign-in leads back to.
+        id: The cookie's value.
+        until: When it expires, by the monotonic clock.
+        flow: State of the sign-in between its two requests.
+        after: Local path of the page to return to after the sign-in.
         user: Name of the account; empty before the sign-in.
         lent: The account's token; ``None`` before the sign-in.
     """
@@ -55,16 +55,16 @@ class VisitorSession:
 
     @property
     def signed_in(self) -> bool:
-        """Whether there is a token that can be used."""
+        """Whether it has a usable token."""
         return self.lent is not None and self.lent.usable
 
 
 class VisitorSessions:
-    """Keeps the sessions; they end with the process.
+    """Keeps visitors' sessions until the process ends.
 
     Args:
-        clock: Time.
-        secure: Whether browsers reach the server by https only; else each request says.
+        clock: Source of time.
+        secure: Whether browsers reach the server only by https; otherwise each request decides.
     """
 
     def __init__(self, clock: Clock, *, secure: bool) -> None:
@@ -73,7 +73,7 @@ class VisitorSessions:
         self._sessions: dict[str, VisitorSession] = {}
 
     def of(self, connection: HTTPConnection) -> VisitorSession | None:
-        """The session that a request belongs to; ``None`` where it has none that lives."""
+        """Return the live session of a request; ``None`` if there is none."""
         session = self._sessions.get(self.cookie_of(connection))
         if session is None or session.until > self._clock.monotonic():
             return session
@@ -81,11 +81,11 @@ class VisitorSessions:
         return None
 
     def cookie_of(self, connection: HTTPConnection) -> str:
-        """What the request's cookie names; empty without one."""
+        """Return the session id in the request's cookie; empty without one."""
         return connection.cookies.get(self._cookie_name(connection), "")
 
     def begin(self) -> VisitorSession:
-        """A new session of a visitor who is about to sign in."""
+        """Create a session for a visitor who is about to sign in."""
         now = self._clock.monotonic()
         for old in [one for one in self._sessions.values() if one.until <= now]:
             self.end(old)
@@ -96,7 +96,7 @@ class VisitorSessions:
         return session
 
     def sign_in(self, session: VisitorSession, user: str, lent: VisitorKey) -> VisitorSession:
-        """Replace a session by that of a visitor who signed in; its name was not known before."""
+        """Replace a session with one under a new id for a visitor who signed in."""
         self.end(session)
         left_s = lent.left_s or 0.0
         signed_in = VisitorSession(secrets.token_urlsafe(32), self._clock.monotonic() + left_s)
@@ -105,27 +105,27 @@ class VisitorSessions:
         return signed_in
 
     def end(self, session: VisitorSession) -> None:
-        """Forget a session, and its token with it."""
+        """Delete a session and its token."""
         self._sessions.pop(session.id, None)
         if session.lent is not None:
             session.lent.end()
 
     def end_all(self) -> None:
-        """Forget every session."""
+        """Delete every session."""
         for session in tuple(self._sessions.values()):
             self.end(session)
 
     def give_cookie(self, response: Response, connection: HTTPConnection, session: VisitorSession) -> None:
-        """Have the browser name the session in its next requests."""
+        """Set the session's cookie."""
         most_s = max(0, round(session.until - self._clock.monotonic()))
         self._set(response, connection, session.id, most_s)
 
     def take_cookie(self, response: Response, connection: HTTPConnection) -> None:
-        """Have the browser forget its session."""
+        """Delete the session's cookie."""
         self._set(response, connection, "", 0)
 
     def _set(self, response: Response, connection: HTTPConnection, value: str, most_s: int) -> None:
-        # http.cookies knows Partitioned since Python 3.14 only
+        # http.cookies supports Partitioned only since Python 3.14
         where = "Secure; SameSite=None; Partitioned" if self._is_secure(connection) else "SameSite=Lax"
         name = self._cookie_name(connection)
         cookie = f"{name}={value}; Max-Age={most_s}; Path=/; HttpOnly; {where}"
@@ -141,25 +141,25 @@ class VisitorSessions:
 logger = logging.getLogger(__name__)
 
 INFERENCE: Final = "inference-api"
-"""The scope that lets a token ask models."""
+"""The scope that lets a token call models."""
 
 SCOPES: Final = f"openid profile {INFERENCE}"
 
 CALLBACK: Final = "/sign-in/callback"
 
 TIMEOUT_S: Final = 10.0
-"""Longest wait for the provider."""
+"""Longest wait for the provider, in seconds."""
 
 USUAL_S: Final = 8 * 3600.0
-"""How long a token lasts whose provider does not say; the Hub's default."""
+"""Lifetime of a token in seconds if the provider does not say; the Hub's default."""
 
 SPARE_S: Final = 30.0
-"""Seconds before its end at which a token is not used any more."""
+"""Seconds before its expiry at which a token is no longer used."""
 
 MOST_NAME: Final = 60
 
 MOST_BEGUN: Final = 30
-"""Sign-ins that one address may begin in a minute."""
+"""Sign-ins that one address may begin per minute."""
 
 NO_SIGN_IN: Final = Kind("no-sign-in", 404, "This server offers no sign-in")
 DENIED: Final = Kind("sign-in-denied", 403, "You did not sign in")
@@ -167,8 +167,8 @@ FAILED: Final = Kind("sign-in-failed", 400, "The sign-in did not succeed")
 PROVIDER_DOWN: Final = Kind("provider-unavailable", 502, "Hugging Face cannot be reached")
 
 UNREACHABLE: Final = (
-    "Hugging Face did not answer as expected, so you are not signed in. Try again in a moment; matches that "
-    "need no sign-in can be started meanwhile."
+    "Hugging Face did not answer as expected, so you are not signed in. Try again in a moment. You can start "
+    "matches that need no sign-in meanwhile."
 )
 FORGOTTEN: Final = (
     "This sign-in was not begun in this browser, or too long ago. Allow cookies for this site, and sign in "
@@ -178,11 +178,11 @@ FORGOTTEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Who signed in.
+    """The result of a sign-in.
 
     Args:
         user: Name of the account.
-        lent: Its token.
+        lent: The account's token.
     """
 
     user: str
@@ -193,19 +193,19 @@ class SignIn:
     """Signs visitors in.
 
     Args:
-        provider: Where.
-        clock: Time.
+        provider: The OpenID provider.
+        clock: Source of time.
     """
 
     def __init__(self, provider: OpenIdProvider, clock: Clock) -> None:
         self.provider = provider
         self.begun = RateLimit(MOST_BEGUN, 60.0, clock)
-        """How often one address may begin to sign in."""
+        """Limits how often one address may begin to sign in."""
         self._clock = clock
         self._client: Any = None
 
     async def begin(self, request: Request, session: VisitorSession) -> Response:
-        """Send a visitor to the provider.
+        """Redirect a visitor to the provider.
 
         Raises:
             Refused: The provider cannot be reached.
@@ -221,10 +221,11 @@ class SignIn:
         return answer
 
     async def finish(self, request: Request, session: VisitorSession) -> SignedIn:
-        """Take in what the provider sent the visitor back with.
+        """Complete a sign-in from the provider's redirect.
 
         Raises:
-            Refused: The visitor denied it, it is another sign-in's, or the provider does not answer rightly.
+            Refused: The visitor denied it, it belongs to another sign-in, or the provider's answer is
+                invalid.
         """
         if (said := request.query_params.get("error")) is not None:
             raise _refused_by_provider(said)
@@ -247,9 +248,7 @@ class SignIn:
     def _lent(self, token: Any) -> VisitorKey:
         scopes = token.get("scope")
         if isinstance(scopes, str) and INFERENCE not in scopes.split():
-            detail = (
-                "The sign-in does not allow requests to models, which is all it is for. Sign in again and "
-            )
+            detail = "The sign-in does not allow requests to models, its only purpose. Sign in again and "
             raise Refused(DENIED, f"{detail}allow the use of inference.")
         lasts_s = token.get("expires_in")
         left_s = float(lasts_s) if isinstance(lasts_s, int | float) and lasts_s > 0 else USUAL_S
@@ -257,7 +256,7 @@ class SignIn:
         return VisitorKey(key, HUB_WORDS, clock=self._clock, left_s=max(1.0, left_s - SPARE_S))
 
     async def _opened(self) -> Any:
-        """The client of authlib, which takes 0.15 s to import."""
+        """Return authlib's client, importing it on a thread, which takes 0.15 s."""
         if self._client is None:
             starlette_client = await asyncio.to_thread(import_module, "authlib.integrations.starlette_client")
             self._client = starlette_client.OAuth().register(
@@ -276,7 +275,7 @@ class SignIn:
 
 
 def _unusable() -> tuple[type[Exception], ...]:
-    """Errors that mean that the provider cannot be reached, or answers wrongly."""
+    """Return the errors of an unreachable provider or an invalid answer."""
     http, errors = import_module("httpx2"), import_module("authlib.common.errors")
     jose = import_module("joserfc.errors")
     return (
@@ -287,13 +286,16 @@ def _unusable() -> tuple[type[Exception], ...]:
 
 def _refused_by_provider(said: str) -> Refused:
     if said == "access_denied":
-        detail = "You did not allow the sign-in, so nothing was changed. The other captains need no sign-in."
+        detail = "You did not allow the sign-in, so nothing changed. The other captains need no sign-in."
         return Refused(DENIED, detail)
-    logger.warning("the provider refused a sign-in: %s", clean_text(said, 40))
-    return Refused(FAILED, "Hugging Face refused the sign-in. Try again from the start page.")
+    logger.warning("the provider rejected a sign-in: %s", clean_text(said, 40))
+    return Refused(FAILED, "Hugging Face rejected the sign-in. Try again from the start page.")
 
 
 def _unreachable(what: str, error: Exception) -> Refused:
-    """The refusal; the log gets the kind of error alone, for its text may repeat what was sent."""
-    logger.warning("the provider did not answer rightly to %s: %s", what, type(error).__name__)
+    """Return the rejection, and log only the kind of error.
+
+    The error's text may repeat what was sent.
+    """
+    logger.warning("the provider's answer to %s is invalid: %s", what, type(error).__name__)
     return Refused(PROVIDER_DOWN, UNREACHABLE)

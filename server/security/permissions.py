@@ -1,4 +1,4 @@
-"""Who may do what: operator, origins, seat keys, starters, allowed options.
+"""Permissions: operator, origins, seat keys, starters, allowed options.
 
 Seat keys and starters survive a restart; the starters' file holds digests and no addresses.
 """
@@ -36,7 +36,7 @@ class Guard:
 
     Args:
         settings: Token, origins, limits.
-        clock: Measures.
+        clock: Measures the rate of wrong tokens.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -50,7 +50,7 @@ class Guard:
         """Whether the request carries the operator's token.
 
         Raises:
-            Refused: It carries another one.
+            Refused: It carries a wrong token.
         """
         if self._token is None or _bearer(connection) is None:
             return False
@@ -61,15 +61,15 @@ class Guard:
         raise _unauthenticated("This is not the operator's token.", 'Bearer error="invalid_token"')
 
     def holds_token(self, connection: HTTPConnection) -> bool:
-        """Whether the request carries the operator's token; another one is no matter here."""
+        """Whether the request carries the operator's token; wrong tokens are ignored."""
         sent = _bearer(connection)
         return self._token is not None and sent is not None and hmac.compare_digest(sent, self._token)
 
     def require_operator(self, connection: HTTPConnection) -> str:
-        """Let whoever may stop or slow an episode through.
+        """Require a client that may control all episodes.
 
         Returns:
-            Who it is, in a word.
+            ``operator`` or ``visitor``.
 
         Raises:
             Refused: A token is set and the request does not carry it.
@@ -81,21 +81,21 @@ class Guard:
         return "visitor"
 
     def require_control(self, connection: HTTPConnection, starter: str | None) -> str:
-        """Let whoever may stop or slow one episode through.
+        """Require a client that may control one episode.
 
-        In the public profile that is the operator and the address that started it. Elsewhere it is the
-        operator, or everybody where no token is set.
+        In the public profile these are the operator and the address that started it. In the open profile it
+        is the operator, or everyone if no token is set.
 
         Args:
-            connection: Who asks.
-            starter: The address that started the episode, see :func:`address_of`; ``None`` where that is
-                not known any more.
+            connection: The client's request.
+            starter: The address that started the episode, see :func:`address_of`; ``None`` if no longer
+                known.
 
         Returns:
-            Who it is, in a word.
+            ``operator`` or ``visitor``.
 
         Raises:
-            Refused: It is somebody else.
+            Refused: The client may not control it.
         """
         if not self._public or self.is_operator(connection):
             return self.require_operator(connection)
@@ -103,24 +103,25 @@ class Guard:
             return "visitor"
         raise Refused(
             NOT_YOURS,
-            "Only whoever started this episode, and the operator, may stop or slow it: it was started from "
-            "another address, or by whom is not known any more.",
+            "Only the client that started this episode and the operator may control it. It was started from "
+            "another address, or its starter is no longer known.",
         )
 
     def require_spender(self, connection: HTTPConnection) -> None:
-        """Let whoever may spend money through.
+        """Require a client that may spend money.
 
         Raises:
-            Refused: A token is set and missing, or none is set and this is not the server's own machine.
+            Refused: A token is set and missing, or none is set and the request is not from the server's
+                machine.
         """
         self._require_owner(
             connection,
-            "What costs money runs only with SPECTATOR_OPERATOR_TOKEN set, or when the server listens on "
-            "loopback and is asked from its own machine.",
+            "Spending money needs SPECTATOR_OPERATOR_TOKEN, or a server that listens on loopback and a "
+            "request from its own machine.",
         )
 
     def may_spend(self, connection: HTTPConnection) -> bool:
-        """Whether :meth:`require_spender` would let this one through."""
+        """Whether :meth:`require_spender` would accept this client."""
         try:
             self.require_spender(connection)
         except Refused:
@@ -128,18 +129,21 @@ class Guard:
         return True
 
     def require_owner(self, connection: HTTPConnection) -> None:
-        """Let whoever may read what seats were shown through; refuses as :meth:`require_spender` does."""
+        """Require a client that may read prompts; rejects as :meth:`require_spender` does."""
         self._require_owner(
             connection,
-            "Prompts are read only with SPECTATOR_OPERATOR_TOKEN set, or when the server listens on loopback "
-            "and is asked from its own machine; spectator export has them too.",
+            "Reading prompts needs SPECTATOR_OPERATOR_TOKEN, or a server that listens on loopback and a "
+            "request from its own machine. `spectator export` writes them too.",
         )
 
     def require_deleter(self, connection: HTTPConnection) -> None:
-        """Let whoever may delete records and pause starts through; see :meth:`require_spender`."""
+        """Require a client that may delete records and pause starts.
+
+        Rejects as :meth:`require_spender` does.
+        """
         self._require_owner(
             connection,
-            "This needs SPECTATOR_OPERATOR_TOKEN set, or a server that listens on loopback and is asked from "
+            "This needs SPECTATOR_OPERATOR_TOKEN, or a server that listens on loopback and a request from "
             "its own machine.",
         )
 
@@ -150,15 +154,18 @@ class Guard:
             raise Refused(NOT_HERE, otherwise)
 
     def _owns_machine(self, connection: HTTPConnection) -> bool:
-        """Whether no token is set and the server is asked from its own machine, which alone reaches it."""
+        """Whether no token is set and the request comes from the server's machine.
+
+        Only that machine reaches a server on loopback.
+        """
         return self._token is None and self._on_loopback and _is_local(connection)
 
 
 class Origins:
-    """Knows which pages are ours.
+    """Decides which pages may send requests.
 
     Args:
-        settings: Where the server listens and which further origins are allowed.
+        settings: Where the server listens, and which further origins are allowed.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -166,10 +173,10 @@ class Origins:
         self._on_loopback = settings.on_loopback
 
     def allows(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request with these headers comes from one of our pages, or from no page at all.
+        """Whether a request comes from an allowed page, or from no page.
 
-        A page is ours when its origin is listed, or equals the host that was asked for. On loopback that
-        host must be loopback's own name, or a stranger's name could be pointed here.
+        A page is allowed if its origin is listed, or equals the requested host. On loopback that host must
+        be loopback's own name, since any domain could resolve to it.
         """
         origin = headers.get("origin")
         if origin is None or origin.lower() in self._allowed:
@@ -183,7 +190,7 @@ class Origins:
 
 
 def _bearer(connection: HTTPConnection) -> bytes | None:
-    """The token that a request carries."""
+    """Return the token that a request carries."""
     scheme, _, sent = connection.headers.get("authorization", "").partition(" ")
     return sent.strip().encode() if scheme.lower() == "bearer" else None
 
@@ -200,21 +207,21 @@ def _is_local(connection: HTTPConnection) -> bool:
 
 
 SEAT_KEYS_HEADER: Final = "X-Seat-Key"
-"""The header that carries the keys of one's seats, set apart by commas."""
+"""Header with the keys of the client's seats, separated by commas."""
 
 SEAT_KEYS_FILE: Final = "seat-keys.secret"
-"""The file in the data folder from which all keys are derived, so that they survive a restart."""
+"""File in the data folder with the secret that all keys are derived from, so that they survive a restart."""
 
 MAX_SEAT_KEYS_HEADER: Final = 1024
 """Characters of the header that are read."""
 
 
 class SeatKeys:
-    """Makes the keys of seats and knows them again; nothing of them is in any record.
+    """Makes and verifies the keys of seats; no record holds them.
 
     Args:
         folder: The server's data folder.
-        secret: What keys are derived from, where several servers share it; else what the file holds.
+        secret: The secret that several servers share; if ``None``, the one in the file.
     """
 
     def __init__(self, folder: Path, secret: bytes | None = None) -> None:
@@ -222,7 +229,7 @@ class SeatKeys:
         self._secret = secret
 
     def key(self, episode_id: str, actor: str) -> str:
-        """The key of one seat: its actor, and 256 bits that nobody can guess.
+        """Return the key of one seat: its actor, and 256 unguessable bits.
 
         Raises:
             OSError: The file with the secret cannot be written.
@@ -230,7 +237,7 @@ class SeatKeys:
         return f"{actor}.{self.digest(episode_id, actor)}"
 
     def digest(self, episode_id: str, text: str) -> str:
-        """What ``text`` comes to in an episode under the secret; tells nothing of it.
+        """Return a keyed digest of ``text`` in an episode; it does not reveal the text.
 
         Raises:
             OSError: The file with the secret cannot be written.
@@ -241,11 +248,11 @@ class SeatKeys:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def offered(self) -> bytes:
-        """A secret for all servers, where none has one yet: what the file holds, or a new one."""
+        """Return a secret that all servers can share: the file's, or a new one."""
         return _held_in(self._file) or secrets.token_bytes(32)
 
     def seats(self, sent: str, episode_id: str, actors: Collection[str]) -> list[str]:
-        """The seats of ``actors`` whose keys are in the header ``sent``, in their order."""
+        """Return those of ``actors`` whose keys are in the header ``sent``."""
         keys = [key.strip().encode() for key in sent[:MAX_SEAT_KEYS_HEADER].split(",")]
         return [
             actor
@@ -255,7 +262,7 @@ class SeatKeys:
 
 
 def _held_in(file: Path) -> bytes:
-    """The secret that a file holds; nothing where it holds none."""
+    """Return the secret in a file; empty if there is none."""
     try:
         held = file.read_bytes()
     except FileNotFoundError:
@@ -264,16 +271,19 @@ def _held_in(file: Path) -> bytes:
 
 
 def _secret_in(file: Path) -> bytes:
-    """The secret; drawn where there is none yet, for the eyes of the server's user alone."""
+    """Return the secret in a file; create it if missing.
+
+    Only the server's user can read the file.
+    """
     if held := _held_in(file):
         return held
     drawn = secrets.token_bytes(32)
-    beside = file.with_suffix(".new")
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+    written = file.with_suffix(".new")
+    with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
         opened.write(drawn)
         opened.flush()
         os.fsync(opened.fileno())
-    beside.replace(file)
+    written.replace(file)
     return drawn
 
 
@@ -282,32 +292,31 @@ logger = logging.getLogger(__name__)
 STARTERS_FILE: Final = "starters.json"
 
 MOST_STARTERS: Final = 1000
-"""Episodes whose starters are kept, the newest."""
+"""Episodes whose starters are kept; the newest ones."""
 
 
 class SharedStarters(Protocol):
-    """Where several servers keep digests."""
+    """Storage of starters that several servers share."""
 
     async def note_starter(self, episode_id: str, digest: str) -> None:
-        """Keep the digest of who started an episode."""
+        """Store the digest of who started an episode."""
         ...
 
     async def starter(self, episode_id: str) -> str | None:
-        """That digest, if it is kept."""
+        """Return that digest, if it is stored."""
         ...
 
 
 class StarterRegistry:
-    """Knows the address that started an episode when it comes again, also after a restart.
+    """Recognizes the address that started an episode, also after a restart.
 
-    Each digest is of an address and its episode under the secret of the seats' keys, so that what is kept
-    neither tells an address nor which episodes are of the same one. Several servers keep them in the database
-    that their journal is in, one alone in a file.
+    It stores keyed digests of address and episode, which reveal neither an address nor which episodes share
+    one. Several servers store them in their journal's database, a single server in a file.
 
     Args:
         folder: The server's data folder.
         keys: Makes digests.
-        shared: Where several servers keep them.
+        shared: Storage that several servers share.
     """
 
     def __init__(self, folder: Path, keys: SeatKeys, shared: SharedStarters | None = None) -> None:
@@ -318,7 +327,7 @@ class StarterRegistry:
         self._writing = asyncio.Lock()
 
     async def note(self, episode_id: str, address: str) -> None:
-        """Keep who started an episode; where that cannot be written, it is known until a restart."""
+        """Store who started an episode; if that fails, it is known until a restart."""
         try:
             digest = self._digest(episode_id, address)
             if self._shared is None:
@@ -326,14 +335,14 @@ class StarterRegistry:
             else:
                 await self._shared.note_starter(episode_id, digest)
         except (OSError, JournalError) as error:
-            logger.warning("only this process knows who started %s: %s", episode_id, error)
+            logger.warning("cannot store who started %s; only this process knows it: %s", episode_id, error)
 
     def forget(self, episode_id: str) -> None:
-        """It has ended: nobody has to stop it any more. The file follows with the next start."""
+        """Forget the starter of an ended episode; the file is updated with the next start."""
         self._digests.pop(episode_id, None)
 
     async def started(self, episode_id: str, address: str) -> bool:
-        """Whether ``address`` started an episode, as far as that is kept.
+        """Whether ``address`` is stored as the one that started an episode.
 
         Raises:
             JournalError: The database cannot be read now.
@@ -364,21 +373,21 @@ def _read_starters(path: Path) -> dict[str, str]:
         kept = json.loads(path.read_bytes())
         if isinstance(kept, dict) and all(isinstance(digest, str) for digest in kept.values()):
             return kept
-        logger.warning("%s holds no starters that can be read; it is begun anew", path)
+        logger.warning("%s is unreadable; starting with an empty list", path)
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        logger.warning("%s cannot be read and is begun anew: %s", path, error)
+        logger.warning("%s is unreadable; starting with an empty list: %s", path, error)
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What may be played by whoever lacks the operator's token.
+    """What clients without the operator's token may play.
 
     Args:
-        worlds: Names of the worlds; all of them where there are none.
-        largest: By name of an option, its largest value, in whichever world.
+        worlds: Names of the worlds; empty for all.
+        largest: Largest value by name of an option, in all worlds.
 
     >>> Offer(frozenset({"counting"}), {"turns": 500}).check("counting", {"turns": 501})
     Traceback (most recent call last):
@@ -391,17 +400,17 @@ class Offer:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """What ``settings`` offer."""
+        """Read the offer from ``settings``."""
         pairs = (limit.split("=") for limit in settings.option_limits)
         return cls(frozenset(settings.worlds), {name: float(most) for name, most in pairs})
 
     def check(self, world: str, options: Mapping[str, Any], *, prefix: str = "options.") -> None:
-        """Let through what is offered.
+        """Check that a world with these options is offered.
 
         Args:
-            world: Its name.
+            world: The world's name.
             options: Its options.
-            prefix: What stands before an option's name where it was sent.
+            prefix: Prefix of an option's name in the request.
 
         Raises:
             InvalidRequest: Names the world, or every option that is too large.

@@ -1,4 +1,4 @@
-"""Limits by address: rates, allowances, concurrent places and fair turns."""
+"""Limits per address: rates over a window, token buckets, concurrent places and fair turns."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from typing import Final, Literal
 from spectator.clock import Clock
 
 MAX_TRACKED: Final = 10_000
-"""Addresses that are remembered; beyond it the longest silent is forgotten."""
-
-MINUTE_S: Final = 60.0
+"""Keys that are tracked; beyond that, the one unused for longest is dropped."""
 
 
 class RateLimit:
-    """At most ``limit`` in any ``period_s`` seconds, for each key.
+    """At most ``limit`` in any ``period_s`` seconds, per key.
 
     Args:
-        limit: How many, or how much; 0 means no limit.
-        period_s: Length of the window.
-        clock: Measures.
-        piece_s: Amounts that are charged within this time are kept as one.
+        limit: How many, or how much, per window; 0 means no limit.
+        period_s: Length of the window in seconds.
+        clock: Measures time.
+        piece_s: Amounts charged within this many seconds are stored as one entry.
     """
 
     def __init__(self, limit: float, period_s: float, clock: Clock, piece_s: float = 0.0) -> None:
@@ -34,10 +32,10 @@ class RateLimit:
         self._taken: dict[str, deque[tuple[float, int]]] = {}
 
     def take(self, key: str) -> float:
-        """Take one for ``key``.
+        """Take one for ``key``, if there is room.
 
         Returns:
-            0.0 when it was granted; else the seconds until one will be.
+            0.0 if it was granted; otherwise the seconds until one is free.
         """
         if self.limit == 0:
             return 0.0
@@ -48,13 +46,13 @@ class RateLimit:
         return 0.0
 
     def charge(self, key: str, amount: int) -> None:
-        """Count ``amount`` for ``key``, whether or not there is room for it."""
+        """Count ``amount`` for ``key``, even beyond the limit."""
         now = self._clock.monotonic()
         taken = self._taken.pop(key, None) or deque()
         self._taken[key] = taken
         if len(self._taken) > MAX_TRACKED:
             del self._taken[next(iter(self._taken))]
-        self._fresh(taken, now)
+        self._used_in_window(taken, now)
         if taken and now < taken[-1][0] + self._piece_s:
             began, before = taken.pop()
             taken.append((began, before + amount))
@@ -62,12 +60,12 @@ class RateLimit:
             taken.append((now, amount))
 
     def wait_s(self, key: str) -> float:
-        """Seconds until ``key`` may take more; 0.0 when it may now."""
+        """Return the seconds until ``key`` may take more; 0.0 if it may now."""
         taken = self._taken.get(key)
         if not self.limit or taken is None:
             return 0.0
         now = self._clock.monotonic()
-        left = self._fresh(taken, now)
+        left = self._used_in_window(taken, now)
         for began, amount in taken:
             if left < self.limit:
                 break
@@ -77,125 +75,108 @@ class RateLimit:
         return 0.0
 
     def give_back(self, key: str) -> None:
-        """Undo the newest :meth:`take` of ``key``: what it was for did not come about."""
+        """Undo the newest :meth:`take` of ``key``, whose purpose failed."""
         if taken := self._taken.get(key):
             taken.pop()
 
     def used(self) -> dict[str, int]:
-        """How much of the window now each key has taken, those with none left out."""
+        """Return how much each key has taken in the current window, without zeros."""
         now = self._clock.monotonic()
-        found = {key: self._fresh(taken, now) for key, taken in self._taken.items()}
+        found = {key: self._used_in_window(taken, now) for key, taken in self._taken.items()}
         return {key: amount for key, amount in found.items() if amount}
 
-    def _fresh(self, taken: deque[tuple[float, int]], now: float) -> int:
-        """Forget what is older than the window, and sum up the rest."""
+    def _used_in_window(self, taken: deque[tuple[float, int]], now: float) -> int:
+        """Drop entries older than the window, and sum up the rest."""
         while taken and taken[0][0] <= now - self._period_s:
             taken.popleft()
         return sum(amount for _, amount in taken)
 
 
 class TokenBucket:
-    """A bucket of tokens that fills again.
+    """A token bucket for each key.
+
+    Amounts may be charged afterwards, which can put a bucket in debt.
+
+    A single connection uses one bucket, under the default key.
 
     Args:
-        rate: Tokens added in a second.
-        burst: Tokens that it holds at most, and at first.
-        clock: Measures.
+        rate: Tokens added per second.
+        burst: Capacity, and tokens at first; 0 means no limit.
+        clock: Measures time.
+
+    >>> from spectator.clock import SystemClock
+    >>> seconds = TokenBucket(0.5, 30.0, SystemClock())
+    >>> seconds.spend(31.0, "here")
+    False
+    >>> 1.0 < seconds.wait_s("here") <= 2.0
+    True
     """
 
-    __slots__ = ("_at", "_burst", "_clock", "_left", "_rate")
+    __slots__ = ("_burst", "_clock", "_left", "_rate")
 
     def __init__(self, rate: float, burst: float, clock: Clock) -> None:
         self._rate = rate
         self._burst = burst
         self._clock = clock
-        self._left = burst
-        self._at = clock.monotonic()
+        self._left: dict[str, tuple[float, float]] = {}  # tokens, and when they were counted
 
-    def spend(self, amount: float) -> bool:
-        """Take ``amount`` tokens out; whether there were so many."""
-        now = self._clock.monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
-        self._at = now
-        return self._left >= 0
+    def spend(self, amount: float, key: str = "") -> bool:
+        """Take ``amount`` tokens from the bucket of ``key``; whether it held that many."""
+        if not self._burst:
+            return True
+        left = self.left(key) - amount
+        self._left.pop(key, None)
+        self._left[key] = left, self._clock.monotonic()
+        if len(self._left) > MAX_TRACKED:
+            del self._left[next(iter(self._left))]
+        return left >= 0
 
-    def wait_s(self) -> float:
-        """Seconds until nothing is owed."""
-        self.spend(0.0)
-        return max(0.0, -self._left / self._rate)
+    def left(self, key: str = "") -> float:
+        """Tokens in the bucket of ``key`` now; negative while it is in debt."""
+        if key not in self._left:
+            return self._burst
+        left, at = self._left[key]
+        return min(self._burst, left + (self._clock.monotonic() - at) * self._rate)
 
+    def wait_s(self, key: str = "") -> float:
+        """Seconds until the bucket of ``key`` is out of debt; 0.0 if it is not in debt."""
+        return max(0.0, -self.left(key) / self._rate) if key in self._left else 0.0
 
-class RefillingAllowance:
-    """What each address may use of something, paid after the fact: who owes some waits until it is there.
-
-    Args:
-        per_minute: What each address gets in a minute, and has at first; 0 means no limit.
-        clock: Measures.
-
-    >>> from spectator.clock import SystemClock
-    >>> seconds = RefillingAllowance(30.0, SystemClock())
-    >>> seconds.charge("here", 31.0)
-    >>> 1.0 < seconds.wait_s("here") <= 2.0
-    True
-    """
-
-    def __init__(self, per_minute: float, clock: Clock) -> None:
-        self._per_minute = per_minute
-        self._clock = clock
-        self._left: dict[str, TokenBucket] = {}
-
-    def charge(self, address: str, amount: float) -> None:
-        """Let ``address`` pay for what it used."""
-        if self._per_minute:
-            left = self._left.pop(address, None) or self._full()
-            left.spend(amount)
-            self._left[address] = left
-            if len(self._left) > MAX_TRACKED:
-                del self._left[next(iter(self._left))]
-
-    def wait_s(self, address: str) -> float:
-        """Seconds until ``address`` may use more; 0.0 when it may now."""
-        left = self._left.get(address)
-        return 0.0 if left is None else left.wait_s()
-
-    def owed(self) -> dict[str, float]:
-        """Seconds that each address has to wait, those who may go on left out."""
-        return {address: wait_s for address, left in self._left.items() if (wait_s := left.wait_s())}
-
-    def _full(self) -> TokenBucket:
-        return TokenBucket(self._per_minute / MINUTE_S, self._per_minute, self._clock)
+    def waits(self) -> dict[str, float]:
+        """Seconds that each key in debt has to wait."""
+        return {key: wait_s for key in self._left if (wait_s := self.wait_s(key))}
 
 
 PATIENCE_S: Final = 10.0
-"""How long somebody waits for a place."""
+"""Seconds to wait for a place."""
 
 MAX_WAITING: Final = 64
-"""How many may wait; of one address, as many as it may hold places, or a quarter of all."""
+"""Most waiters; per address, as many as it may hold places, or a quarter of this."""
 
-Whose = Literal["address", "all"]
+LimitScope = Literal["address", "all"]
 
 
 class NoFreePlace(Exception):
-    """Nothing became free in time.
+    """No place became free in time.
 
     Args:
-        whose: Whether the limit of the address was reached, or that of all together.
+        scope: Whether the address's own limit was reached, or the limit of all together.
     """
 
-    def __init__(self, whose: Whose) -> None:
-        self.whose: Whose = whose
-        super().__init__(whose)
+    def __init__(self, scope: LimitScope) -> None:
+        self.scope: LimitScope = scope
+        super().__init__(scope)
 
 
 class ConcurrencyLimit:
-    """Lets so many hold a place at once, and others wait in the order in which they came.
+    """Limits how many hold a place at once; others wait in order of arrival.
 
-    Whoever waits for a place of its own address keeps nobody else waiting.
+    A waiter that is blocked only by its own address's limit does not block other addresses.
 
     Args:
         total: Places in all, at least 1.
-        by_address: Places of one address; 0 means no limit of its own.
-        patience_s: Seconds that somebody waits.
+        by_address: Places per address; 0 means no limit per address.
+        patience_s: Seconds that a waiter waits at most.
     """
 
     def __init__(self, total: int, by_address: int = 0, patience_s: float = PATIENCE_S) -> None:
@@ -208,20 +189,20 @@ class ConcurrencyLimit:
 
     @property
     def held(self) -> Mapping[str, int]:
-        """How many places each address holds now."""
+        """Places that each address holds now."""
         return dict(self._held)
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Number of waiters."""
         return len(self._waiting)
 
     @asynccontextmanager
     async def hold(self, address: str) -> AsyncIterator[None]:
-        """Hold a place for the time of the ``with``.
+        """Hold a place while the ``with`` block runs.
 
         Raises:
-            NoPlace: There was none in time, or too many wait already.
+            NoFreePlace: No place became free in time, or too many wait already.
         """
         if not self._is_free(address):
             await self._wait(address)
@@ -239,22 +220,22 @@ class ConcurrencyLimit:
     async def _wait(self, address: str) -> None:
         own = sum(one == address for one in self._waiting.values())
         if own >= self._most_waiting or len(self._waiting) >= MAX_WAITING:
-            raise NoFreePlace(self._whose(address))
+            raise NoFreePlace(self._reached(address))
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = address
         try:
             async with asyncio.timeout(self._patience_s):
                 await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():  # it came in the same moment
+            if turn.done() and not turn.cancelled():  # its turn came at the same moment
                 self._release(address)
             else:
                 del self._waiting[turn]
             if isinstance(error, TimeoutError):
-                raise NoFreePlace(self._whose(address)) from None
+                raise NoFreePlace(self._reached(address)) from None
             raise
 
-    def _whose(self, address: str) -> Whose:
+    def _reached(self, address: str) -> LimitScope:
         return "address" if self.by_address and self._held[address] >= self.by_address else "all"
 
     def _release(self, address: str) -> None:
@@ -268,52 +249,21 @@ class ConcurrencyLimit:
                 turn.set_result(None)
 
 
-REST: Final = 3.0
-"""How long nothing is read after a piece while something is played, as a multiple of what the piece took."""
-
-LONGEST_REST_S: Final = 0.25
-
-
-class ReadPacer:
-    """Lets one piece of a record be read at a time, so that whoever plays has the processor first.
-
-    Args:
-        clock: Measures and waits.
-        playing: Whether anything is played now.
-    """
-
-    def __init__(self, clock: Clock, playing: Callable[[], bool]) -> None:
-        self._clock = clock
-        self._playing = playing
-        self._one = asyncio.Lock()
-
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[None]:
-        """Read one piece within the ``with``."""
-        async with self._one:
-            began = self._clock.monotonic()
-            yield
-            if self._playing():
-                took = self._clock.monotonic() - began
-                await self._clock.sleep(min(LONGEST_REST_S, REST * took))
-
-
 LEAST_REST_S: Final = 0.001
-"""How long no further request is begun after one, at least."""
+"""Least pause between the starts of two requests, in seconds."""
 
 LONGEST_PAUSE_S: Final = 0.05
 
 
 class RequestScheduler:
-    """Begins one request at a time, of one address after the other, with a rest after each.
+    """Starts one request at a time, rotating between addresses.
 
-    Requests that arrive together would otherwise all be begun before the event loop comes to anything else:
-    200 of them hold it for 200 ms. Between two of them it now does all else that is ready, and for as long as
-    that and the beginning of the request took nothing more is begun. So they take half of the loop at most,
-    and less where it is busy.
+    Otherwise, requests that arrive together would all start before the event loop does anything else: 200 of
+    them block it for 200 ms. Between two starts the loop now does all other work that is ready, and then
+    pauses starts for as long again. So requests take at most half of the loop, and less when it is busy.
 
     Args:
-        playing: Whether anything is played now; nobody waits where nothing is.
+        playing: Whether any episode is running; requests do not wait while none is.
     """
 
     def __init__(self, playing: Callable[[], bool]) -> None:
@@ -323,18 +273,18 @@ class RequestScheduler:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """Requests that wait for their turn."""
         return sum(not turn.done() for turns in self._waiting.values() for turn in turns)
 
     async def take(self, address: str) -> None:
-        """Return when it is the turn of this request of ``address``."""
+        """Wait until it is the turn of this request of ``address``."""
         if self._taken:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(address, deque()).append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():  # its turn came in the same moment
+                if turn.done() and not turn.cancelled():  # its turn came at the same moment
                     self._rest()
                 raise
         elif not self._playing():
@@ -343,7 +293,7 @@ class RequestScheduler:
         self._rest()
 
     def _rest(self) -> None:
-        """Let the next one begin once the loop did all else, and after as long again."""
+        """Start the next request after other work of the loop and a pause."""
         loop = asyncio.get_running_loop()
         began = loop.time()
 
@@ -358,7 +308,7 @@ class RequestScheduler:
             address = next(iter(self._waiting))
             turns = self._waiting.pop(address)
             turn = turns.popleft()
-            if turns:  # the next one of this address comes after the others'
+            if turns:  # the next one of this address waits for the others
                 self._waiting[address] = turns
             if not turn.done():
                 turn.set_result(None)

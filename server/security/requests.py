@@ -1,8 +1,7 @@
-"""Who sent a request, and the answer that refuses it.
+"""Client addresses of requests, and responses that reject requests.
 
-An address is taken from the proxy hop that is trusted. Each refusal carries a request id, by which the
-log can be searched; ``server.process`` limits how many lines of this module's logger are written in a
-minute, so it must log nothing else.
+Addresses come from the trusted proxy hop. Each rejection carries a request id to search the log for.
+``server.process`` limits the lines per minute of this module's logger, so it must log nothing else.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ SCHEMES: Final = frozenset({"http", "https"})
 
 
 class ForwardedAddress:
-    """Puts the client's own address and scheme where the connection's stood.
+    """Replaces the connection's address and scheme with the client's own.
 
-    Each proxy appends the address that it was asked from to ``X-Forwarded-For``. Behind ``hops`` proxies of
-    ours the client is the entry that many from the right: what stands left of it was sent by the client and
-    may be anything. A header with fewer entries did not come through all of them and is not believed.
+    Each proxy appends the address of its client to ``X-Forwarded-For``. Behind ``hops`` trusted proxies the
+    client is the entry that many from the right; entries left of it come from the client and may be forged. A
+    header with fewer entries did not pass all proxies and is ignored.
 
     Args:
-        app: The application behind it.
+        app: The wrapped application.
         hops: Proxies between the server and the internet, 1 or more.
     """
 
@@ -38,7 +37,7 @@ class ForwardedAddress:
         self._hops = hops
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on under its client's address."""
+        """Forward the request with its client's address."""
         if scope["type"] in ("http", "websocket"):
             headers = Headers(scope=scope)
             if client := forwarded_for(headers.getlist("x-forwarded-for"), self._hops):
@@ -50,7 +49,7 @@ class ForwardedAddress:
 
 
 def forwarded_for(values: list[str], hops: int) -> str | None:
-    """The entry of ``X-Forwarded-For`` that the outermost of ``hops`` trusted proxies wrote, portless.
+    """Return the entry of the outermost of ``hops`` trusted proxies, without port.
 
     >>> forwarded_for(["6.6.6.6, 203.0.113.9"], 1)
     '203.0.113.9'
@@ -64,7 +63,7 @@ def forwarded_for(values: list[str], hops: int) -> str | None:
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """The client's address, an IPv6 one cut to its /64, which one household has whole; for counting."""
+    """Return the client's address for counting; IPv6 is cut to its /64, one household."""
     host = connection.client.host if connection.client else "unknown"
     if ":" not in host:
         return host
@@ -76,7 +75,7 @@ def address_of(connection: HTTPConnection) -> str:
 
 
 def masked(address: str) -> str:
-    """An address as it may be shown: which network, not which machine.
+    """Return an address without its machine part, for display.
 
     >>> masked("203.0.113.9"), masked("2001:db8:1:2::/64"), masked("unknown")
     ('203.0.113.x', '2001:db8:x', 'unknown')
@@ -97,14 +96,14 @@ logger = logging.getLogger(__name__)
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 
 LOGGED_DETAIL: Final = 300
-"""Characters of a detail in the log."""
+"""Characters of a detail that are logged."""
 
 
 class ProblemAnswer(JSONResponse):
-    """A problem document with the id of the request that it answers; the log has a line of it.
+    """A logged response with a problem document and the request's id.
 
     Args:
-        document: What went wrong.
+        document: The problem document.
         status: The HTTP status.
         headers: Further headers.
     """
@@ -116,25 +115,25 @@ class ProblemAnswer(JSONResponse):
         self._document = document
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        request_id, told = request_id_of(scope), self._document
-        self.body = self.render({**told, "request_id": request_id})
+        """Send the response and log it."""
+        request_id, document = request_id_of(scope), self._document
+        self.body = self.render({**document, "request_id": request_id})
         self.headers["content-length"] = str(len(self.body))
         self.headers[REQUEST_ID_HEADER] = request_id
         logger.info(
-            "request %s from %s: %s %s is answered %d %s: %s",
+            "request %s from %s: %s %s answered with %d %s: %s",
             request_id,
             masked(address_of(HTTPConnection(scope))),
             scope.get("method", "WebSocket"),
-            told.get("instance"),
+            document.get("instance"),
             self.status_code,
-            str(told.get("type")).rpartition("/")[2],
-            str(told.get("detail"))[:LOGGED_DETAIL],
+            str(document.get("type")).rpartition("/")[2],
+            str(document.get("detail"))[:LOGGED_DETAIL],
         )
         await super().__call__(scope, receive, send)
 
 
 def request_id_of(scope: Scope) -> str:
-    """The id of a request, drawn when it is first asked for."""
-    drawn: str = scope.setdefault("spectator.request_id", secrets.token_hex(8))
-    return drawn
+    """Return the id of a request, generated on first use."""
+    request_id: str = scope.setdefault("spectator.request_id", secrets.token_hex(8))
+    return request_id

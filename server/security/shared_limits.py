@@ -1,4 +1,4 @@
-"""Limits of all servers on one database: daily spending, and how often something may be done."""
+"""Limits shared by all servers on one database: daily spending and rates."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ logger = logging.getLogger(__name__)
 
 
 class ReservedCharacters(CharacterBudget):
-    """Characters that the paid voices of all servers on one database may be sent.
+    """Daily characters for the paid voices of all servers on one database.
 
     Args:
-        day: Most characters of a day, greater than 0.
-        episode: Most characters of an episode; 0 = no limit.
+        day: Most characters per day, greater than 0.
+        episode: Most characters per episode; 0 = no limit.
         clock: See :class:`DayShare`.
-        reservations: Where all servers reserve.
+        reservations: Shared by all servers.
     """
 
     def __init__(self, day: int, episode: int, clock: Clock, reservations: ReservationStore) -> None:
         super().__init__(0, episode, clock)
         self.part = DayShare("voice characters", day, reservations, clock)
-        """This server's part."""
+        """This server's share."""
 
     async def take(self, characters: int) -> str | None:
-        """Take ``characters`` of today's; why not, in words, where they are not to be had."""
+        """Take ``characters`` of today's budget; return the reason if impossible."""
         try:
             had = self.part.has(characters) or await self.part.need(characters)
         except JournalError as error:
-            return f"what is left of the day's characters cannot be asked for now: {error}"
+            return f"cannot reserve characters for today: {error}"
         if not had:
             return (
-                f"the day's {self.part.cap:,} characters are spoken, by all servers together "
+                f"today's {self.part.cap:,} characters are used up by all servers together "
                 "(SPECTATOR_VOICE_DAY_CHARACTERS)"
             )
         self.part.draw(characters)
@@ -53,17 +53,17 @@ class ReservedCharacters(CharacterBudget):
 
 
 class SharedSpending:
-    """The ledger and the characters of a server that shares them.
+    """The model ledger and voice characters of a server that shares them.
 
     Args:
         settings: The caps.
-        clock: Time.
-        journal: On a database server.
+        clock: Source of time.
+        journal: A journal on a database server.
     """
 
     def __init__(self, settings: Settings, clock: Clock, journal: Transactor) -> None:
         self.reservations = reservations = Reservations(journal)
-        """Where all servers reserve."""
+        """Reservations of all servers."""
         day, episode, _ = settings.ledger(clock).caps
         shared = SharedCaps(reservations, "model ", by=", by all servers together")
         self.ledger = SpendLedger(day, episode, clock, day_shared=shared)
@@ -76,31 +76,31 @@ class SharedSpending:
 
     @property
     def parts(self) -> list[DayShare]:
-        """This server's parts of all caps of a day."""
+        """This server's shares of all daily caps."""
         voice = [self.characters.part] if isinstance(self.characters, ReservedCharacters) else []
         return [*self.ledger.parts, *voice]
 
     async def give_back(self) -> None:
-        """Let the other servers have what is left; nothing is spent any more."""
+        """Return what is left to the other servers; spend nothing afterwards."""
         try:
             for part in self.parts:
                 await part.give_back()
         except JournalError as error:
-            logger.warning("what this server reserved of the day's caps stays counted: %s", error)
+            logger.warning("cannot return reserved parts of the daily caps; they stay counted: %s", error)
 
 
-EVERYWHERE = "at all servers together"
+EVERYWHERE = "on all servers together"
 
 
 class SharedRates:
-    """How often each thing may be done, as the settings say; counted in the database before it is done.
+    """Rates of all servers together, counted in the database before each action.
 
     Args:
         settings: The limits.
-        clock: Measures how long whoever was refused has to wait.
-        reservations: Where all servers count.
-        keys: Makes digests of addresses; the database has no address.
-        refuse: Makes a refusal by the name of the limit, the seconds to wait, and what there was too much of.
+        clock: Measures how long a rejected client has to wait.
+        reservations: Counts for all servers.
+        keys: Makes digests of addresses; the database holds no addresses.
+        refuse: Makes a rejection from the limit's name, the seconds to wait, and what there was too much of.
     """
 
     def __init__(
@@ -117,22 +117,22 @@ class SharedRates:
         self._keys = keys
         self._refuse = refuse
         self._until: dict[tuple[str, str], float] = {}
-        """When whoever was refused may ask again, by what and a digest of whose; ``""`` for everybody."""
+        """Earliest retry after a rejection, by action and digest of the address; ``""`` for all addresses."""
 
     @asynccontextmanager
     async def one_of(self, what: str, words: str, address: str) -> AsyncIterator[None]:
-        """Count one of ``what`` for the time of the ``with``; given back if that fails.
+        """Count one ``what``; undone if the ``with`` block fails.
 
-        Nothing is asked where neither limit is set.
+        Does nothing if neither limit is set.
 
         Args:
-            what: The beginning of its settings' names.
-            words: The same for people.
-            address: Whose it is.
+            what: The action, the prefix of its settings' names.
+            words: The action's name for people.
+            address: The client's address.
 
         Raises:
-            Refused: There were too many lately.
-            JournalError: The database cannot be asked now.
+            Refused: There were too many recently.
+            JournalError: The database cannot be reached now.
         """
         of_one = BeginLimit(getattr(self._settings, f"{what}_per_minute"), 60.0)
         of_all = BeginLimit(getattr(self._settings, f"{what}_per_hour"), 3600.0)
@@ -140,7 +140,7 @@ class SharedRates:
             yield
             return
         digest = self._keys.digest(what, address)
-        self._need_patience(what, words, digest)
+        self._require_waited(what, words, digest)
         begun = await self._reservations.begin(what, digest, of_one=of_one, of_all=of_all)
         if begun.number is None:
             self._note_refused(what, digest if begun.own else "", begun.wait_s)
@@ -151,8 +151,8 @@ class SharedRates:
             await self._undo(begun.number, words)
             raise
 
-    def _need_patience(self, what: str, words: str, digest: str) -> None:
-        """Refuse whoever was refused and has not waited, without asking the database."""
+    def _require_waited(self, what: str, words: str, digest: str) -> None:
+        """Reject a client that was rejected and has not waited, without a database query."""
         now = self._clock.monotonic()
         for name in (digest, ""):
             if (wait_s := self._until.get((what, name), -math.inf) - now) > 0:
@@ -173,4 +173,4 @@ class SharedRates:
         try:
             await self._reservations.undo(number)
         except JournalError as error:
-            logger.warning("one of %s that did not come about stays counted: %s", words, error)
+            logger.warning("cannot undo one of %s that failed; it stays counted: %s", words, error)

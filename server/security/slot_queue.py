@@ -1,7 +1,7 @@
-"""The queue for slots: by address in turn, so that no address holds what others wait for.
+"""The queue for episode slots, fair between addresses.
 
-Whoever waits has a ticket. Of two that wait the one comes first whose address holds fewer slots, then the
-one whose address was served longer ago, then the one that came first.
+Each waiting client has a ticket. Clients whose address holds fewer slots come first, then those whose
+address was served longer ago, then those that came first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .rate_limits import MAX_TRACKED
 logger = logging.getLogger(__name__)
 
 KEPT_S: Final = 5.0
-"""How long a ticket lives after its answer, for its client to ask again."""
+"""Seconds that a ticket is kept after its answer, so that its client can ask again."""
 
 
 class Holder(Protocol):
@@ -42,33 +42,33 @@ class Holder(Protocol):
         ...
 
     def request_end(self, request: EndRequest) -> None:
-        """Ask for its end and do not wait."""
+        """Ask the episode to end; does not wait."""
         ...
 
 
 class Slots(Protocol):
-    """Who has the slots; the supervisor."""
+    """The owner of the slots, such as the supervisor."""
 
     slots: int
     promised: int
 
     @property
     def free_slots(self) -> int:
-        """How many nobody holds."""
+        """Slots that are free."""
         ...
 
     def running(self) -> Sequence[Holder]:
-        """Who holds the others."""
+        """Return the episodes that hold the other slots."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """How many may wait, and how long a slot may be held meanwhile.
+    """How many clients may wait, and how long an episode keeps its slot meanwhile.
 
     Args:
-        total: Of all together; 0 lets nobody wait.
-        by_address: Of one address; 0 means no limit of its own.
+        total: Clients in all; 0 means that clients cannot wait.
+        by_address: Clients per address; 0 means no limit per address.
         hold_s: Seconds after which an episode gives its slot to an address that holds fewer; 0 means never.
     """
 
@@ -79,13 +79,13 @@ class QueueLimits:
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """How somebody stands in the queue.
+    """A client's position in the queue.
 
     Args:
-        place: 1 is next; ``None`` where no more may wait.
-        waiting: How many wait.
-        ticket: Keeps the place for :data:`KEPT_S`; ``None`` for those who do not wait.
-        within_s: Seconds within which a slot is free for that place, where episodes give way.
+        place: 1 is next; ``None`` if the queue is full.
+        waiting: Number of waiting clients.
+        ticket: Keeps the place for :data:`KEPT_S`; ``None`` for clients that do not wait.
+        within_s: Seconds within which that place gets a slot, if episodes give way.
     """
 
     place: int | None = None
@@ -95,26 +95,26 @@ class QueuePosition:
 
 
 class NoFreeSlot(Exception):
-    """There was no slot in time.
+    """No slot became free in time.
 
     Args:
-        standing: How whoever asked stands in the queue.
+        position: The client's position in the queue.
     """
 
-    def __init__(self, standing: QueuePosition) -> None:
-        self.standing = standing
-        super().__init__(f"no slot became free in time; {standing.waiting} wait")
+    def __init__(self, position: QueuePosition) -> None:
+        self.position = position
+        super().__init__(f"no slot became free in time; {position.waiting} clients wait")
 
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """Somebody's place.
+    """A client's place in the queue.
 
     Args:
-        address: Whose.
-        name: What the client is told.
-        leaves_at: When it is forgotten, by the monotonic clock; ``None`` while its client waits.
-        turn: Set once a slot is kept for it.
+        address: The client's address.
+        name: The name that the client is given.
+        leaves_at: When the ticket expires, by the monotonic clock; ``None`` while its client waits.
+        turn: Set once a slot is reserved for it.
     """
 
     address: str
@@ -124,21 +124,21 @@ class Ticket:
 
 
 OPERATOR: Final = "operator"
-"""What stands in place of an address for whoever has the operator's token."""
+"""Used instead of an address for requests with the operator's token."""
 
 LOOK_S: Final = 1.0
-"""How often tickets and slots are looked at, beside whenever a slot becomes free."""
+"""Seconds between checks of tickets and slots, in addition to each freed slot."""
 
 
 class SlotQueue:
-    """Gives slots that become free to those who wait.
+    """Gives slots that become free to waiting clients.
 
     Args:
-        slots: Who has them.
-        limits: How many may wait, and how long a slot may be held meanwhile.
-        starters: The addresses that started episodes, by their ids, the newest last.
-        clock: Measures and waits.
-        new_name: Makes names of tickets that nobody can guess.
+        slots: The owner of the slots.
+        limits: How many may wait, and how long an episode keeps its slot meanwhile.
+        starters: The addresses that started episodes, by episode id, newest last.
+        clock: Measures time, and waits.
+        new_name: Makes unguessable names of tickets.
     """
 
     def __init__(
@@ -162,24 +162,24 @@ class SlotQueue:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a slot."""
+        """Clients that wait for a slot."""
         return sum(not one.turn.is_set() for one in self._tickets.values())
 
     async def take(
         self, address: str, wait_s: float, name: str | None, gone: Callable[[], Awaitable[object]]
     ) -> None:
-        """Wait for a slot; it is free for whoever takes it before awaiting anything.
+        """Wait for a slot; the caller must use it before it awaits anything.
 
         Args:
-            address: Who waits.
-            wait_s: For how many seconds; 0 without a ticket only asks how one would stand.
-            name: The ticket of an earlier answer; one that is forgotten, or another's, counts as none.
-            gone: Returns once the client has gone away.
+            address: The client's address.
+            wait_s: Seconds to wait; 0 without a ticket only reports the position.
+            name: The ticket of an earlier answer; ignored if expired or another client's.
+            gone: Returns once the client has disconnected.
 
         Raises:
-            NoFreeSlot: There was none in time, or no more may wait.
-            EpisodeBusy: The server is going away.
-            ClientDisconnect: The client went away; it has left the queue.
+            NoFreeSlot: No slot became free in time, or the queue is full.
+            EpisodeBusy: The server is shutting down.
+            ClientDisconnect: The client disconnected; it has left the queue.
         """
         if self._closing:
             raise EpisodeBusy([], self._slots.slots)
@@ -196,13 +196,13 @@ class SlotQueue:
             raise ClientDisconnect if left else EpisodeBusy([], self._slots.slots)
         if not ticket.turn.is_set():
             ticket.leaves_at = self._clock.monotonic() + KEPT_S
-            raise NoFreeSlot(self._standing(ticket))
+            raise NoFreeSlot(self._position(ticket))
         del self._tickets[ticket.name]
         self._slots.promised -= 1
         self._note_served(address)
 
     def look(self) -> None:
-        """Forget who has not come back, and keep what is free for those whose turn it is."""
+        """Drop expired tickets, and reserve free slots for the next clients."""
         now = self._clock.monotonic()
         for one in list(self._tickets.values()):
             if one.leaves_at is not None and one.leaves_at <= now:
@@ -213,14 +213,17 @@ class SlotQueue:
             order[0].turn.set()
 
     async def run(self) -> None:
-        """Look after tickets and slots until cancelled."""
+        """Check tickets and slots until cancelled."""
         while True:
             await self._clock.sleep(LOOK_S)
             self.look()
             self.give_way()
 
     def give_way(self) -> None:
-        """End what has held a slot for too long while an address that holds fewer waits for one."""
+        """End episodes that held a slot too long while others wait for one.
+
+        Only an address with fewer slots takes one over.
+        """
         now, running = self._clock.monotonic(), self._slots.running()
         self._since = {one.episode_id: self._since.get(one.episode_id, now) for one in running}
         self._asked &= self._since.keys()
@@ -237,19 +240,19 @@ class SlotQueue:
             held[self._owner(episode)] -= 1
             held[waiting.address] += 1
             self._asked.add(episode.episode_id)
-            logger.info("episode %s gives its slot to whoever waits", episode.episode_id)
+            logger.info("episode %s gives its slot to a waiting client", episode.episode_id)
             detail = f"gave way after {self.limits.hold_s:g} s: others waited for a slot"
             episode.request_end(EndRequest("timeout", f"{detail} (SPECTATOR_SLOT_HOLD_S)"))
 
     def close(self) -> None:
-        """Send everybody away: the server goes."""
+        """Release all waiting clients, since the server shuts down."""
         self._closing = True
         for one in self._tickets.values():
             self._slots.promised += not one.turn.is_set()
             one.turn.set()
 
     def _ticket(self, address: str, wait_s: float, name: str | None) -> Ticket:
-        """The ticket of that name, or another."""
+        """Return the ticket of that name, or a new one."""
         found = self._tickets.get(name or "")
         if found is not None and found.address == address and found.leaves_at is not None:
             return found
@@ -260,13 +263,13 @@ class SlotQueue:
         ticket = Ticket(address, self._new_name())
         self._tickets[ticket.name] = ticket
         if not wait_s:
-            standing = self._standing(ticket)
+            position = self._position(ticket)
             del self._tickets[ticket.name]
-            raise NoFreeSlot(QueuePosition(standing.place, self.waiting, within_s=standing.within_s))
+            raise NoFreeSlot(QueuePosition(position.place, self.waiting, within_s=position.within_s))
         return ticket
 
     async def _wait(self, ticket: Ticket, wait_s: float, gone: Callable[[], Awaitable[object]]) -> bool:
-        """Wait for the ticket's turn; whether the client went away."""
+        """Wait for the ticket's turn; return whether the client disconnected."""
         left = False
 
         async def leave() -> None:
@@ -286,23 +289,23 @@ class SlotQueue:
             del self._served[next(iter(self._served))]
 
     def _forget(self, ticket: Ticket) -> None:
-        """Take it out of the queue, and what was kept for it back."""
+        """Remove a ticket, and take back the slot reserved for it."""
         del self._tickets[ticket.name]
         self._slots.promised -= ticket.turn.is_set()
         self.look()
 
     def _owner(self, episode: Holder) -> str:
-        """Who holds its slot: an address, or where it is not known, nobody else."""
+        """Return the address that holds the slot; the episode's id if unknown."""
         return self._starters.get(episode.episode_id, episode.episode_id)
 
     def _held(self) -> Counter[str]:
-        """How many slots everybody holds, those that are kept for them too."""
+        """Return the slots that each address holds or has reserved."""
         held = Counter(map(self._owner, self._slots.running()))
         held.update(one.address for one in self._tickets.values() if one.turn.is_set())
         return held
 
     def _order(self) -> list[Ticket]:
-        """Who waits, the next one first."""
+        """Return the waiting tickets, the next one first."""
         waiting = [one for one in self._tickets.values() if not one.turn.is_set()]
         if not waiting:
             return []
@@ -316,13 +319,13 @@ class SlotQueue:
             holding[one.address] += 1
         return sorted(waiting, key=ranks.__getitem__)
 
-    def _standing(self, ticket: Ticket) -> QueuePosition:
+    def _position(self, ticket: Ticket) -> QueuePosition:
         order = self._order()
         place = order.index(ticket) + 1
         return QueuePosition(place, len(order), ticket.name, self._within_s(place))
 
     def _within_s(self, place: int) -> float | None:
-        """Seconds within which episodes that give way have made room for that place."""
+        """Return the seconds within which giving way frees a slot for that place."""
         if not self.limits.hold_s:
             return None
         now, hold_s = self._clock.monotonic(), self.limits.hold_s
@@ -332,7 +335,7 @@ class SlotQueue:
         return rounds * hold_s + (left[min(among, len(left) - 1)] if left else hold_s)
 
     def _may_end(self, one: Holder, now: float, has: int, held: Counter[str]) -> bool:
-        """Whether it must make room for an address that has so many slots."""
+        """Whether an episode must make room for an address that holds ``has`` slots."""
         owner = self._owner(one)
         return (
             not one.ended

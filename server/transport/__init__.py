@@ -1,6 +1,6 @@
-"""Viewers' connections: uvicorn's sockets taken over after the handshake, event streams, the compiled sends.
+"""Viewers' connections: WebSockets taken over from uvicorn, event streams, compiled sends.
 
-The rest of the server imports this package only, none of its modules.
+The rest of the server imports only this package, not its modules.
 """
 
 from .delivery import EventStream, abort_of, last_message_of, send_now_of, serve_viewer

@@ -1,4 +1,4 @@
-"""A viewer's WebSocket after its handshake: the least that thousands need.
+"""A viewer's WebSocket after its handshake, small enough for thousands of viewers.
 
 ``MessageReader`` turns bytes into whole messages, within the limits.
 """
@@ -28,14 +28,14 @@ from .keepalive import GOING_S, LINGER_S, MAX_FRAGMENTS, PING_BURST, PINGS_PER_S
 from .private_api import parse_frame
 
 CONTROL: Final = (Opcode.CLOSE, Opcode.PING, Opcode.PONG)
-"""Frames that stand between the fragments of a message."""
+"""Frames that may come between the fragments of a message."""
 
 
 class Unreadable(Exception):
-    """What came cannot be read; nothing after it can.
+    """The received bytes are invalid; nothing after them can be read.
 
     Args:
-        close: Why.
+        close: The reason.
     """
 
     def __init__(self, close: Close) -> None:
@@ -44,7 +44,7 @@ class Unreadable(Exception):
 
 
 class MessageReader:
-    """One connection's bytes, as far as they are half read; let it go whenever it is :attr:`idle`."""
+    """Parses one connection's bytes; may be dropped whenever it is :attr:`idle`."""
 
     __slots__ = ("_buffer", "_opcode", "_parsing", "_parts")
 
@@ -56,14 +56,14 @@ class MessageReader:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is half read."""
+        """Whether no message is incomplete."""
         return self._parsing is None and not self._parts
 
     def feed(self, data: bytes) -> Iterator[tuple[Opcode, bytes]]:
-        """Whole messages and control frames that ``data`` completes.
+        """Yield the messages and control frames that ``data`` completes.
 
         Raises:
-            Unreadable: The rest is not to be read.
+            Unreadable: The bytes are invalid.
         """
         self._buffer += data
         try:
@@ -84,7 +84,7 @@ class MessageReader:
             raise Unreadable(Close.BROKEN) from error
 
     def _whole(self, frame: WebSocketFrame) -> tuple[Opcode, bytes] | None:
-        """The message that ``frame`` ends; ``None`` when more of it is to come."""
+        """Return the message that ``frame`` completes; ``None`` if more follows."""
         data = bytes(frame.data)
         if frame.opcode in CONTROL:
             if frame.opcode is Opcode.CLOSE:
@@ -122,21 +122,21 @@ def _advance(parsing: Generator[None, None, WebSocketFrame]) -> WebSocketFrame |
 logger = logging.getLogger(__name__)
 
 SEND_BUFFER: Final = 128 * 1024
-"""What the kernel keeps for a viewer that does not read; by itself it would keep up to 4 MB."""
+"""Kernel send buffer of a viewer that does not read; the default is up to 4 MB."""
 
 PING: Final = wire.framed(b"", opcode=Opcode.PING)
 
 
 class ViewerConnection(asyncio.Protocol):
-    """Carries one viewer's connection from the end of its handshake on; a ``ViewerTransport``.
+    """One viewer's connection after its handshake; a ``ViewerTransport``.
 
-    There is no task, request or queue while the viewer keeps up: events are written by whoever hands them
-    over, and what the viewer says is answered where it arrives. A task runs only while something waits.
+    While the viewer keeps up there is no task, request or queue: the broadcaster writes events directly, and
+    messages are answered where they arrive. A task runs only while something waits.
 
     Args:
-        ports: Who admits viewers, and who pings them.
+        ports: Admits viewers, and pings them.
         transport: The connection; its handshake is done.
-        others: The server's set of open connections, which this one enters and leaves.
+        others: The server's set of open connections, which this one joins and leaves.
     """
 
     __slots__ = (
@@ -163,7 +163,7 @@ class ViewerConnection(asyncio.Protocol):
         self._ports = ports
         self._transport = transport
         self.write = transport.write
-        """Writes framed messages at once; see :class:`ViewerTransport`."""
+        """Writes framed messages immediately; see :class:`ViewerTransport`."""
         self._others = others
         self._viewer: Viewer | None = None
         self._feed: Feed | None = None
@@ -177,13 +177,13 @@ class ViewerConnection(asyncio.Protocol):
         self._answered = True
         others.add(self)
         self._group = ports.keepalive.join(self)
-        transport.set_write_buffer_limits(high=0)  # held bytes are reported
+        transport.set_write_buffer_limits(high=0)  # report any buffered bytes
         connection = transport.get_extra_info("socket")
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
     def start(self, address: str, make: MakeFeed) -> None:
-        """Admit the viewer and show it what it came for; or close with the reason why not."""
+        """Admit the viewer and start its feed, or close with the reason."""
         audience = self._ports.audience
         self._viewer = audience.admit(address, self)
         if self._viewer is None:
@@ -198,7 +198,7 @@ class ViewerConnection(asyncio.Protocol):
 
     @property
     def descriptor(self) -> int | None:
-        """The socket, unless what is written must be encrypted first; open until :meth:`connection_lost`."""
+        """The socket, unless encrypted; open until :meth:`connection_lost`."""
         connection = self._transport.get_extra_info("socket")
         if connection is None or self._transport.get_extra_info("sslcontext") is not None:
             return None
@@ -206,21 +206,24 @@ class ViewerConnection(asyncio.Protocol):
         return descriptor if descriptor >= 0 else None
 
     def writable(self) -> bool:
-        """Whether nothing is held back and the connection is open."""
+        """Whether no bytes are buffered and the connection is open."""
         return self._writable and not self._closed and not self._transport.is_closing()
 
     def wake(self) -> None:
-        """Drain the feed in a task, unless one does."""
+        """Drain the feed in a task, unless one is running."""
         if self._feed is not None and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._drain(self._feed))
             self._task.add_done_callback(self._done)
 
     def evict(self, close: Close) -> None:
-        """End the connection; see :class:`ViewerTransport`."""
+        """Close the connection; see :class:`ViewerTransport`."""
         self.close(close)
 
     def close(self, close: Close, detail: str | None = None) -> None:
-        """Tell the viewer why, then close, even if it does not read; cut it off a while later."""
+        """Send the reason and close, even if the viewer does not read.
+
+        The connection is aborted a while later.
+        """
         if self._closed:
             return
         self._release()
@@ -229,12 +232,12 @@ class ViewerConnection(asyncio.Protocol):
         self._end(bye + wire.close_frame(close.code, close.reason))
 
     def shutdown(self) -> None:
-        """The server goes; for uvicorn."""
+        """Close since the server shuts down; called by uvicorn."""
         self.close(Close.RESTARTING)
         asyncio.get_running_loop().call_later(GOING_S, self._transport.abort)
 
     def ping(self) -> None:
-        """Ask whether the peer lives; one that did not answer the last time does not."""
+        """Ping the peer; close if it did not answer the last ping."""
         if self._closed:
             return
         if self._answered:
@@ -243,10 +246,10 @@ class ViewerConnection(asyncio.Protocol):
         else:
             self.close(Close.SILENT)
 
-    # What the transport calls.
+    # Called by the transport.
 
     def data_received(self, data: bytes) -> None:
-        """Read what the viewer sends; after the close it is dropped."""
+        """Read what the viewer sends; ignored after the close."""
         self._answered = True
         if self._closed:
             return
@@ -262,13 +265,13 @@ class ViewerConnection(asyncio.Protocol):
         self._reader = None if reader.idle else reader
 
     def pause_writing(self) -> None:
-        """Bytes are held back, because the peer does not read as fast as we write."""
+        """Hold frames back: the peer reads more slowly than we write."""
         self._writable = False
         if self._viewer is not None:
             self._viewer.hold()
 
     def resume_writing(self) -> None:
-        """Everything was taken."""
+        """Resume after all buffered bytes were sent."""
         self._writable = True
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
@@ -276,15 +279,13 @@ class ViewerConnection(asyncio.Protocol):
         self.wake()
 
     def eof_received(self) -> None:
-        """The peer sends nothing more: close."""
+        """Close, since the peer sends nothing more."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
+        """Release everything after the connection is lost."""
         self._closed = True
         self._release()
         self._others.discard(self)
-
-    # What is inside.
 
     async def _send(self, frames: Sequence[Frame]) -> None:
         for batch in wire.batches(frames):
@@ -306,7 +307,7 @@ class ViewerConnection(asyncio.Protocol):
         if self._task is task:
             self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a viewer could not be shown an episode", exc_info=error)
+            logger.error("cannot show an episode to a viewer", exc_info=error)
             self.close(Close.FAILED)
 
     def _receive(self, opcode: Opcode, message: bytes) -> None:
@@ -334,7 +335,7 @@ class ViewerConnection(asyncio.Protocol):
             self.close(*close_of(error))
 
     def _receive_ping(self, payload: bytes) -> None:
-        """Answer; one who sends countless ones, or reads no answers, is cut off."""
+        """Answer a ping; abort if the peer sends too many, or does not read the answers."""
         if self._pings is None:
             self._pings = TokenBucket(PINGS_PER_S, PING_BURST, self._ports.clock)
         if self._pings.spend(1.0) and self._transport.get_write_buffer_size() < UNREAD_BYTES:
@@ -343,7 +344,7 @@ class ViewerConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _end(self, last: bytes) -> None:
-        """Write the last bytes; read on, without listening, until the peer has gone or its time is over."""
+        """Write the last bytes, then ignore input until the peer leaves or its time is up."""
         self._closed = True
         if self._transport.is_closing():
             return

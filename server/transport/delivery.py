@@ -1,6 +1,6 @@
-"""Serve a viewer over our own connection, any other WebSocket, or SSE.
+"""Serve a viewer over our own connection, any other WebSocket, or server-sent events.
 
-Our own connection is found behind the ASGI scope and taken over; over other WebSockets a task writes.
+Our own connection is found in the ASGI scope and taken over; over other WebSockets a task writes.
 """
 
 from __future__ import annotations
@@ -26,54 +26,57 @@ from ..viewers.wire import Frame
 from .keepalive import LAST_MESSAGE_S, TransportPorts
 
 EXTENSION: Final = "spectator.connection"
-"""Key of the connection itself in the scope's extensions."""
+"""Key of the connection in the scope's extensions."""
 
 
 CUT: Final = "spectator.cut"
-"""Key of what cuts the connection of a request, in the scope's extensions."""
+"""Key of the function that aborts a request's connection, in the scope's extensions."""
 
 
 class TakeoverProtocol(Protocol):
-    """A WebSocket's connection that can be taken over."""
+    """A WebSocket connection that can be taken over."""
 
     def takeover(self, make: Callable[[asyncio.Transport, set[Any]], asyncio.Protocol]) -> None:
-        """Give the connection to what ``make`` makes of its transport and the set of open connections."""
+        """Hand the connection to the protocol that ``make`` returns for its transport."""
         ...
 
     def send_now(self, text: str) -> bool:
-        """Write a message at once; false, and nothing written, where the peer does not read or is gone."""
+        """Write a message immediately, unless the peer does not read.
+
+        Returns whether it was written.
+        """
         ...
 
     def close_with_message(self, text: str, code: int, reason: str) -> None:
-        """Write a last message and the close, even to a peer that does not read."""
+        """Write a last message and close, even if the peer does not read."""
         ...
 
 
 def protocol_of(connection: HTTPConnection) -> TakeoverProtocol | None:
-    """The connection behind a WebSocket; ``None`` where it is not one of ours."""
+    """Return our connection behind a WebSocket; ``None`` if it is not ours."""
     found = connection.scope.get("extensions", {}).get(EXTENSION)
     return cast(TakeoverProtocol | None, found)
 
 
 def abort_of(scope: Scope) -> Callable[[], None] | None:
-    """What cuts the connection of a request at once; ``None`` where it is not one of ours."""
+    """Return the function that aborts our connection; ``None`` if not ours."""
     return cast(Callable[[], None] | None, scope.get("extensions", {}).get(CUT))
 
 
 def last_message_of(connection: HTTPConnection) -> Callable[[str, int, str], None] | None:
-    """The ``close_with_message`` of a connection; ``None`` where it is not one of ours."""
+    """Return a connection's ``close_with_message``; ``None`` if it is not ours."""
     protocol = protocol_of(connection)
     return None if protocol is None else protocol.close_with_message
 
 
 def send_now_of(connection: HTTPConnection) -> Callable[[str], bool] | None:
-    """The ``send_now`` of a connection; ``None`` where it is not one of ours."""
+    """Return a connection's ``send_now``; ``None`` if it is not ours."""
     protocol = protocol_of(connection)
     return None if protocol is None else protocol.send_now
 
 
 class TaskTransport:
-    """Carries one viewer through the task that calls :meth:`run`; see ``ViewerTransport``."""
+    """Serves one viewer from the task that calls :meth:`run`; see ``ViewerTransport``."""
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
@@ -81,28 +84,28 @@ class TaskTransport:
 
     @property
     def write(self) -> Callable[[bytes], None]:
-        """Never called, since :meth:`writable` is never true."""
+        """Never called, since :meth:`writable` is always false."""
         return _nowhere
 
     @property
     def descriptor(self) -> None:
-        """None, for the same reason."""
+        """Always ``None``, for the same reason."""
 
     def writable(self) -> bool:
-        """Never, so that everything waits for the task."""
+        """Always false, so that all frames wait for the task."""
         return False
 
     def wake(self) -> None:
-        """Let the task drain the feed."""
+        """Make the task drain the feed."""
         self._woken.set()
 
     def evict(self, close: Close) -> None:
-        """Let :meth:`run` return ``close``."""
+        """Make :meth:`run` return ``close``."""
         if not self._evicted.done():
             self._evicted.set_result(close)
 
     async def run(self, feed: Feed) -> Close:
-        """Drain ``feed`` whenever woken, until it is over or the viewer is evicted; returns why."""
+        """Drain ``feed`` whenever woken, until the end; return the reason."""
         draining = asyncio.get_running_loop().create_task(self._keep_draining(feed))
         try:
             await asyncio.wait([draining, self._evicted], return_when=asyncio.FIRST_COMPLETED)
@@ -123,11 +126,11 @@ def _nowhere(data: bytes) -> None:
 
 
 class ViewerClosed(Exception):
-    """The connection must end, for a reason that the viewer is told.
+    """The connection must close.
 
     Args:
-        close: Why.
-        detail: The reason in more words.
+        close: The reason.
+        detail: Details for the viewer.
     """
 
     def __init__(self, close: Close, detail: str | None = None) -> None:
@@ -137,12 +140,12 @@ class ViewerClosed(Exception):
 
 
 async def serve_viewer(websocket: WebSocket, make: MakeFeed, ports: TransportPorts) -> None:
-    """Show a viewer its feed: on our own connection where uvicorn's can be taken over, else from a task.
+    """Serve a viewer's feed, on our own connection if possible, else from a task.
 
     Args:
         websocket: Its connection, not accepted yet.
-        make: Makes its feed; may raise a :class:`ProtocolError` about what it asked for.
-        ports: Who admits viewers, and who pings them.
+        make: Makes its feed; may raise a :class:`ProtocolError` about its request.
+        ports: Admits viewers, and pings them.
     """
     await websocket.accept()
     protocol = protocol_of(websocket)
@@ -150,7 +153,7 @@ async def serve_viewer(websocket: WebSocket, make: MakeFeed, ports: TransportPor
         await _serve_from_task(websocket, make, ports)
         return
 
-    from .connection import ViewerConnection  # needs what `private_api` needs
+    from .connection import ViewerConnection  # imports what `private_api` needs
 
     def successor(transport: asyncio.Transport, others: set[asyncio.Protocol]) -> ViewerConnection:
         connection = ViewerConnection(ports, transport, others)
@@ -210,7 +213,7 @@ async def _listen(websocket: WebSocket, viewer: Viewer, clock: Clock) -> None:
 
 
 async def _close(websocket: WebSocket, closed: ViewerClosed) -> None:
-    """Tell the viewer why, then close."""
+    """Send the reason, then close."""
     close, text = closed.close, wire.bye(closed.close, closed.detail).text
     try:
         async with asyncio.timeout(LAST_MESSAGE_S):
@@ -221,13 +224,13 @@ async def _close(websocket: WebSocket, closed: ViewerClosed) -> None:
 
 
 HEARTBEAT_S: Final = 15.0
-"""How often a sign of life is sent, so that proxies and dead peers show themselves."""
+"""Seconds between two heartbeats, which keep proxies open and reveal dead peers."""
 
 BEAT: Final = "event: beat\ndata: 0\n\n"
-"""The sign: of a type of its own, which a page can hear and whoever listens for messages does not."""
+"""The heartbeat, an event type that pages can listen for and message handlers ignore."""
 
 RETRY_MS: Final = 2000
-"""When a browser comes back after a lost connection."""
+"""Milliseconds after which a browser reconnects."""
 
 
 class _Over(Exception):
@@ -235,11 +238,11 @@ class _Over(Exception):
 
 
 class EventStream(Response):
-    """The response that sends a feed as server-sent events.
+    """A response that sends a feed as server-sent events.
 
     Args:
         make: Makes the feed.
-        ports: Who admits the viewer.
+        ports: Admits the viewer.
     """
 
     def __init__(self, make: MakeFeed, ports: TransportPorts) -> None:
@@ -250,13 +253,13 @@ class EventStream(Response):
         self._ports = ports
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the episode, the viewer or the audience ends it."""
+        """Send until the episode ends, or the viewer or the server leaves."""
         audience = self._ports.audience
         transport = TaskTransport()
         viewer = audience.admit(address_of(HTTPConnection(scope)), transport)
         if viewer is None:
             full = problem(
-                faults.FULL, "Come back later.", instance=scope["path"], headers={"Retry-After": "30"}
+                faults.FULL, "Try again later.", instance=scope["path"], headers={"Retry-After": "30"}
             )
             await full(scope, receive, send)
             return
@@ -273,7 +276,7 @@ class EventStream(Response):
     async def _converse(
         self, viewer: Viewer, transport: TaskTransport, receive: Receive, send: Send
     ) -> Close | None:
-        """Why the viewer must go, or ``None`` when it has gone by itself."""
+        """Return why the response must end, or ``None`` if the viewer left."""
         ends: list[Close | None] = []
 
         async def show() -> None:

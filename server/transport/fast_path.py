@@ -1,4 +1,4 @@
-"""Choose at the start: our connections or uvicorn's, compiled sends or plain ones."""
+"""Choose our connections or uvicorn's, and compiled sends or plain ones, at startup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def compiled() -> SendToEach | None:
-    """The compiled loop, or ``None`` where it was not built."""
+    """Return the compiled loop, or ``None`` if it was not built."""
     try:
         from ._sends import send_to_each
     except ImportError:
@@ -26,10 +26,10 @@ def compiled() -> SendToEach | None:
 
 
 def choose_sends() -> SendToEach | None:
-    """Find the compiled loop, if it was built, and log which way is used."""
+    """Return the compiled loop, if it was built, and log which way is used."""
     send_to_each = compiled()
     way = "one compiled loop" if send_to_each is not None else "their transports, one by one"
-    logger.info("viewers are written to by %s", way)
+    logger.info("writing to viewers through %s", way)
     return send_to_each
 
 
@@ -38,7 +38,7 @@ PRIVATE_API: Final = f"{__package__}.private_api"
 
 @dataclass(frozen=True, slots=True)
 class Protocols:
-    """What uvicorn is told to serve connections with.
+    """The protocols that uvicorn serves connections with.
 
     Args:
         http: Its ``http`` option.
@@ -50,17 +50,17 @@ class Protocols:
 
 
 ORDINARY: Final = Protocols("auto", "auto")
-"""Uvicorn's own connections: correct, but each viewer costs tasks and buffers of its own."""
+"""Uvicorn's own connections: correct, but each viewer needs tasks and buffers."""
 
 
 def choose_protocols() -> Protocols:
-    """Our connections where uvicorn and websockets have what they need; logs why they have not."""
+    """Return our connections if uvicorn and websockets support them; log why if not."""
     api = _private_api()
     return ORDINARY if api is None else Protocols(api.HttpProtocol, api.WebSocketProtocol)
 
 
 def stop_listening(server: uvicorn.Server) -> None:
-    """Accept no further connection, where that can be done before the server shuts down."""
+    """Accept no further connections, if that is possible before the shutdown."""
     api = _private_api()
     if api is not None:
         api.stop_listening(server)
@@ -74,8 +74,8 @@ def _private_api() -> ModuleType | None:
         missing, api = [str(error)], None
     if missing:
         logger.warning(
-            "uvicorn %s does not have what our connections need (%s): its ordinary ones serve, which hold "
-            "fewer viewers; docs/performance.md",
+            "uvicorn %s lacks what our connections need (%s): using its ordinary connections, which serve "
+            "fewer viewers; see docs/performance.md",
             uvicorn.__version__,
             ", ".join(missing),
         )

@@ -13,50 +13,50 @@ from spectator.clock import Clock
 from ..viewers.audience import Audience
 
 UNREAD_BYTES: Final = 64 * 1024
-"""What may wait for a peer that goes on sending pings."""
+"""Unread bytes beyond which a peer that keeps sending pings is aborted."""
 
 PINGS_PER_S: Final = 10.0
-"""Pings that a peer may send in a second, over any length of time."""
+"""Pings that a peer may send per second, over any length of time."""
 
 PING_BURST: Final = 100.0
-"""Pings that it may send at once."""
+"""Pings that a peer may send at once."""
 
 LINGER_S: Final = 5.0
-"""How long a closed connection may take to read what was written, before it is cut."""
+"""Seconds that a peer has to read the last bytes before its connection is aborted."""
 
 GOING_S: Final = 1.0
-"""The same once the server goes."""
+"""The same while the server shuts down."""
 
 REQUEST_S: Final = 15.0
-"""How long a connection may take to send the head of its first request; twice as long for a later one."""
+"""Seconds that a connection has to send the head of its first request; twice that for later ones."""
 
 HEAD_BYTES: Final = 64 * 1024
-"""Longest head of a request, and longest of whatever else in one belongs to no body."""
+"""Longest head of a request, and longest data in a request outside of its body, in bytes."""
 
 MAX_FRAGMENTS: Final = 64
 """Most fragments of one message."""
 
 LAST_MESSAGE_S: Final = 1.0
-"""How long a peer may take to read its last message, where a task waits for that."""
+"""Seconds that a task waits for a peer to read its last message."""
 
 
 INTERVAL_S: Final = 20.0
-"""Time between two pings to one connection, and how long it may take to answer."""
+"""Seconds between two pings to one connection, within which it must answer."""
 
 GROUPS: Final = 40
-"""Connections are pinged in so many groups, one after the other, so that never all answer at once."""
+"""Number of groups that are pinged one after the other, so that not all connections answer at once."""
 
 
 class Pingable(Protocol):
     """A connection that can be pinged."""
 
     def ping(self) -> None:
-        """Send a ping; or, when the last one was not answered, end the connection."""
+        """Send a ping, or close the connection if the last one was not answered."""
         ...
 
 
 class Keepalive:
-    """Pings every connection once in :data:`INTERVAL_S`.
+    """Pings every connection once per :data:`INTERVAL_S`.
 
     Args:
         clock: Waits.
@@ -68,18 +68,18 @@ class Keepalive:
         self._joined = 0
 
     def join(self, connection: Pingable) -> int:
-        """Ping ``connection`` from now on; returns the number of its group."""
+        """Ping ``connection`` from now on; return the number of its group."""
         self._joined += 1
         group = self._joined % GROUPS
         self._groups[group][connection] = None
         return group
 
     def leave(self, connection: Pingable, group: int) -> None:
-        """Ping it no more."""
+        """Stop pinging a connection."""
         self._groups[group].pop(connection, None)
 
     async def run(self) -> None:
-        """Ping for ever."""
+        """Ping until cancelled."""
         while True:
             for group in self._groups:
                 await self._clock.sleep(INTERVAL_S / GROUPS)
@@ -89,12 +89,12 @@ class Keepalive:
 
 @dataclass(frozen=True, slots=True)
 class TransportPorts:
-    """What viewers' transports need.
+    """What viewers' connections need.
 
     Args:
         audience: Admits viewers.
         keepalive: Pings their connections.
-        clock: Measures how often they send.
+        clock: Measures the rate of their messages.
     """
 
     audience: Audience

@@ -1,7 +1,7 @@
-"""Uvicorn's connections, made fit for thousands of viewers.
+"""Uvicorn's connections, extended for thousands of viewers.
 
-This is the only file that uses private names of uvicorn and websockets. ``fast_path`` imports it only
-where :data:`NEEDED` exists; elsewhere uvicorn's own connections serve.
+This is the only file that uses private names of uvicorn and websockets. ``fast_path`` uses it only if the
+names in :data:`NEEDED` exist; otherwise uvicorn's own connections serve.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from .keepalive import (
 FINAL: Final = 0x80
 MASKED: Final = 0x80
 SHORT: Final = 126
-"""Lengths below it stand in the second byte; it says that two bytes follow."""
+"""Smaller lengths are in the second byte; this value means that two bytes follow."""
 
 MESSAGES: Final = frozenset(FINAL | one for one in (Opcode.TEXT, Opcode.BINARY, Opcode.PING, Opcode.PONG))
-"""First bytes of the frames after which another one begins anew."""
+"""First bytes of frames that are complete by themselves."""
 
 
 def read_whole(data: bytes) -> tuple[bool, tuple[bytes, bytes] | None]:
-    """Whether ``data`` is one masked frame of under 64 KiB, all of it, that is a whole message or a ping.
+    """Whether ``data`` is one whole masked message or ping under 64 KiB.
 
     Returns:
-        That, and payload and mask of the frame if it is also text; ``None`` of any other.
+        That, and payload and mask of a text frame; ``None`` of any other.
 
     >>> head = bytes((0x81, 0x82, 1, 2, 3, 4))
     >>> read_whole(head + b"ih")
@@ -72,7 +72,7 @@ def read_whole(data: bytes) -> tuple[bool, tuple[bytes, bytes] | None]:
 
 try:
     from websockets.speedups import apply_mask
-except ImportError:  # it is built where there is a compiler
+except ImportError:  # built only with a compiler
     from websockets.utils import apply_mask
 
 
@@ -128,15 +128,15 @@ NEEDED: Final[Mapping[type, tuple[str, ...]]] = {
     Frame: ("parse",),
     uvicorn.Server: ("servers", "shutdown"),
 }
-"""Names that are used here, by the class that has them."""
+"""Private names used here, by class."""
 
 
 UNBOUNDED: Final = hasattr(AutoHTTPProtocol, "on_body")
-"""Whether the parser takes heads of any length: httptools does; h11, where there is none, does not."""
+"""Whether the parser accepts heads of any length: httptools does, h11 does not."""
 
 
 class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """An HTTP connection of uvicorn's that is cut when it asks for nothing, or without an end."""
+    """An HTTP connection that is aborted if it sends no request, or an endless one."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin the connection."""
@@ -146,35 +146,35 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
 
     def data_received(self, data: bytes) -> None:
-        """Read what the peer says; a head without an end is refused."""
+        """Read from the peer; reject an endless head."""
         self._unread += len(data)
         super().data_received(data)
         if UNBOUNDED and self._unread > HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response(f"The head of a request may take {HEAD_BYTES} bytes.")
+            self.send_400_response(f"The head of a request may have at most {HEAD_BYTES} bytes.")
 
     def on_headers_complete(self) -> None:
-        """A head was read."""
+        """Handle a complete head."""
         self._unread = 0
         self.scope["extensions"] = {**self.scope.get("extensions", {}), CUT: self.transport.abort}
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body was read."""
+        """Handle a part of a body."""
         self._unread = 0
         super().on_body(body)
 
     def handle_websocket_upgrade(self) -> None:
-        """Make way for a WebSocket; nothing of ours outlives this."""
+        """Hand over to a WebSocket protocol."""
         self._patience.cancel()
         super().handle_websocket_upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the connection."""
+        """Release the connection."""
         self._patience.cancel()
         super().connection_lost(exc)
 
     def _cut_when_silent(self) -> None:
-        """Cut it when the request that was answered last is still the last one."""
+        """Abort the connection if no request followed the last answered one."""
         if self.transport.get_protocol() is not self:
             return
         if self.cycle is self._answered:
@@ -186,10 +186,10 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket of uvicorn's that never waits for ever."""
+    """A WebSocket of uvicorn's with time limits."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the connection; comings and goings of viewers are figures, not log lines."""
+        """Begin the connection; viewers are counted, not logged."""
         self.logger = self.conn.logger = logger
         self._pings: TokenBucket | None = None
         self._early: list[bytes] | None = None
@@ -197,7 +197,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Read what the peer says; what comes before the handshake is answered waits."""
+        """Read from the peer; data before the end of the handshake waits."""
         if self._early is None:
             self._at_start, text = read_whole(data) if self._at_start else (False, None)
             if text is not None and self.conn.state is State.OPEN:
@@ -212,7 +212,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.pause_reading()
 
     def _refuse_handshake(self) -> None:
-        """Answer a handshake that could not be read, such as one with too long a path; uvicorn does not."""
+        """Answer an invalid handshake, such as one with too long a path; uvicorn does not."""
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.transport.close()
 
@@ -225,9 +225,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             extensions[EXTENSION] = self
 
     def takeover(self, make: Callable[[asyncio.Transport, set[Any]], asyncio.Protocol]) -> None:
-        """Let another protocol have the connection, if it is still there, and forget everything about it.
+        """Hand the connection to another protocol, if it is still open, and release it.
 
-        To be called in the same turn in which the handshake was answered.
+        Call it in the same loop iteration in which the handshake was answered.
 
         Args:
             make: Makes the successor from the transport and the server's set of open connections.
@@ -240,19 +240,22 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         successor = make(transport, self.connections)
         transport.set_protocol(successor)
         self.transport = cast(asyncio.Transport, _TakenOver())
-        del self.scope["extensions"][EXTENSION]  # the two held each other
+        del self.scope["extensions"][EXTENSION]  # breaks a reference cycle
         self._read_early(transport, successor)
 
     def _read_early(self, transport: asyncio.Transport, reader: asyncio.Protocol) -> None:
         early, self._early = self._early, None
-        self._at_start = True  # until the parser is left within a message, which it will not tell
+        self._at_start = True  # until the parser stops within a message, which it does not report
         for data in early or ():
             reader.data_received(data)
         if early and not transport.is_closing():
             transport.resume_reading()
 
     def send_now(self, text: str) -> bool:
-        """Write a message at once; false, and nothing written, where the peer does not read or is gone."""
+        """Write a message immediately, unless the peer does not read.
+
+        Returns whether it was written.
+        """
         gone = self.close_sent or self.disconnected or self.transport.is_closing()
         if gone or not self.writable.is_set() or self.conn.extensions:
             return False
@@ -260,7 +263,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         return True
 
     def close_with_message(self, text: str, code: int, reason: str) -> None:
-        """Write a last message and the close, even to one who does not read; cut it off a while later."""
+        """Write a last message and close, even if the peer does not read.
+
+        The connection is aborted a while later.
+        """
         if self.close_sent or self.disconnected or self.transport.is_closing():
             return
         self.conn.send_text(text.encode())
@@ -274,19 +280,19 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send to the peer; one whose connection we have closed is gone, as one who left is."""
+        """Send to the peer; a connection that we closed counts as disconnected."""
         await self.writable.wait()
         if self.close_sent:
             raise ClientDisconnected
         await super().send(message)
         if message["type"] == "websocket.accept":
-            del self.request, self.response  # a connection lasts for hours; its handshake need not
-            self.loop.call_soon(self._read_early, self.transport, self)  # unless it is handed over till then
+            del self.request, self.response  # a connection lasts for hours; free its handshake
+            self.loop.call_soon(self._read_early, self.transport, self)  # unless it is taken over by then
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
-            self.handshake_complete = True  # or uvicorn logs a refusal as a failure of the application
+            self.handshake_complete = True  # or uvicorn logs a rejection as an application failure
 
     def handle_ping(self) -> None:
-        """Answer a ping; one who sends countless ones, or reads no answers, is cut off."""
+        """Answer a ping; abort if the peer sends too many, or does not read the answers."""
         if self._pings is None:
             self._pings = TokenBucket(PINGS_PER_S, PING_BURST, SystemClock())
         if self._pings.spend(1.0) and self.transport.get_write_buffer_size() < UNREAD_BYTES:
@@ -295,14 +301,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.abort()
 
     def handle_cont(self, event: Frame) -> None:
-        """Take a fragment; a message in countless ones is refused."""
+        """Handle a fragment; reject a message with too many."""
         if len(self.frames) >= MAX_FRAGMENTS:
             self._fail(1009, "too many fragments")
             return
         super().handle_cont(event)
 
     def send_receive_event_to_app(self) -> None:
-        """Hand a message over; text that is not UTF-8 ends the connection without a trace in the log."""
+        """Pass on a message; invalid UTF-8 closes the connection without a log."""
         try:
             if self.curr_msg_data_type == "text":
                 b"".join(self.frames).decode()
@@ -312,12 +318,12 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().send_receive_event_to_app()
 
     def keepalive_timeout(self) -> None:
-        """The peer is dead: end it, unread bytes and all."""
+        """Close the connection of a dead peer, with its unread bytes."""
         super().keepalive_timeout()
         self.loop.call_later(LINGER_S, self.transport.abort)
 
     def shutdown(self) -> None:
-        """The server goes: close, and cut off whoever does not read."""
+        """Close since the server shuts down; abort peers that do not read."""
         super().shutdown()
         self.loop.call_later(GOING_S, self.transport.abort)
 
@@ -328,27 +334,33 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 class _TakenOver:
-    """Stands for a connection that is somebody else's now; uvicorn closes it when the application returns."""
+    """Replaces a transport that was taken over.
+
+    uvicorn closes the transport when the application returns.
+    """
 
     def close(self) -> None:
-        """Leave it open."""
+        """Do nothing."""
 
 
 def parse_frame(
     read: Callable[[int], Generator[None, None, bytes | bytearray]], max_bytes: int
 ) -> Generator[None, None, Frame]:
-    """The parser of one masked frame, which asks ``read`` for bytes and yields while there are too few."""
+    """Return the parser of one masked frame.
+
+    It yields while ``read`` needs more bytes.
+    """
     return Frame.parse(read, mask=True, max_size=max_bytes)
 
 
 def stop_listening(server: uvicorn.Server) -> None:
-    """Accept no further connection."""
+    """Accept no further connections."""
     for listener in server.servers:
         listener.close()
 
 
 def missing() -> list[str]:
-    """The names of :data:`NEEDED` that this installation has not."""
+    """Return the names in :data:`NEEDED` that this installation lacks."""
     return [
         f"{kind.__name__}.{name}"
         for kind, names in NEEDED.items()
@@ -358,6 +370,9 @@ def missing() -> list[str]:
 
 
 def _names(kind: type) -> set[str]:
-    """Every attribute that a class has, or that its methods name; some are set when a connection begins."""
+    """Return the attributes of a class and those named in its methods.
+
+    Some are set only when a connection begins.
+    """
     methods = [one for base in kind.__mro__ for one in vars(base).values() if hasattr(one, "__code__")]
     return {*dir(kind), *(name for method in methods for name in method.__code__.co_names)}

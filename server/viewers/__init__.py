@@ -1,1 +1,1 @@
-"""Viewers of live episodes: the wire, each viewer's feed, the broadcaster, shards and the wall."""
+"""Viewers of live episodes: frames, feeds, broadcaster, boards and the wall."""

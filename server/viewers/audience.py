@@ -19,10 +19,10 @@ from .broadcast import Broadcaster, Relay, in_turns
 from .viewer import Viewer, ViewerTransport
 
 RELAY_CAPACITY: Final = 8192
-"""Events that may wait for a relay itself; it only ever lags within one turn of the loop."""
+"""Events that may wait for a relay, which lags only within one iteration of the event loop."""
 
 LEAVING_POLL_S: Final = 0.02
-"""How often it is looked whether all viewers have gone."""
+"""Seconds between two checks whether all viewers have left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class AudienceLimits:
     """How many viewers are admitted, and how far each may fall behind.
 
     Args:
-        viewers: Connected at once.
-        per_address: The same from one address; 0 = no limit.
-        backlog_bytes: What may wait for one viewer before it is closed as too slow.
+        viewers: Viewers connected at once.
+        per_address: The same per address; 0 = no limit.
+        backlog_bytes: Backlog beyond which a viewer is closed as too slow.
     """
 
     viewers: int = 10_000
@@ -41,7 +41,7 @@ class AudienceLimits:
 
 
 def _ignore(seconds: float) -> None:
-    """Nobody takes the times."""
+    """Discard the times."""
 
 
 class Audience:
@@ -51,9 +51,9 @@ class Audience:
         tasks: The group that relays run in.
         clock: Waits.
         limits: How many viewers, and how far each may fall behind.
-        broadcaster: Writes to many at once.
-        observe: Takes the seconds that it took to write a publication to all viewers of an episode.
-        names: Says which names are hidden.
+        broadcaster: Writes to many viewers at once.
+        observe: Called with the seconds that writing events to all viewers of an episode took.
+        names: Hidden names.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Audience:
         names: NameMaskSource,
     ) -> None:
         self.closed: Counter[Close] = Counter()
-        """How many connections this server ended, by why."""
+        """Connections that this server closed, by reason."""
         self.elsewhere: Callable[[str], int] = Counter[str]().__getitem__
-        """Tells how many watch an episode at other servers: nobody, until it is set where there are any."""
+        """Returns the viewers of an episode at other servers; set if there are other servers."""
         self._tasks = tasks
         self._clock = clock
         self._limits = limits
@@ -85,29 +85,29 @@ class Audience:
         return len(self._viewers)
 
     def relay(self, episode_id: str) -> Relay | None:
-        """What relays an episode to its viewers here, where it has any."""
+        """Return the relay of an episode, if it has viewers here."""
         return self._relays.get(episode_id)
 
     def count(self, episode_id: str) -> int:
-        """How many watch an episode here."""
+        """Return the viewers of an episode here."""
         relay = self._relays.get(episode_id)
         return 0 if relay is None else len(relay.viewers)
 
     def counts(self) -> dict[str, int]:
-        """How many watch each episode here."""
+        """Return the viewers here of each episode that has any."""
         return {name: len(relay.viewers) for name, relay in self._relays.items() if len(relay.viewers)}
 
     def total(self, episode_id: str) -> int:
-        """How many watch an episode, here and at other servers."""
+        """Return the viewers of an episode at all servers."""
         return self.count(episode_id) + self.elsewhere(episode_id)
 
     def recount(self, episode_id: str) -> None:
-        """Tell who watches an episode how many do, since that may have changed elsewhere."""
+        """Send the viewer count, which may have changed, to an episode's viewers."""
         if (relay := self._relays.get(episode_id)) is not None:
             relay.count_changed.set()
 
     def admit(self, address: str, transport: ViewerTransport) -> Viewer | None:
-        """Let a viewer in, or ``None`` when there is no room for it; see :meth:`refusal`."""
+        """Admit a viewer; ``None`` if there is no room, see :meth:`refusal`."""
         limits = self._limits
         full = len(self._viewers) >= limits.viewers
         crowded = 0 < limits.per_address <= self._addresses[address]
@@ -119,18 +119,18 @@ class Audience:
         return viewer
 
     def refusal(self) -> Close:
-        """Why nobody is admitted."""
+        """Return why viewers are not admitted."""
         return Close.RESTARTING if self._closing else Close.FULL
 
     def leave(self, viewer: Viewer) -> None:
-        """Forget a viewer that has gone."""
+        """Remove a viewer that disconnected."""
         address = self._viewers.pop(viewer)
         self._addresses[address] -= 1
         if not self._addresses[address]:
             del self._addresses[address]
 
     def watch(self, viewer: Viewer, live: EpisodeView) -> Relay:
-        """Send ``viewer`` every event of ``live`` that is published from here on."""
+        """Send ``viewer`` every event of ``live`` that is published from now on."""
         viewer.over = False
         relay = self._relays.get(live.episode_id)
         if relay is None:
@@ -145,7 +145,7 @@ class Audience:
         return relay
 
     def unwatch(self, viewer: Viewer, relay: Relay) -> None:
-        """Send ``viewer`` nothing more of an episode."""
+        """Stop sending events of an episode to ``viewer``."""
         relay.viewers.discard(viewer)
         relay.count_changed.set()
         if not relay.viewers and self._relays.get(relay.live.episode_id) is relay:
@@ -153,12 +153,15 @@ class Audience:
             relay.close()
 
     async def show_again(self) -> None:
-        """Send whoever watches an episode a snapshot of it, since other names are hidden now."""
+        """Send all viewers a new snapshot, since the hidden names have changed."""
         for relay in tuple(self._relays.values()):
             await relay.show_again()
 
     async def close_all(self, within_s: float) -> None:
-        """Tell every viewer to come back later, admit none, and wait at most ``within_s`` for them to go."""
+        """Close all connections, and wait at most ``within_s`` for viewers to leave.
+
+        No viewers are admitted afterwards.
+        """
         self._closing = True
         await in_turns(self._viewers, lambda viewer: viewer.evict(Close.RESTARTING))
         until = self._clock.monotonic() + within_s
@@ -167,15 +170,15 @@ class Audience:
 
 
 def _ignore_event(recorded: RecordedEvent) -> None:
-    """Nobody takes the events."""
+    """Discard the event."""
 
 
 class EpisodeSignals:
-    """A bus that counts what it publishes and signals every start and end.
+    """A bus that counts events and signals every start and end of an episode.
 
     Args:
-        bus: The bus that does the work.
-        note: Takes every event that is published.
+        bus: The wrapped bus.
+        note: Called with every published event.
     """
 
     def __init__(self, bus: Bus, note: Callable[[RecordedEvent], None] = _ignore_event) -> None:
@@ -194,20 +197,20 @@ class EpisodeSignals:
         self._on_end.append(call)
 
     def on_finish(self, call: Callable[[], None]) -> None:
-        """Call ``call`` whenever an episode is let go of, and its slot with it."""
+        """Call ``call`` whenever an episode is released, and its slot with it."""
         self._on_finish.append(call)
 
     def next_start(self) -> asyncio.Event:
-        """The event that is set when another episode starts, or is played on."""
+        """Return the event that is set when another episode starts or resumes."""
         return self._start
 
     def wake(self) -> None:
-        """Set that event: another episode runs."""
+        """Signal that another episode runs."""
         start, self._start = self._start, asyncio.Event()
         start.set()
 
     def publish(self, events: Sequence[RecordedEvent]) -> None:
-        """Hand over ``events``; see :class:`Bus`."""
+        """Publish ``events``; see :class:`Bus`."""
         self._bus.publish(events)
         for recorded in events:
             self.published[recorded.type] += 1

@@ -1,6 +1,6 @@
-"""Boards: changing state, read once for all its viewers and sent as patches.
+"""Boards: changing state that is read once for all viewers and sent as patches.
 
-New viewers get it whole. It is read at a bounded pace.
+New viewers get the whole state. It is polled at a bounded rate.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from .viewer import SendFrames, Viewer
 from .wire import Frame
 
 UNSEEN: Final = -2
-"""Where a viewer stands that has seen nothing, or wants to see everything again."""
+"""Position of a viewer that has seen nothing, or wants everything again."""
 
 
 class PatchedFrames:
-    """The frames of something that changes: ``NAME`` with all of it, ``NAME.changed`` with a merge patch.
+    """Frames of changing state: ``NAME`` and merge patches ``NAME.changed``.
 
     Args:
-        name: Of the frames.
-        field: Under which they hold it.
+        name: Name of the frames.
+        field: Their field that holds the state.
     """
 
     def __init__(self, name: str, field: str) -> None:
         self.version = 0
-        """Raised by every change."""
+        """Increased by every change."""
         self.change: Frame | None = None
         """The last change."""
         self._name = name
@@ -43,18 +43,18 @@ class PatchedFrames:
         self._whole: Frame | None = None
 
     def note(self, changes: Mapping[str, Any]) -> None:
-        """It has changed by this merge patch."""
+        """Record a change, as a merge patch."""
         self.version += 1
         self.change, self._whole = self._frame(f"{self._name}.changed", changes), None
 
     def whole(self, content: Callable[[], Mapping[str, Any]]) -> Frame:
-        """The frame with all of it; encoded once for all who ask between two changes."""
+        """Return the frame with the whole state; encoded once between two changes."""
         if self._whole is None:
             self._whole = self._frame(self._name, content())
         return self._whole
 
     def after(self, version: int, content: Callable[[], Mapping[str, Any]]) -> Frame:
-        """What a viewer of ``version`` needs: the last change where that is enough, else all of it."""
+        """Return what a viewer of ``version`` needs: the last change, or the whole state."""
         change = self.change
         return change if change is not None and self.version == version + 1 else self.whole(content)
 
@@ -64,15 +64,15 @@ class PatchedFrames:
 
 
 class Board(Protocol):
-    """What is shown to viewers by :class:`PatchedFrames`."""
+    """State that viewers are sent as :class:`PatchedFrames`."""
 
     @property
     def version(self) -> int:
-        """Raised by every change."""
+        """Increased by every change."""
         ...
 
     def after(self, version: int) -> Frame:
-        """What a viewer of ``version`` needs."""
+        """Return what a viewer of ``version`` needs."""
         ...
 
     def add(self, viewer: Viewer) -> None:
@@ -85,12 +85,14 @@ class Board(Protocol):
 
 
 class BoardFeed:
-    """Shows a board to one viewer: at once while it keeps up, else as a whole when it has caught up.
+    """Shows a board to one viewer.
+
+    A viewer gets each change while it keeps up, else the whole state later.
 
     Args:
-        board: What is shown.
-        viewer: What waits for it.
-        send: Sends to it.
+        board: The board.
+        viewer: The viewer.
+        send: Sends frames to the viewer.
     """
 
     __slots__ = ("_board", "_send", "_viewer")
@@ -103,7 +105,7 @@ class BoardFeed:
         board.add(viewer)
 
     async def drain(self) -> None:
-        """Show what the viewer has not seen; see :class:`server.viewers.viewer.Feed`."""
+        """Send what the viewer has not seen; see :class:`server.viewers.viewer.Feed`."""
         viewer = self._viewer
         while True:
             if viewer.position != self._board.version:
@@ -118,30 +120,30 @@ class BoardFeed:
                 viewer.position = viewer.position if again is None else UNSEEN
 
     def leave(self) -> None:
-        """Show nothing more; safe to call twice."""
+        """Stop showing the board; safe to call twice."""
         self._board.discard(self._viewer)
 
 
 INTERVAL_S: Final = 1.0
-"""Least time between two looks."""
+"""Least seconds between two polls."""
 
 SHARE: Final = 0.05
-"""Of a processor, what looking and drawing may take: a look that took long is followed by a longer pause."""
+"""Share of a processor that polling may take: a slow poll is followed by a longer pause."""
 
 
 class PolledBoard(ABC):
-    """Something that changes, for any number of viewers; it is looked at only while somebody watches.
+    """A board that is polled while it has viewers.
 
     Args:
-        kind: What its frames are called, and the field that they hold it in.
-        picture: What is shown before the first look.
-        clock: Time.
-        names: Says which names are hidden.
+        kind: Name of its frames, and of their field that holds the state.
+        picture: The state before the first poll.
+        clock: Source of time.
+        names: Hidden names.
     """
 
     def __init__(self, kind: str, picture: dict[str, Any], clock: Clock, names: NameMaskSource) -> None:
         self.picture = picture
-        """What is shown; made anew by every change."""
+        """The current state; a new object after every change."""
         self._clock = clock
         self._names = names
         self._frames = PatchedFrames(kind, kind)
@@ -152,21 +154,21 @@ class PolledBoard(ABC):
 
     @property
     def version(self) -> int:
-        """Raised by every change."""
+        """Increased by every change."""
         return self._frames.version
 
     @property
     def idle(self) -> bool:
-        """Whether nobody watches it."""
+        """Whether it has no viewers."""
         return not self._viewers
 
     @property
     def pause_s(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next poll."""
         return self._pause_s
 
     def after(self, version: int) -> Frame:
-        """What a viewer of ``version`` needs: the last change where that is enough, else all."""
+        """Return what a viewer of ``version`` needs: the last change, or the whole state."""
         return wire.masked(self._frames.after(version, lambda: self.picture), self._names.mask)
 
     def add(self, viewer: Viewer) -> None:
@@ -178,7 +180,7 @@ class PolledBoard(ABC):
         self._viewers.pop(viewer, None)
 
     async def look(self) -> None:
-        """Take in what came, unless that was done a moment ago, and tell whoever watches."""
+        """Poll, unless that was done just now, and send the change to the viewers."""
         async with self._order:
             began = self._clock.monotonic()
             if self._looked_s is not None and began - self._looked_s < INTERVAL_S / 2:
@@ -194,7 +196,7 @@ class PolledBoard(ABC):
 
     @abstractmethod
     async def _take(self) -> None:
-        """Take in what came, and draw it."""
+        """Read what is new, and update the state."""
 
     def _draw(self, picture: dict[str, Any]) -> None:
         if picture != self.picture:
@@ -203,11 +205,11 @@ class PolledBoard(ABC):
 
 
 class BoardPoller:
-    """The tasks that look at boards while somebody watches them.
+    """Polls boards while they have viewers.
 
     Args:
-        clock: Time.
-        tasks: The group that boards are looked at in.
+        clock: Source of time.
+        tasks: The group that boards are polled in.
     """
 
     def __init__(self, clock: Clock, tasks: asyncio.TaskGroup) -> None:
@@ -216,11 +218,11 @@ class BoardPoller:
         self._watching: dict[PolledBoard, asyncio.Task[None]] = {}
 
     def keep_up(self, board: PolledBoard, over: Callable[[], None] = lambda: None) -> None:
-        """Look at a board from time to time from now on, as long as somebody watches.
+        """Poll a board from now on, as long as it has viewers.
 
         Args:
-            board: What is looked at.
-            over: Called when nobody watches it any more.
+            board: The board.
+            over: Called when it has no viewers left.
         """
         if board in self._watching:
             return

@@ -1,7 +1,7 @@
 """Broadcast an episode's events to its viewers; every frame is encoded once.
 
-Viewers are grouped in shards. Those that have received everything are written to in one compiled call
-where it was built, else one by one. Frames of decisions that form are sent at a bounded rate.
+Viewers are grouped in shards. Those that have received everything are written to in one compiled call if
+it was built, else one by one. Frames of decisions in progress are sent at a bounded rate.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from .viewer import Viewer
 from .wire import Batch, Frame, Position
 
 SHARD_SIZE: Final = 200
-"""Viewers that are written to before others of the process get a turn: 1 to 2 ms."""
+"""Viewers that are written to together."""
 
 
 class Shard:
-    """Viewers who are written to in one go: those in sync by their sockets alone, the lagging ones singly.
+    """Viewers that are written to together: those in sync by socket, lagging ones one by one.
 
-    In sync are those who have everything up to the same event, and take bytes. Their sockets stand side by
-    side in one array, so that nothing is looked up per viewer when a message is sent; whoever falls behind is
-    demoted.
+    Viewers in sync have everything up to the same event, and take bytes. Their sockets are in one array, so
+    that sending a message looks up nothing per viewer. A viewer that falls behind is demoted.
     """
 
     __slots__ = ("descriptors", "in_sync", "lagging", "position")
@@ -41,15 +40,15 @@ class Shard:
         self.lagging: dict[Viewer, None] = {}
         self.in_sync: list[Viewer] = []
         self.descriptors: array[int] = array("i")
-        """Sockets of those in sync, in their order."""
+        """Sockets of the viewers in sync, in their order."""
         self.position = 0
-        """Those in sync have everything up to this event."""
+        """The last event that viewers in sync have."""
 
     def __len__(self) -> int:
         return len(self.lagging) + len(self.in_sync)
 
     def promote(self, viewers: Iterable[Viewer], descriptors: Iterable[int]) -> None:
-        """Count lagging ``viewers``, who have caught up with those in sync, among them."""
+        """Move lagging ``viewers`` that have caught up to those in sync."""
         for viewer in viewers:
             del self.lagging[viewer]
             self.in_sync.append(viewer)
@@ -57,20 +56,23 @@ class Shard:
         self.descriptors.extend(descriptors)
 
     def demote(self, viewer: Viewer) -> None:
-        """Count a viewer that was in sync among the lagging ones."""
+        """Move a viewer in sync to the lagging ones."""
         place = self.in_sync.index(viewer)
         del self.in_sync[place], self.descriptors[place]
         self.lagging[viewer] = None
         viewer.sync_group, viewer.position = None, self.position
 
     def demote_all(self) -> None:
-        """Demote everybody who is in sync."""
+        """Demote all viewers in sync."""
         for viewer in tuple(self.in_sync):
             self.demote(viewer)
 
 
 class Shards:
-    """All viewers of an episode. A newcomer is in no shard until :meth:`assign` is called."""
+    """All viewers of an episode.
+
+    A newcomer is in no shard until :meth:`assign` is called.
+    """
 
     def __init__(self) -> None:
         self._shard_of: dict[Viewer, Shard | None] = {}
@@ -87,12 +89,12 @@ class Shards:
         return viewer in self._shard_of
 
     def add(self, viewer: Viewer) -> None:
-        """Take a viewer in."""
+        """Add a viewer."""
         self._shard_of[viewer] = None
         self._newcomers[viewer] = None
 
     def discard(self, viewer: Viewer) -> None:
-        """Let a viewer go, if it is here."""
+        """Remove a viewer, if present."""
         self._newcomers.pop(viewer, None)
         shard = self._shard_of.pop(viewer, None)
         if shard is None:
@@ -104,7 +106,7 @@ class Shards:
             self._shards.remove(shard)
 
     def assign(self) -> tuple[Shard, ...]:
-        """Assign newcomers to shards; returns all shards."""
+        """Assign newcomers to shards; return all shards."""
         newcomers, self._newcomers = self._newcomers, {}
         free = [shard for shard in self._shards if len(shard) < SHARD_SIZE] if newcomers else []
         for viewer in newcomers:
@@ -119,14 +121,14 @@ class Shards:
 
 
 SendToEach = Callable[["array[int]", bytes], list[tuple[int, int]]]
-"""Sends bytes to each socket without waiting; returns (place, bytes taken) of those that took not all."""
+"""Sends bytes to each socket without waiting; returns (index, bytes taken) of those that did not take all."""
 
 Fallback = Callable[[Viewer, Batch], None]
-"""What is done for a viewer that cannot be written to."""
+"""Handles a viewer that cannot be written to."""
 
 
 class Broadcaster:
-    """Sends one batch to the viewers of a shard.
+    """Sends a batch to the viewers of a shard.
 
     Args:
         send_to_each: The compiled loop; without it each viewer's transport writes.
@@ -136,10 +138,10 @@ class Broadcaster:
         self._send_to_each = send_to_each
 
     def send(self, shard: Shard, batch: Batch, otherwise: Fallback) -> None:
-        """Send ``batch`` to those who have caught up and have it not yet; the others get it ``otherwise``.
+        """Send ``batch`` to viewers that can take it; ``otherwise`` handles others.
 
-        A viewer that has caught up has nothing in its transport's buffer, so bytes that go past the transport
-        overtake nothing. What the kernel does not take goes to the transport, which tells the viewer to hold.
+        A viewer that has caught up has an empty transport buffer, so bytes that bypass the transport overtake
+        nothing. What the kernel does not take goes to the transport, which makes the viewer hold.
         """
         if batch.first is not None and batch.first <= shard.position:
             shard.demote_all()
@@ -175,20 +177,20 @@ def _write_rest(viewers: Sequence[Viewer], batch: Batch, behind: Iterable[tuple[
 
 
 INTERVAL_S: Final = 0.05
-"""Least time between two frames of one episode."""
+"""Least seconds between two thought frames of one episode."""
 
 WHOLE_EVERY: Final = 20
-"""Frames after which one repeats everything, for whoever missed one."""
+"""Frames after which one repeats everything, for viewers that missed one."""
 
 
 class ThoughtFrames:
-    """Makes frames of what is thought in one episode, each of what is new since the one before.
+    """Makes frames of the thoughts in one episode, each with what is new.
 
     Args:
-        thinking: What is thought.
-        names: Says which names are hidden. While any is, every frame repeats everything: a name may come in
-            parts, of which none shows it.
-        withheld: Whether viewers are told who thinks, and for how long, but not what.
+        thinking: The thoughts.
+        names: Hidden names. While there are any, every frame repeats everything, since a name may arrive in
+            parts that do not match it.
+        withheld: Whether viewers see only the actor and the elapsed time, not the thoughts.
     """
 
     def __init__(self, thinking: Thinking, names: NameMaskSource, *, withheld: bool = False) -> None:
@@ -202,10 +204,10 @@ class ThoughtFrames:
         self._over = False
 
     async def run(self, send: Callable[[Frame], Awaitable[None]], clock: Clock) -> None:
-        """Send frames for as long as anybody watches.
+        """Send frames until cancelled.
 
         Args:
-            send: Sends a frame to those who keep up; for others it is lost.
+            send: Sends a frame to viewers that keep up; others miss it.
             clock: Waits.
         """
         known = -1
@@ -217,7 +219,7 @@ class ThoughtFrames:
             await clock.sleep(INTERVAL_S)
 
     def next(self) -> Frame | None:
-        """The next frame; ``None`` when nothing is new."""
+        """Return the next frame; ``None`` if nothing is new."""
         forming = self._thinking.forming
         is_new = forming is not self._last
         if forming is None or (is_new and forming.over) or (not is_new and self._over):
@@ -225,15 +227,15 @@ class ThoughtFrames:
         if self._withheld and not is_new and not forming.over:
             return None
         self._part = 0 if is_new else self._part + 1
-        anew = is_new or forming.revision != self._revision or self._part % WHOLE_EVERY == 0
-        anew = anew or bool(self._names.mask.names)
-        grown = None if anew else forming.since(self._heard)
+        whole = is_new or forming.revision != self._revision or self._part % WHOLE_EVERY == 0
+        whole = whole or bool(self._names.mask.names)
+        grown = None if whole else forming.since(self._heard)
         self._last, self._revision, self._heard = forming, forming.revision, forming.heard
         self._over = forming.over
         return self._frame(forming, grown)
 
     def so_far(self) -> list[Frame]:
-        """What somebody who comes now is sent, so that the next frame follows it."""
+        """Return what a new viewer is sent, so that the next frame continues it."""
         forming = self._last
         if forming is None or self._over or forming.over or forming.revision != self._revision:
             return []
@@ -261,13 +263,13 @@ class ThoughtFrames:
 
 
 WAKE_CHUNK: Final = 25
-"""Viewers for whom more than a write is done before others of the process get a turn: a start, an end."""
+"""Viewers that are woken or finished before other tasks get a turn."""
 
 MATCH_TURNS: Final = 3
-"""Turns of the loop that the match has to go on after a publication, before its viewers are written to."""
+"""Loop iterations that the match gets after publishing, before its viewers are written to."""
 
 COUNT_INTERVAL_S: Final = 1.0
-"""Least time between two frames with the number of viewers."""
+"""Least seconds between two frames with the viewer count."""
 
 
 class Relay:
@@ -277,10 +279,10 @@ class Relay:
         live: The episode.
         subscription: Its events.
         clock: Waits.
-        broadcaster: Writes.
-        observe: Takes the seconds that it took to write a publication to all viewers.
-        names: Says which names are hidden.
-        elsewhere: Tells how many watch an episode at other servers.
+        broadcaster: Writes to viewers.
+        observe: Called with the seconds that writing events to all viewers took.
+        names: Hidden names.
+        elsewhere: Returns the viewers of an episode at other servers.
     """
 
     def __init__(
@@ -301,7 +303,7 @@ class Relay:
         self._broadcaster = broadcaster
         self._observe = observe
         self.count_changed = asyncio.Event()
-        """Set when somebody came or left."""
+        """Set when a viewer comes or leaves."""
         self._turn = asyncio.Lock()
         self._names = names
         self._elsewhere = elsewhere
@@ -310,11 +312,11 @@ class Relay:
 
     @property
     def total(self) -> int:
-        """How many watch, here and at other servers."""
+        """Viewers at all servers."""
         return len(self.viewers) + self._elsewhere(self.live.episode_id)
 
     def snapshot(self) -> Frame:
-        """The state that viewers see now; encoded once for all who come at the same point."""
+        """Return the current state, encoded once per event."""
         live, mask = self.live, self._names.mask
         state, masked_by = self._snapshot_of
         same = live.state is state and mask is masked_by
@@ -325,9 +327,9 @@ class Relay:
         return self._snapshot
 
     async def run(self) -> None:
-        """Relay until the episode ends or nobody watches."""
+        """Relay until the episode ends or the relay is closed."""
         async with asyncio.TaskGroup() as tasks:
-            beside = [
+            helpers = [
                 tasks.create_task(self._send_counts()),
                 tasks.create_task(self._send_troubles()),
                 tasks.create_task(self.thoughts.run(self.send_lossy, self._clock)),
@@ -338,27 +340,27 @@ class Relay:
                     await asyncio.sleep(0)
                 await self._send([wire.event_frame(recorded) for recorded in batch])
                 self._observe(self._clock.monotonic() - began)
-            for task in beside:
+            for task in helpers:
                 task.cancel()
         await in_turns(self.viewers, self._finish)
 
     async def show_again(self) -> None:
-        """Send everybody a snapshot: what they were sent shows other names than are to be seen now."""
+        """Send all viewers a new snapshot, since the hidden names have changed."""
         nowhere = Position("", 0)
         await in_turns(self.viewers, lambda viewer: viewer.request_resume(nowhere))
 
     def close(self) -> None:
-        """Nobody watches any more."""
+        """Stop relaying, since there are no viewers left."""
         self._subscription.close()
 
     async def send_lossy(self, frame: Frame) -> None:
-        """Send a frame that is no event: it may be lost, and nobody is closed for not taking it."""
+        """Send a frame that is not an event: viewers that lag miss it."""
         await self._send([frame], Viewer.send_lossy)
 
     async def _send(
         self, frames: Sequence[Frame], otherwise: Callable[[Viewer, Batch], None] = Viewer.send
     ) -> None:
-        """Send ``frames`` to all, and ``otherwise`` to those who cannot be written to."""
+        """Send ``frames``; ``otherwise`` handles viewers that cannot be written to."""
         async with self._turn:
             mask = self._names.mask
             for batch in wire.batches(
@@ -393,7 +395,7 @@ class Relay:
 
 
 async def in_turns(viewers: Iterable[Viewer], act: Callable[[Viewer], object]) -> None:
-    """Do something that costs more than a write for each of ``viewers``; others get their turns meanwhile."""
+    """Call ``act`` for each viewer, and let other tasks run in between."""
     for place, viewer in enumerate(tuple(viewers), start=1):
         act(viewer)
         if place % WAKE_CHUNK == 0:

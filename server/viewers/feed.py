@@ -1,7 +1,7 @@
-"""The feed of one viewer: hello, a snapshot or missed events, then every event.
+"""One viewer's feed: hello, a snapshot or missed events, then every event.
 
-Also where feeds find episodes: those played here, those followed from other servers and from watched
-runs, and snapshots of recorded ones.
+Also finds episodes for feeds: those that run here, those followed from other servers and watched runs,
+and snapshots of recorded ones.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from .viewer import SendFrames, Viewer
 from .wire import EPISODE_ID, Frame, Position
 
 KEPT_SNAPSHOTS: Final = 32
-"""Snapshots that are kept."""
+"""Cached snapshots."""
 
 FOLDED_AT_ONCE: Final = 2
-"""Episodes that are folded at once; whoever asks for the same one shares the work."""
+"""Snapshots computed at once; concurrent requests for one episode share its snapshot."""
 
 
 class StateReader(Protocol):
-    """Folds what is recorded of episodes."""
+    """Computes states of recorded episodes."""
 
     async def state(self, summary: EpisodeSummary) -> State:
-        """What viewers see after the last event that ``summary`` knows of."""
+        """Return what viewers see after the last event in ``summary``."""
         ...
 
 
 class FinalSnapshots:
-    """Folds recorded episodes.
+    """Final snapshots of recorded episodes, cached.
 
     Args:
-        records: Where their events are.
+        records: Computes their states.
     """
 
     def __init__(self, records: StateReader) -> None:
@@ -58,14 +58,14 @@ class FinalSnapshots:
         self._turns = asyncio.Semaphore(FOLDED_AT_ONCE)
 
     async def of(self, summary: EpisodeSummary) -> Frame:
-        """The snapshot at the end of what is recorded of an episode."""
+        """Return the snapshot after the last recorded event of an episode."""
         key = (summary.episode_id, summary.head_seq)
         if (kept := self._kept.get(key)) is not None:
             return kept
         if key not in self._folding:
             self._folding[key] = folding = asyncio.create_task(self._fold(summary))
             folding.add_done_callback(partial(self._folded, key))
-        return await asyncio.shield(self._folding[key])  # others may wait for it, too
+        return await asyncio.shield(self._folding[key])  # others may wait for it too
 
     def _folded(self, key: tuple[str, int], folding: asyncio.Task[Frame]) -> None:
         del self._folding[key]
@@ -79,11 +79,11 @@ class FinalSnapshots:
 
 
 class NextEpisodeWaiters:
-    """Wakes its viewers when an episode starts, a few at a time.
+    """Viewers that wait for the next episode; wakes them a few at a time.
 
     Args:
-        next_start: Gives the event that is set when another episode starts.
-        tasks: The group that the waking runs in.
+        next_start: Returns the event that is set when another episode starts.
+        tasks: The group that waking runs in.
     """
 
     def __init__(self, next_start: Callable[[], asyncio.Event], tasks: asyncio.TaskGroup) -> None:
@@ -102,7 +102,7 @@ class NextEpisodeWaiters:
             self._waking = self._tasks.create_task(self._wake_all(self._next_start()), name="waiters")
 
     def discard(self, viewer: Viewer) -> None:
-        """Forget a viewer, if it waits here."""
+        """Remove a viewer, if it waits here."""
         self._viewers.pop(viewer, None)
         if not self._viewers and self._waking is not None:
             self._waking.cancel()
@@ -116,38 +116,37 @@ class NextEpisodeWaiters:
 
 
 MAX_MISSING: Final = 2000
-"""Most events that are sent again to a viewer who resumes; one further behind gets a snapshot."""
+"""Most events resent to a viewer that resumes; one further behind gets a snapshot."""
 
 READ_EVENTS: Final = 64
-"""Events that are read at once for a viewer, since each may be large."""
+"""Events read at once for a viewer, since each may be large."""
 
 
 class LiveEpisodes(Protocol):
-    """The episodes that are live here."""
+    """The live episodes of this server."""
 
     def live(self, episode_id: str) -> EpisodeView | None:
-        """The episode of this id, if it is live."""
+        """Return the episode of this id, if it is live."""
         ...
 
     def showing(self) -> Sequence[EpisodeView]:
-        """All of them, oldest first."""
+        """Return all of them, oldest first."""
         ...
 
 
 class Records(EpisodeReader, Protocol):
-    """The episodes that are recorded, as far as viewers may see them."""
+    """Recorded episodes, as viewers may see them."""
 
     async def suspended(self, episode_id: str) -> bool:
-        """Whether an episode was left without an end because nobody decided."""
+        """Whether an episode was suspended because a decision failed."""
         ...
 
 
 class LeftEpisodes(Protocol):
-    """The episodes that an earlier process left."""
+    """Episodes that are being recovered."""
 
     async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
-        """Wait until it is known what becomes of one, and until what is shown here is no older than what a
-        viewer has seen, by its last event; at once for every other."""
+        """Wait until an episode is recovered, and shown up to event ``seen_seq``."""
         ...
 
 
@@ -156,14 +155,14 @@ class FeedSources:
     """Where feeds find episodes.
 
     Args:
-        episodes: Those that are live.
-        records: Those that are recorded.
+        episodes: Live episodes.
+        records: Recorded episodes.
         finals: Snapshots of recorded episodes.
         audience: Relays live episodes to their viewers.
-        waiters: Viewers who wait for the next episode.
-        left: Episodes that are being recovered, whose viewers wait for that.
-        names: Says which names are hidden.
-        elsewhere: Tells which episodes other servers play.
+        waiters: Viewers that wait for the next episode.
+        left: Episodes that are being recovered; their viewers wait.
+        names: Hidden names.
+        elsewhere: Lists the episodes of other servers.
     """
 
     episodes: LiveEpisodes
@@ -177,14 +176,14 @@ class FeedSources:
 
 
 class EpisodeFeed:
-    """Shows one episode, live or recorded, or whatever is on, to one viewer.
+    """Shows one episode, or one live episode after the other, to one viewer.
 
     Args:
-        sources: Where episodes come from.
-        viewer: What waits for it.
-        send: Sends to it.
-        episode_id: Which; ``None`` for the newest that runs, then the next, for ever.
-        asked: Where the viewer stood, if it says so.
+        sources: Where episodes are found.
+        viewer: The viewer.
+        send: Sends frames to the viewer.
+        episode_id: The episode; ``None`` for the newest live one, then the next, without end.
+        asked: The position to resume from, if any.
     """
 
     __slots__ = (
@@ -210,7 +209,7 @@ class EpisodeFeed:
         self._sent_waiting = False
 
     async def drain(self) -> Close | None:
-        """Show all that there is to show now; see :class:`server.viewers.viewer.Feed`."""
+        """Send everything available now; see :class:`server.viewers.viewer.Feed`."""
         while True:
             if self._relay is None:
                 close = await self._open()
@@ -228,7 +227,7 @@ class EpisodeFeed:
                     return Close.ENDED if live.end_recorded else await self._unended(live)
 
     def leave(self) -> None:
-        """Show nothing more; safe to call twice."""
+        """Stop showing episodes; safe to call twice."""
         if self._waiters is not None:
             self._waiters.discard(self._viewer)
         if self._relay is not None:
@@ -238,7 +237,7 @@ class EpisodeFeed:
     async def _join(self, live: EpisodeView) -> None:
         viewer, asked, self._asked = self._viewer, self._asked, None
         self._relay = relay = self._audience.watch(viewer, live)
-        head = live.head_seq  # no await in between
+        head = live.head_seq  # no await between these lines
         resumable = _provable(asked, live.epoch, head)
         first = None if resumable else relay.snapshot()
         await self._send([wire.hello(live.episode_id, live.epoch, head, relay.total)])
@@ -252,7 +251,7 @@ class EpisodeFeed:
         viewer.position = head
 
     async def _answer(self, relay: Relay, again: Position | None, frames: Sequence[Frame]) -> None:
-        """Send what waited, after what the viewer says it misses."""
+        """Send what waited, after what the viewer missed."""
         viewer = self._viewer
         if again is not None:
             viewer.position = await self._resume(relay, again, viewer.position)
@@ -262,7 +261,7 @@ class EpisodeFeed:
         viewer.position = max([viewer.position, *(frame.seq for frame in fresh if frame.seq)])
 
     async def _resume(self, relay: Relay, asked: Position, position: int) -> int:
-        """Answer a viewer that asks to resume while it watches; returns where it stands then."""
+        """Answer a request to resume while watching; return the viewer's new position."""
         if _provable(asked, relay.live.epoch, position):
             await self._send_missing(relay.live.episode_id, asked.seq, position)
             return position
@@ -283,12 +282,12 @@ class EpisodeFeed:
             after_seq = recorded[-1].event.seq
 
     async def _unended(self, live: EpisodeView) -> Close:
-        """Why an episode is over that has no end: it was suspended, or its end could not be recorded."""
+        """Return why an unfinished episode is over: suspended, or its end not recorded."""
         suspended = await self._sources.records.suspended(live.episode_id)
         return Close.UNENDED if suspended else Close.UNRECORDED
 
     async def _open(self) -> Close | None:
-        """Begin with an episode, if there is one to begin with; why it is over, if it is."""
+        """Start with an episode, if available; return why the feed is over, if it is."""
         if self._episode_id is None:
             await self._open_newest()
             return None
@@ -306,12 +305,12 @@ class EpisodeFeed:
         return Close.UNENDED if summary.reason is None else Close.ENDED
 
     async def _open_newest(self) -> None:
-        """Begin with the newest episode that runs, or wait for the next."""
+        """Start with the newest live episode, or wait for the next."""
         if not self._newest() and not self._sent_waiting:
             self._sent_waiting = True
             await self._send([wire.waiting()])
         for episode_id in self._newest():
-            if self._sources.episodes.live(episode_id) is None:  # another server plays it
+            if self._sources.episodes.live(episode_id) is None:  # it runs at another server
                 await self._sources.left.settled(episode_id)
             live = await self._opened(self._sources.episodes.live(episode_id))
             if live is not None:
@@ -322,14 +321,14 @@ class EpisodeFeed:
         self._waiters.add(self._viewer)
 
     async def _opened(self, live: EpisodeView | None) -> EpisodeView | None:
-        """The episode with its view up to date; ``None`` when it is no longer on by then."""
+        """Return the episode with an up-to-date view; ``None`` if it ended meanwhile."""
         if live is None:
             return None
         await live.open()
         return self._sources.episodes.live(live.episode_id)
 
     def _newest(self) -> list[str]:
-        """What runs, the newest first, without what was shown last."""
+        """Return the ids of live episodes, newest first, without the last one shown."""
         here = [live for live in self._sources.episodes.showing() if live.head_seq and not live.ended]
         running = [live.episode_id for live in here]
         if others := self._sources.elsewhere():
@@ -349,7 +348,10 @@ class EpisodeFeed:
 
 
 def _provable(asked: Position | None, epoch: str, head: int) -> bool:
-    """Whether a viewer can be sent just what it misses: of this epoch, not of the future, not too much."""
+    """Whether a viewer can resume from a position.
+
+    It must be of the same epoch, not ahead, and not too far behind.
+    """
     return asked is not None and asked.epoch == epoch and 0 <= asked.seq <= head <= asked.seq + MAX_MISSING
 
 
@@ -357,10 +359,12 @@ _Result = TypeVar("_Result")
 
 
 class SharedWork(Generic[_Result]):
-    """Does work once for all who ask for the same while it is under way; nothing is kept of it afterwards.
+    """Shares work between concurrent callers with the same key.
+
+    Results are not cached.
 
     Args:
-        work: Does it, by a key.
+        work: Does the work of a key.
     """
 
     def __init__(self, work: Callable[[str], Awaitable[_Result]]) -> None:
@@ -368,10 +372,12 @@ class SharedWork(Generic[_Result]):
         self._under_way: dict[str, asyncio.Task[_Result]] = {}
 
     async def of(self, key: str) -> _Result:
-        """What comes of the work of this key; who stops waiting does not stop it for the others.
+        """Return the result of the key's work.
+
+        Cancelling one caller does not affect the others.
 
         Raises:
-            Exception: Whatever the work raises, to all who wait for it.
+            Exception: What the work raises, to all callers.
         """
         if (task := self._under_way.get(key)) is None:
             task = self._under_way[key] = asyncio.create_task(self._done(key))
@@ -384,22 +390,22 @@ class SharedWork(Generic[_Result]):
     def _over(self, key: str, task: asyncio.Task[_Result]) -> None:
         del self._under_way[key]
         if not task.cancelled():
-            task.exception()  # told to those who wait, of whom there may be none any more
+            task.exception()  # raised in the callers, which may all be gone
 
 
 class RunFinder(Protocol):
-    """Knows which episodes are a watched run's."""
+    """Finds the watched runs of episodes."""
 
     async def run_of(self, episode_id: str) -> str | None:
-        """The run that has this episode; ``None`` where none has."""
+        """Return the run that contains this episode, if any."""
         ...
 
 
 class RecoverySource(Protocol):
-    """The episodes that an earlier process left."""
+    """Episodes that are being recovered."""
 
     async def settled(self, episode_id: str) -> None:
-        """Wait until it is known what becomes of one; at once for every other."""
+        """Wait until an episode is recovered; returns immediately for all others."""
         ...
 
 
@@ -407,11 +413,11 @@ class WatchableEpisodes:
     """The episodes that are shown live here.
 
     Args:
-        played: Those of this process.
-        left: Those that an earlier process left.
-        finder: Knows which are a watched run's.
-        boards: Follows these.
-        others: Follows those that other servers play, where they record into the same journal.
+        played: Episodes of this process.
+        left: Episodes that are being recovered.
+        finder: Finds the watched runs of episodes.
+        boards: Follows episodes of watched runs.
+        others: Follows episodes of other servers on the same journal.
     """
 
     def __init__(
@@ -430,20 +436,20 @@ class WatchableEpisodes:
         self._beginnings = SharedWork(self._begin)
 
     def live(self, episode_id: str) -> EpisodeView | None:
-        """The episode of this id, if it is live."""
+        """Return the episode of this id, if it is live."""
         played = self._played.live(episode_id) or self._boards.live(episode_id)
         return played or (None if self._others is None else self._others.live(episode_id))
 
     def showing(self) -> Sequence[EpisodeView]:
-        """Those that this process plays, oldest first."""
+        """Return the episodes of this process, oldest first."""
         return self._played.showing()
 
     async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
-        """Wait until it is known what becomes of one, and follow it where it is played elsewhere.
+        """Wait until an episode is recovered, and follow it if it runs elsewhere.
 
         Args:
-            episode_id: Which.
-            seen_seq: The last event that whoever waits has seen, maybe at a server that was further.
+            episode_id: The episode.
+            seen_seq: The last event that the viewer has seen, possibly at another server.
         """
         await self._left.settled(episode_id)
         if self._played.live(episode_id) is not None:
@@ -454,7 +460,7 @@ class WatchableEpisodes:
             await self._others.reach(episode_id, seen_seq)
 
     async def _begin(self, episode_id: str) -> None:
-        """Find out whose an episode is, and follow it from now on, once for all who come meanwhile."""
+        """Find where an episode runs, and follow it from now on."""
         run = await self._finder.run_of(episode_id)
         if run is not None and (self._others is None or await self._boards.in_folder(run)):
             await self._boards.follow(episode_id)

@@ -1,7 +1,7 @@
-"""Episodes that other servers play, followed live in the shared journal.
+"""Episodes of other servers, followed live in the shared journal.
 
-The list is kept in memory for the lobby, the wall and ``/live``. Decisions that form at another server
-are rebuilt from its notices, some of which may be lost.
+Their list is kept in memory for the lobby, the wall and ``/live``. Decisions in progress at another
+server are rebuilt from its notices, some of which may be lost.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from ..security.masking import NameMask
 from .broadcast import ThoughtFrames
 
 LARGEST: Final = 7_000
-"""Bytes of a part at most, as JSON."""
+"""Largest size of a part, in bytes of JSON."""
 
 
 class NoMask:
-    """Hides no names: whoever shows what is told masks it by its own operator's orders."""
+    """Hides no names: the receiving server masks them by its own operator's orders."""
 
     def __init__(self) -> None:
         self.mask = NameMask()
 
 
 class ThoughtSender:
-    """Tells what is thought in one episode, each time what is new.
+    """Makes parts of the thoughts in one episode, each with what is new.
 
     Args:
-        thinking: What is thought.
-        withheld: Whether it is told who thinks, and for how long, but not what.
+        thinking: The thoughts.
+        withheld: Whether only the actor and the elapsed time are sent, not the thoughts.
     """
 
     def __init__(self, thinking: Thinking, *, withheld: bool) -> None:
         self._frames = ThoughtFrames(thinking, NoMask(), withheld=withheld)
 
     def next(self) -> dict[str, Any] | None:
-        """The fields of the next ``thought`` frame; ``None`` when nothing is new."""
+        """Return the fields of the next ``thought`` frame; ``None`` if nothing is new."""
         if (frame := self._frames.next()) is None:
             return None
         fields: dict[str, Any] = json.loads(frame.text)
@@ -57,7 +57,7 @@ class ThoughtSender:
 
 
 def shortened(fields: dict[str, Any]) -> dict[str, Any]:
-    """The same, with no more of thought and answer than fits: their ends, as if all began there."""
+    """Cut thought and answer to the newest text that fits, marked as whole."""
     kept = max(len(fields["thought"]), len(fields["answer"]))
     while len(json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")) > LARGEST and kept > 1:
         kept //= 2
@@ -71,11 +71,11 @@ def shortened(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class ThoughtReceiver:
-    """Takes what another server tells of one episode, so that it is shown as if it were thought here.
+    """Rebuilds the thoughts of another server's episode from its notices.
 
     Args:
-        thinking: What is to hold it.
-        clock: Time.
+        thinking: Holds the thoughts.
+        clock: Source of time.
     """
 
     def __init__(self, thinking: Thinking, clock: Clock) -> None:
@@ -84,12 +84,12 @@ class ThoughtReceiver:
         self._part = -1
 
     def take(self, fields: Any) -> None:
-        """Take the fields of a ``thought`` frame; a part before which one is missing is left out.
+        """Add the fields of a ``thought`` frame; a part after a lost one is ignored.
 
         Raises:
-            KeyError: One is not there.
-            TypeError: One is of another type.
-            ValueError: Its text cannot be shown.
+            KeyError: A field is missing.
+            TypeError: A field has the wrong type.
+            ValueError: A field has an invalid value.
         """
         actor, turn, part = str(fields["actor"]), int(fields["turn"]), int(fields["part"])
         elapsed_s, thought, answer = float(fields["elapsed_s"]), str(fields["thought"]), str(fields["answer"])
@@ -113,7 +113,7 @@ class ThoughtReceiver:
         self.thinking.notify()
 
     def over(self, turn: int) -> None:
-        """What was thought of up to a turn is decided."""
+        """Finish the thoughts on turns up to ``turn``, which are decided."""
         forming = self.thinking.forming
         if forming is not None and not forming.over and forming.turn <= turn:
             forming.over = True
@@ -121,7 +121,7 @@ class ThoughtReceiver:
 
 
 def _added(forming: PartialDecision, thought: str, answer: str) -> tuple[str, str]:
-    """What is new of all that was thought; what is known is forgotten where that cannot be told."""
+    """Return what is new in a whole part; restart if it does not continue."""
     known_thought, known_answer = forming.newest(forming.heard)
     if thought.startswith(known_thought) and answer.startswith(known_answer):
         return thought[len(known_thought) :], answer[len(known_answer) :]
@@ -134,36 +134,36 @@ def _added(forming: PartialDecision, thought: str, answer: str) -> tuple[str, st
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 0.25
-"""Seconds between two looks at how far the episodes are that somebody watches; one query tells it of all."""
+"""Seconds between two polls of the watched episodes' progress; one query covers all."""
 
 SLOW_INTERVAL_S: Final = 2.0
-"""The same while notices of commits come, of which one may be lost."""
+"""The same while notices of commits arrive, some of which may be lost."""
 
 MOST_TRIES: Final = 3
-"""Looks in a row at which an episode that stays behind one event is read: what is missing may be withheld, or
-not be in the cache."""
+"""Polls in a row in which an episode behind the same event is read: the event may be withheld or not
+cached."""
 
 KEPT_S: Final = 15.0
-"""How long an episode that nobody watches any more is followed still."""
+"""Seconds that an episode is followed after its last viewer left."""
 
 
 class HeadSource(Protocol):
-    """A journal that tells how far episodes are."""
+    """A journal that reports the progress of episodes."""
 
     async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
-        """The number of the last event of each."""
+        """Return the number of the last event of each episode."""
         ...
 
 
 class FollowedEpisodes:
-    """Follows the episodes of other servers that somebody watches here, by one task for all of them.
+    """Follows the episodes of other servers that have viewers here, in one task.
 
     Args:
-        journal: Tells how far they are recorded.
-        views: Folds what is recorded.
+        journal: Reports the progress of episodes.
+        views: Reads states of episodes.
         records: Reads what viewers may see.
-        clock: Time.
-        tasks: The group that the journal is looked at in.
+        clock: Source of time.
+        tasks: The group that the journal is polled in.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class FollowedEpisodes:
         self._clock = clock
         self._tasks = tasks
         self._followed: dict[str, FollowedView] = {}
-        self._tried: dict[str, tuple[int, int]] = {}
+        self._polls: dict[str, tuple[int, int]] = {}
         self._thoughts: dict[str, ThoughtReceiver] = {}
         self._woken: set[str] = set()
         self._wake = asyncio.Event()
@@ -191,17 +191,17 @@ class FollowedEpisodes:
         self._on_end: list[Callable[[str], None]] = []
 
     def on_end(self, call: Callable[[str], None]) -> None:
-        """Call ``call`` with the id of every episode whose end was handed on."""
+        """Call ``call`` with the id of every episode whose end was shown."""
         self._on_end.append(call)
 
     def live(self, episode_id: str) -> FollowedView | None:
-        """An episode that is followed now."""
+        """Return an episode that is followed now."""
         return self._followed.get(episode_id)
 
     async def follow(self, episode_id: str) -> None:
-        """Follow an episode from now on, unless it has ended, or stands still until somebody resumes it.
+        """Follow an episode from now on, unless it has ended or is suspended.
 
-        One that is followed already costs nothing, and is followed for another :data:`KEPT_S`.
+        If it is followed already, this only extends that by :data:`KEPT_S`.
 
         Raises:
             JournalError: Its record cannot be read.
@@ -216,20 +216,21 @@ class FollowedEpisodes:
         view = FollowedView(summary, self._views, self._records, self._clock, withholds=withholds)
         self._followed.setdefault(episode_id, view)
         if self._looking is None and not self._over:
-            self._looking = self._tasks.create_task(self._look_on(), name="followed episodes")
+            self._looking = self._tasks.create_task(self._poll(), name="followed episodes")
 
     def stop(self) -> None:
-        """Look at the journal no more, whoever still watches."""
+        """Stop polling the journal."""
         self._over = True
         if self._looking is not None:
             self._looking.cancel()
 
     async def reach(self, episode_id: str, seen_seq: int) -> None:
-        """Bring what is followed up to an event that it has reached for sure, or a viewer who comes from
-        another server would go back; at once where it is as far, or not followed.
+        """Advance a followed episode to an event that a viewer saw at another server.
+
+        Returns immediately if it has reached that event, or is not followed.
 
         Args:
-            episode_id: Which.
+            episode_id: The episode.
             seen_seq: The number of that event.
 
         Raises:
@@ -240,25 +241,28 @@ class FollowedEpisodes:
             await self._advance(episode_id, view, seen_seq)
 
     def thoughts_of(self, view: FollowedView) -> ThoughtReceiver:
-        """Takes what its captains think, as whoever plays it tells."""
+        """Return the receiver of its captains' thoughts."""
         known = self._thoughts.get(view.episode_id)
         if known is None or known.thinking is not view.thinking:
             known = self._thoughts[view.episode_id] = ThoughtReceiver(view.thinking, self._clock)
         return known
 
     def wake(self, episode_ids: Collection[str]) -> None:
-        """Something was recorded of these episodes, as far as they are followed here; returns at once."""
+        """Note new events of these episodes; returns immediately.
+
+        Episodes that are not followed are ignored.
+        """
         if woken := self._followed.keys() & episode_ids:
             self._woken |= woken
             self._wake.set()
 
     def expect_notices(self, come: bool) -> None:
-        """Whether :meth:`wake` tells of commits from now on; what was missed before is looked up."""
+        """Set whether notices call :meth:`wake` from now on; polls once for missed events."""
         self._interval_s = SLOW_INTERVAL_S if come else INTERVAL_S
         self._looked_s = -math.inf
         self._wake.set()
 
-    async def _look_on(self) -> None:
+    async def _poll(self) -> None:
         self._looked_s = self._clock.monotonic()
         try:
             while self._followed:
@@ -269,14 +273,14 @@ class FollowedEpisodes:
                 woken, self._woken = self._woken, set()
                 due = self._clock.monotonic() >= self._looked_s + self._interval_s
                 try:
-                    await (self.look() if due else self._go_on(woken))
+                    await (self.look() if due else self._advance_woken(woken))
                 except JournalError as error:
-                    logger.warning("episodes of other servers stand still for their viewers: %s", error)
+                    logger.warning("cannot advance episodes of other servers for their viewers: %s", error)
         finally:
             self._looking = None
 
     async def look(self) -> None:
-        """Hand on what was recorded since.
+        """Show what was recorded since the last poll.
 
         Raises:
             JournalError: The journal cannot be read now.
@@ -285,34 +289,34 @@ class FollowedEpisodes:
         asked = tuple(self._followed.items())  # others may be added while the journal answers
         heads = await self._journal.heads([episode_id for episode_id, _ in asked])
         behind = {one: heads[one] for one, view in asked if view.head_seq < heads.get(one, 0)}
-        tried = {one: self._tries(one, head) for one, head in behind.items()}
-        await self._advance_all({one: head for one, head in behind.items() if tried[one] < MOST_TRIES})
+        polls = {one: self._tries(one, head) for one, head in behind.items()}
+        await self._advance_all({one: head for one, head in behind.items() if polls[one] < MOST_TRIES})
         for episode_id, view in asked:
             idle = not view.watched and self._clock.monotonic() - view.wanted_s > KEPT_S
             if view.ended or idle or episode_id not in heads:
                 view.close()
                 if self._followed.get(episode_id) is view:
                     del self._followed[episode_id]
-        self._thoughts = {one: told for one, told in self._thoughts.items() if one in self._followed}
-        self._tried = {one: (head, tried[one] + 1) for one, head in behind.items() if one in self._followed}
+        self._thoughts = {one: thoughts for one, thoughts in self._thoughts.items() if one in self._followed}
+        self._polls = {one: (head, polls[one] + 1) for one, head in behind.items() if one in self._followed}
 
     def _tries(self, episode_id: str, head: int) -> int:
-        """How many looks in a row found an episode to be behind this very event."""
-        before, tries = self._tried.get(episode_id, (0, 0))
+        """Return how many polls in a row found an episode behind this event."""
+        before, tries = self._polls.get(episode_id, (0, 0))
         return tries if before == head else 0
 
-    async def _go_on(self, woken: Collection[str]) -> None:
-        """Hand on what was recorded of some episodes."""
+    async def _advance_woken(self, woken: Collection[str]) -> None:
+        """Show what was recorded of some episodes."""
         await self._advance_all(dict.fromkeys(woken))
         for episode_id in woken:
             if (view := self._followed.get(episode_id)) is not None and view.ended:
                 self._followed.pop(episode_id, None)
 
     async def _advance_all(self, heads: Mapping[str, int | None]) -> None:
-        """Advance some of what is followed, at once, so that none waits for the reading of all others.
+        """Advance some followed episodes concurrently.
 
         Args:
-            heads: The episodes, each with the event up to which it is recorded, where that is known.
+            heads: Episode ids, each with the number of its last recorded event, if known.
         """
         advancing = (
             self._advance(episode_id, self._followed[episode_id], head)
@@ -333,37 +337,37 @@ class FollowedEpisodes:
         except JournalError:
             raise
         except EpisodeError:
-            logger.exception("episode %s of another server is shown no further", episode_id)
+            logger.exception("stopping to show episode %s of another server", episode_id)
             view.close()
             self._followed.pop(episode_id, None)
 
 
 LIST_INTERVAL_S: Final = 2.0
-"""Seconds between two looks at what is played elsewhere; one query tells it."""
+"""Seconds between two queries for the episodes of other servers."""
 
 LEAST_LIST_INTERVAL_S: Final = 0.25
-"""The same at least, where notices tell of episodes that are not known yet."""
+"""The same at least, if notices name unknown episodes."""
 
 
 class RemoteEpisodeSource(Protocol):
-    """A journal that tells what other processes record in it."""
+    """A journal that lists what other processes record in it."""
 
     async def held_elsewhere(self) -> list[EpisodeSummary]:
-        """The episodes without an end of which other processes hold leases, oldest first."""
+        """Return the unfinished episodes whose leases other processes hold, oldest first."""
         ...
 
 
 class RemoteEpisodes:
-    """The episodes that other servers play, as the journal told when it was looked at last.
+    """The episodes of other servers, as of the last query of the journal.
 
-    Whoever asks is answered from memory. They are followed only while somebody wants to see all of them.
+    Reads are answered from memory. All of them are followed only while a viewer wants to see all.
 
     Args:
-        journal: Tells which they are.
+        journal: Lists them.
         followed: Follows them.
-        plays: Whether an episode is played here.
-        started: Is called when others play one that was not known.
-        clock: Time.
+        plays: Whether an episode runs here.
+        started: Called when a new one appears.
+        clock: Source of time.
     """
 
     def __init__(
@@ -375,40 +379,40 @@ class RemoteEpisodes:
         clock: Clock,
     ) -> None:
         self.followed = followed
-        """Those of them that somebody watches here."""
+        """Those with viewers here."""
         self._journal = journal
         self._plays = plays
         self._started = started
         self._clock = clock
         self._listed: dict[str, EpisodeSummary] = {}
-        self._tried: set[str] = set()
+        self._attempted: set[str] = set()
         self._wake = asyncio.Event()
         followed.on_end(self._forget)
 
     def listed(self) -> Sequence[EpisodeSummary]:
-        """All of them, oldest first, as the index has them."""
+        """Return all of them, oldest first."""
         return [one for name, one in self._listed.items() if not self._plays(name)]
 
     def view(self, episode_id: str) -> EpisodeView | None:
-        """One that is followed here and brought up to its record."""
+        """Return one that is followed here and up to date."""
         view = self.followed.live(episode_id)
         return view if view is not None and view.head_seq and not view.ended else None
 
     def views(self) -> Iterator[EpisodeView]:
-        """Those of all that are; see :meth:`follow_all`."""
+        """Return all that are followed and up to date; see :meth:`follow_all`."""
         return (view for one in self.listed() if (view := self.view(one.episode_id)) is not None)
 
     def wake(self, episode_ids: Collection[str]) -> None:
-        """Something was recorded of these episodes; returns at once.
+        """Note new events of these episodes; returns immediately.
 
-        What is followed is read, and what is not known yet is looked up.
+        Followed ones are read, and unknown ones are looked up.
         """
         self.followed.wake(episode_ids)
         if any(name not in self._listed and not self._plays(name) for name in episode_ids):
             self._wake.set()
 
     async def run(self) -> None:
-        """Look, until cancelled."""
+        """Query the journal until cancelled."""
         works = True
         while True:
             try:
@@ -416,37 +420,40 @@ class RemoteEpisodes:
                 works = True
             except JournalError as error:
                 if works:
-                    logger.warning("what other servers play is not known: %s", error)
+                    logger.warning("cannot list the episodes of other servers: %s", error)
                 works = False
             await self._clock.sleep(LEAST_LIST_INTERVAL_S)
             await first_of(self._clock.sleep(LIST_INTERVAL_S - LEAST_LIST_INTERVAL_S), self._wake.wait())
             self._wake.clear()
 
     async def look(self) -> None:
-        """Ask the journal what they are.
+        """Query the journal once.
 
         Raises:
-            JournalError: It cannot be read now.
+            JournalError: The journal cannot be read now.
         """
         before = self._listed
         self._listed = {one.episode_id: one for one in await self._journal.held_elsewhere()}
-        self._tried.clear()
+        self._attempted.clear()
         if any(name not in before for name in self._listed):
             self._started()
 
     async def follow_all(self) -> None:
-        """Follow all of them for the next seconds; costs no query where they are followed already."""
+        """Follow all of them for the next seconds.
+
+        Those already followed need no query.
+        """
         for one in self.listed():
             known = self.followed.live(one.episode_id)
-            if known is None and one.episode_id in self._tried:
+            if known is None and one.episode_id in self._attempted:
                 continue
-            self._tried.add(one.episode_id)
+            self._attempted.add(one.episode_id)
             try:
                 await self.followed.follow(one.episode_id)
                 if (view := self.followed.live(one.episode_id)) is not None:
                     await view.open()
             except EpisodeError as error:
-                logger.warning("episode %s of another server is not shown: %s", one.episode_id, error)
+                logger.warning("cannot show episode %s of another server: %s", one.episode_id, error)
 
     def _forget(self, episode_id: str) -> None:
         self._listed.pop(episode_id, None)

@@ -1,6 +1,6 @@
-"""Boards of rollout runs and of groups, as viewers see them.
+"""Boards of rollout runs and of groups.
 
-A record is read once for all viewers, and only what is new in it.
+A record is read once for all viewers, and only its new part.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from .boards import BoardPoller, PolledBoard
 logger = logging.getLogger(__name__)
 
 KEPT_S: Final = 15.0
-"""How long an episode that nobody watches any more is followed still."""
+"""Seconds that an episode is followed after its last viewer left."""
 
 
 class RunBoard(PolledBoard):
-    """One run, for any number of viewers; see :class:`.boards.PolledBoard`.
+    """The board of one run; see :class:`.boards.PolledBoard`.
 
     Args:
         name: The run.
-        records: Where its record is.
-        clock: Time.
-        names: Says which names are hidden.
+        records: Finds its record.
+        clock: Source of time.
+        names: Hidden names.
     """
 
     def __init__(self, name: str, records: RunRecords, clock: Clock, names: NameMaskSource) -> None:
         super().__init__("run", {"name": name}, clock, names)
         self.name = name
         self.views: dict[str, FollowedView] = {}
-        """Its episodes that somebody watches, or did lately."""
+        """Its episodes that have viewers, or had recently."""
         self._records = records
         self._tail: RunTail | None = None
 
     @property
     def idle(self) -> bool:
-        """Whether nobody watches it or one of its episodes."""
+        """Whether neither it nor one of its episodes has viewers."""
         return super().idle and not self.views
 
     async def tail(self) -> RunTail:
-        """The run's record, looked at not long ago.
+        """Return the run's record, polled recently.
 
         Raises:
             RunNotFound: It is gone, or of another version.
-            JournalError: Nothing was played yet, or it cannot be read.
+            JournalError: It is still empty, or cannot be read.
         """
         await self.look()
         if self._tail is None or "problem" in self.picture:
@@ -78,12 +78,12 @@ class RunBoard(PolledBoard):
         await self._advance(changed)
 
     async def _advance(self, changed: list[str]) -> None:
-        """Hand what came to whoever watches one of the episodes."""
+        """Show new events to the viewers of its episodes."""
         for episode_id in set(changed) & set(self.views):
             try:
                 await self.views[episode_id].advance()
             except EpisodeError:
-                logger.exception("episode %s of run %s is shown no further", episode_id, self.name)
+                logger.exception("stopping to show episode %s of run %s", episode_id, self.name)
                 self.views[episode_id].close()
         now = self._clock.monotonic()
         for episode_id, view in tuple(self.views.items()):
@@ -92,15 +92,15 @@ class RunBoard(PolledBoard):
 
 
 class RunBoards:
-    """The runs that are watched here, each by one task for all its viewers.
+    """Boards of the watched runs, one task per run.
 
     Args:
-        records: Where their records are.
-        views: Folds what is recorded of episodes.
-        shown: Reads what their viewers may see.
-        clock: Time.
-        lookouts: Looks at them.
-        names: Says which names are hidden.
+        records: Finds their records.
+        views: Reads states of episodes.
+        shown: Reads what viewers may see.
+        clock: Source of time.
+        poller: Polls the boards.
+        names: Hidden names.
     """
 
     def __init__(
@@ -109,19 +109,19 @@ class RunBoards:
         views: ViewReader,
         shown: PublicReader,
         clock: Clock,
-        lookouts: BoardPoller,
+        poller: BoardPoller,
         names: NameMaskSource,
     ) -> None:
         self.records = records
         self._views = views
         self._shown = shown
         self._clock = clock
-        self._lookouts = lookouts
+        self._poller = poller
         self._names = names
         self._boards: dict[str, RunBoard] = {}
 
     async def board(self, name: str) -> RunBoard:
-        """A run as it is now.
+        """Return the up-to-date board of a run.
 
         Raises:
             RunNotFound: There is no such run, or it is of another version.
@@ -138,17 +138,17 @@ class RunBoards:
         return board
 
     def keep_up(self, board: RunBoard) -> None:
-        """Look at a run from time to time from now on, as long as somebody watches."""
-        self._lookouts.keep_up(board)
+        """Poll a run from now on, as long as it has viewers."""
+        self._poller.keep_up(board)
 
     def live(self, episode_id: str) -> EpisodeView | None:
-        """An episode that is followed now."""
+        """Return an episode that is followed now."""
         name = self.records.run_of(episode_id)
         board = None if name is None else self._boards.get(name)
         return None if board is None else board.views.get(episode_id)
 
     async def in_folder(self, name: str) -> bool:
-        """Whether a run lies in a folder, and not in the journal of many.
+        """Whether a run is stored in a folder, not in a database.
 
         Raises:
             RunNotFound: It is gone, or of another version.
@@ -157,14 +157,14 @@ class RunBoards:
         return (await self.records.tail(name)).run_id is None
 
     async def is_played(self, episode_id: str) -> bool:
-        """Whether a run that is watched here has it, and it has not ended."""
+        """Whether an episode belongs to a watched run and has not ended."""
         if self.records.run_of(episode_id) is None:
             return False
         summary = await self._shown.episode(episode_id)
         return summary is not None and summary.ended_at is None
 
     async def follow(self, episode_id: str) -> None:
-        """Follow an episode from now on, where a run that is watched here has it and it has not ended."""
+        """Follow an unfinished episode of a watched run from now on."""
         name = await self.records.find(episode_id)
         if name is None or self.live(episode_id) is not None:
             return
@@ -178,18 +178,18 @@ class RunBoards:
 
 
 SEARCHED: Final = 12
-"""Runs that are searched for a group where none is named."""
+"""Newest runs searched for a group if no run is named."""
 
 
 class GroupBoard(PolledBoard):
-    """One group with the forks of it; see :class:`.boards.PolledBoard`.
+    """The board of one group and its forks; see :class:`.boards.PolledBoard`.
 
     Args:
         group: Its name within its run.
-        run: Its run; ``None`` for a group of the server's own journal without one.
-        groups: Finds what is recorded of it.
-        clock: Time.
-        names: Says which names are hidden.
+        run: Its run; ``None`` for a group without one in the server's own journal.
+        groups: Finds its record.
+        clock: Source of time.
+        names: Hidden names.
     """
 
     def __init__(
@@ -197,29 +197,29 @@ class GroupBoard(PolledBoard):
     ) -> None:
         super().__init__("group", {"group": group}, clock, names)
         self.key = (group, run)
-        """Its name, and its run's."""
+        """Names of the group and its run."""
         self._groups = groups
 
     async def _take(self) -> None:
         try:
             async with self._groups.turn():
                 found = await self._groups.find(*self.key)
-                told = await found.told(self._groups.journal)
+                picture = await found.told(self._groups.journal)
         except (JournalError, RunNotFound) as error:
             return self._draw({**self.picture, "problem": str(error)})
-        self._draw(told)
+        self._draw(picture)
 
 
 class GroupBoards:
-    """The groups that are watched here, each by one task for all its viewers.
+    """Boards of the watched groups, one task per group.
 
     Args:
-        runs: The runs that are watched here.
-        journal: Where forks are recorded, and groups of this server's own.
-        clock: Time.
-        lookouts: Looks at them.
-        names: Says which names are hidden.
-        turn: What each look is taken within.
+        runs: The watched runs.
+        journal: Holds forks, and this server's own groups.
+        clock: Source of time.
+        poller: Polls the boards.
+        names: Hidden names.
+        turn: Each poll runs within it.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class GroupBoards:
         runs: RunBoards,
         journal: Journal,
         clock: Clock,
-        lookouts: BoardPoller,
+        poller: BoardPoller,
         names: NameMaskSource,
         turn: Turn,
     ) -> None:
@@ -235,16 +235,16 @@ class GroupBoards:
         self.turn = turn
         self._runs = runs
         self._clock = clock
-        self._lookouts = lookouts
+        self._poller = poller
         self._names = names
         self._boards: dict[tuple[str, str | None], GroupBoard] = {}
 
     async def find(self, group: str, run: str | None) -> RecordedGroup:
-        """The group in the run that is named, else in the newest that has one.
+        """Return the group in the named run, or in the newest run that has one.
 
         Raises:
-            RunNotFound: There is none.
-            JournalError: The record of the run that is named cannot be read.
+            RunNotFound: There is no such group.
+            JournalError: The record of the named run cannot be read.
         """
         names = await self._runs.records.names()
         searched = names[:SEARCHED] if run is None else [run] if run in names else []
@@ -260,11 +260,11 @@ class GroupBoards:
                 return found
         here = await group_in_journal(self.journal, group, run)
         if here is None:
-            raise RunNotFound(f"there is no group {group} here" + (f" in run {run}" if run else ""))
+            raise RunNotFound(f"group {group} not found" + (f" in run {run}" if run else ""))
         return here
 
     async def board(self, group: str, run: str | None) -> GroupBoard:
-        """A group as it is now; raises as :meth:`find` does."""
+        """Return the up-to-date board of a group; raises as :meth:`find` does."""
         found = await self.find(group, run)
         made = GroupBoard(group, found.run, self, self._clock, self._names)
         board = self._boards.get(made.key, made)
@@ -272,9 +272,9 @@ class GroupBoards:
         return board
 
     def keep_up(self, board: GroupBoard) -> None:
-        """Look at a group from time to time from now on, as long as somebody watches."""
+        """Poll a group from now on, as long as it has viewers."""
         self._boards.setdefault(board.key, board)
-        self._lookouts.keep_up(board, partial(self._forget, board))
+        self._poller.keep_up(board, partial(self._forget, board))
 
     def _forget(self, board: GroupBoard) -> None:
         if self._boards.get(board.key) is board:

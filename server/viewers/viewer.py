@@ -1,4 +1,4 @@
-"""One viewer: what it was sent, what waits for it, and what it may ask for."""
+"""One viewer: its position, its backlog, and its messages."""
 
 from __future__ import annotations
 
@@ -15,45 +15,51 @@ from .wire import Batch, Frame, Ping, Position
 
 
 class ViewerTransport(Protocol):
-    """What carries a viewer's bytes."""
+    """The connection of a viewer."""
 
     @property
     def write(self) -> Callable[[bytes], None]:
-        """Writes framed messages at once; called only while the viewer has caught up."""
+        """Writes framed messages immediately; called only while the viewer has caught up."""
         ...
 
     @property
     def descriptor(self) -> int | None:
-        """Its socket, where bytes may go past :attr:`write` while the viewer has caught up."""
+        """Its socket, if bytes may bypass :attr:`write` while the viewer has caught up."""
         ...
 
     def writable(self) -> bool:
-        """Whether the connection takes bytes now; :meth:`Viewer.hold` tells when it does not any more."""
+        """Whether the connection takes bytes now.
+
+        It calls :meth:`Viewer.hold` once it does not.
+        """
         ...
 
     def wake(self) -> None:
-        """Drain the feed: something waits for the viewer, or its episode is over. Called again and again."""
+        """Drain the feed; called repeatedly.
+
+        Frames wait for the viewer, or its episode is over.
+        """
         ...
 
     def evict(self, close: Close) -> None:
-        """End the connection; called once."""
+        """Close the connection; called once."""
         ...
 
 
 class SyncGroup(Protocol):
-    """The viewers that one viewer is in sync with."""
+    """A group of viewers at the same position."""
 
     def demote(self, viewer: Viewer) -> None:
-        """Count it out; this sets its position."""
+        """Remove a viewer, and set its position."""
         ...
 
 
 class Viewer:
-    """The way to one viewer: straight to its transport while it keeps up, else through a backlog.
+    """One viewer: frames go to its transport, or to a backlog if it lags.
 
     Args:
-        transport: Carries its bytes.
-        backlog_bytes: What may wait before it is closed as too slow.
+        transport: Its connection.
+        backlog_bytes: Size of the backlog beyond which it is closed as too slow.
     """
 
     __slots__ = (
@@ -73,15 +79,15 @@ class Viewer:
 
     def __init__(self, transport: ViewerTransport, backlog_bytes: int) -> None:
         self.position = 0
-        """It was sent everything up to here; while it has a :attr:`sync_group`, that knows better."""
+        """Last event that it was sent; while it has a :attr:`sync_group`, the group's position counts."""
         self.caught_up = False
-        """Nothing waits, and its connection takes bytes: write."""
+        """Whether nothing waits and its connection takes bytes, so that frames are written directly."""
         self.sync_group: SyncGroup | None = None
-        """Those it is in sync with, if it is with any."""
+        """The viewers at the same position, if it is in such a group."""
         self.over = False
-        """Nothing more comes after what waits."""
+        """Whether nothing follows after the backlog."""
         self.backlog_size = 0
-        """What waits, in characters of text."""
+        """Size of the backlog in characters."""
         self.write = transport.write
         self.descriptor = transport.descriptor
         self._transport = transport
@@ -91,17 +97,17 @@ class Viewer:
         self._evicted = False
 
     def hold(self) -> None:
-        """Let what comes wait: the connection holds bytes back, or is gone."""
+        """Queue further frames: the connection buffers bytes, or is gone."""
         self.caught_up = False
         if self.sync_group is not None:
             self.sync_group.demote(self)
 
     def is_ready_for(self, batch: Batch) -> bool:
-        """Whether it can be written to now, and has not what is in ``batch`` yet."""
+        """Whether it can be written to now, and does not have ``batch`` yet."""
         return self.caught_up and (batch.first is None or batch.first > self.position)
 
     def send(self, batch: Batch) -> None:
-        """Write ``batch``, or add it to the backlog; a viewer too far behind is evicted instead."""
+        """Write ``batch``, or add it to the backlog; evict a viewer too far behind."""
         if self.is_ready_for(batch):
             self.position = batch.last or self.position
             self.write(batch.message)
@@ -118,22 +124,22 @@ class Viewer:
         self.wake()
 
     def send_lossy(self, batch: Batch) -> None:
-        """Send what is no event, unless a backlog waits; a viewer that far behind misses it."""
+        """Send frames that are not events; dropped if there is a backlog."""
         if self._backlog is None:
             self.send(batch)
 
     def request_resume(self, position: Position) -> None:
-        """Note where the viewer wants to resume; a later request replaces it."""
+        """Store a request to resume; a later one replaces it."""
         self._asked = position
         self.wake()
 
     def finish(self) -> None:
-        """Send nothing more after what waits."""
+        """End the feed after the backlog."""
         self.over = True
         self.wake()
 
     def evict(self, close: Close) -> None:
-        """End the connection and drop the backlog."""
+        """Close the connection and drop the backlog."""
         self.hold()
         self._backlog, self._asked, self.backlog_size = None, None, 0
         if not self._evicted:
@@ -141,15 +147,15 @@ class Viewer:
             self._transport.evict(close)
 
     def wake(self) -> None:
-        """Have the feed drained: there may be something to show."""
+        """Drain the feed, since there may be something to show."""
         self.hold()
         self._transport.wake()
 
     def take(self) -> tuple[Position | None, Sequence[Frame]] | None:
-        """Take the request to resume, if there is one, and the backlog.
+        """Take the request to resume, if any, and the backlog.
 
         Returns:
-            ``None`` when there is neither; from then on the viewer is written to at once, if its connection
+            ``None`` if there is neither; from then on the viewer is written to directly, if its connection
             takes bytes and its episode is not over.
         """
         if self._backlog is None and self._asked is None:
@@ -161,44 +167,44 @@ class Viewer:
 
 
 SendFrames = Callable[[Sequence[Frame]], Awaitable[None]]
-"""Sends frames to the viewer, waiting while it does not take them."""
+"""Sends frames to the viewer; waits while its connection is full."""
 
 
 class Feed(Protocol):
-    """What one viewer is shown."""
+    """Shows something to one viewer."""
 
     async def drain(self) -> Close | None:
-        """Show all that there is to show now; to be called again whenever the viewer is woken.
+        """Send everything available now; called again whenever the viewer is woken.
 
         Returns:
-            Why it is over, once it is.
+            Why the feed is over, once it is.
         """
         ...
 
     def leave(self) -> None:
-        """Show nothing more; safe to call twice."""
+        """Stop the feed; safe to call twice."""
         ...
 
 
 MakeFeed = Callable[[Viewer, SendFrames], Feed]
-"""Makes a viewer's feed."""
+"""Makes the feed of a viewer."""
 
 
 MESSAGES_PER_S: Final = 20.0
-"""Messages that a viewer may send in a second, over any length of time."""
+"""Messages that a viewer may send per second, over any length of time."""
 
 MESSAGE_BURST: Final = 40.0
-"""Messages that it may send at once."""
+"""Messages that a viewer may send at once."""
 
 RESUME_COST: Final = 10.0
-"""Messages that a request to resume counts for, since it makes the server read."""
+"""Messages that a request to resume counts as, since it makes the server read."""
 
 
 class InboundMessages:
     """Handles the messages of one viewer.
 
     Args:
-        clock: Measures how often it sends.
+        clock: Measures their rate.
     """
 
     __slots__ = ("_bucket",)
@@ -207,10 +213,10 @@ class InboundMessages:
         self._bucket = TokenBucket(MESSAGES_PER_S, MESSAGE_BURST, clock)
 
     def handle(self, text: str, viewer: Viewer) -> None:
-        """Do what ``viewer`` asks for.
+        """Handle a message of ``viewer``.
 
         Raises:
-            ProtocolError: It may not ask for this, or not so often.
+            ProtocolError: The message is invalid, or there are too many.
         """
         self._spend(1.0)
         message = wire.parse_message(text)

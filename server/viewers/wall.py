@@ -1,4 +1,4 @@
-"""The wall: every live episode as a tile, sent at a bounded rate to all."""
+"""The wall: every live episode as a tile, sent to viewers at a bounded rate."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from .viewer import Viewer
 from .wire import Frame
 
 LINE_LENGTH: Final = 160
-"""Characters of the newest line of commentary, and of the headline, that a tile shows."""
+"""Characters of a tile's headline and newest line of commentary."""
 
 MOST_CHANCES: Final = 120
-"""Points of the line of chances; of longer ones every other, or every third, and so on."""
+"""Points of a line of chances; longer ones keep every other point, every third, and so on."""
 
 TOGETHER: Final = 10
-"""Points that stand together: a further one changes no others."""
+"""Points per group, so that a new point changes only the last group."""
 
 Tile = dict[str, Any]
 
 
 class TileOf:
-    """An episode's tile; what its world reads from a state is read once for each.
+    """The tile of an episode; what its world derives from a state is cached.
 
     Args:
         live: The episode.
@@ -49,25 +49,25 @@ class TileOf:
         self._read_at = -1
 
     def now(self, mask: NameMask) -> Tile:
-        """As it stands; without ``None``, so that changes travel as merge patches."""
+        """Return the current tile, without ``None``, so that changes can be merge patches."""
         if self._read_at != self.live.head_seq:
             self._read, self._read_at = _read_by_world(self.live.state), self.live.head_seq
         read: Tile = mask.value(self._read, free=True)
-        return _told(self.live.state, mask) | {"turn": self.live.turn} | read
+        return _public_fields(self.live.state, mask) | {"turn": self.live.turn} | read
 
 
 def tile_of(state: Mapping[str, Any], mask: NameMask) -> Tile:
-    """The tile of an episode as its viewers see it, without its ``turn``.
+    """Return the tile of an episode, without its ``turn``.
 
     Args:
-        state: What they see.
-        mask: Takes hidden names away.
+        state: The state that viewers see.
+        mask: Masks hidden names.
     """
     read: Tile = mask.value(_read_by_world(state), free=True)
-    return _told(state, mask) | read
+    return _public_fields(state, mask) | read
 
 
-def _told(state: Mapping[str, Any], mask: NameMask) -> Tile:
+def _public_fields(state: Mapping[str, Any], mask: NameMask) -> Tile:
     episode = mask.value(state["episode"])
     world, feed = state.get("world", {}), state.get("feed", {})
     glance = world.get("glance")
@@ -91,7 +91,7 @@ def _told(state: Mapping[str, Any], mask: NameMask) -> Tile:
 
 
 def _read_by_world(state: Mapping[str, Any]) -> Tile:
-    """The agent's chances and what the picture is drawn from, where the world tells them."""
+    """Return the agent's chances and the picture's data, if the world has them."""
     name = str(state["episode"]["environment"])
     world = load_world(name) if name in world_names() else None
     if world is None:
@@ -105,13 +105,13 @@ def _read_by_world(state: Mapping[str, Any]) -> Tile:
 
 
 def reported_chances(line: Sequence[float]) -> dict[str, Any]:
-    """A line of chances so that a further one makes a small merge patch.
+    """Encode a line of chances so that a new point makes a small merge patch.
 
     Args:
-        line: Each in [0, 1], oldest first; at least one.
+        line: Chances in [0, 1], oldest first; at least one.
 
     Returns:
-        ``count`` of them; ``percent``, of every ``every``-th from the first on, :data:`TOGETHER` to a member.
+        Their ``count``, and ``percent`` of every ``every``-th one, :data:`TOGETHER` per member.
 
     >>> reported_chances([0.5, 0.514, 0.2])
     {'count': 3, 'every': 1, 'percent': {'0': [50, 51, 20]}}
@@ -137,10 +137,10 @@ def _newest_line(feed: Mapping[str, Mapping[str, Any]], mask: NameMask) -> Tile:
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 0.25
-"""Least time between two frames."""
+"""Least seconds between two frames."""
 
 RESULT_S: Final = 20.0
-"""How long an episode stays on the wall after its end, so that its result is seen."""
+"""Seconds that an episode stays on the wall after its end, so that its result is seen."""
 
 
 @dataclass(slots=True)
@@ -151,18 +151,17 @@ class _Shown:
 
 
 class Wall:
-    """What runs here and at other servers, as tiles, for any number of viewers.
+    """Live episodes of all servers as tiles, for any number of viewers.
 
-    It reads the episodes, and derives the views of those that are recorded without one, only while somebody
-    watches; it encodes what has changed once for all viewers, and
-    keeps nothing per viewer: one who missed a change is sent the whole wall again.
+    It reads the episodes, and derives missing views, only while it has viewers. It encodes changes once for
+    all viewers and keeps no state per viewer: one that missed a change gets the whole wall again.
 
     Args:
-        supervisor: Who runs the episodes.
-        clock: Time.
+        supervisor: Runs the episodes.
+        clock: Source of time.
         tasks: The group that it refreshes in.
-        names: Says which names are hidden.
-        others: What other servers play on the same journal; nothing if left out.
+        names: Hidden names.
+        others: Episodes of other servers on the same journal, if any.
     """
 
     def __init__(
@@ -185,28 +184,23 @@ class Wall:
 
     @property
     def version(self) -> int:
-        """Raised by every change."""
+        """Increased by every change."""
         return self._frames.version
 
     def now(self) -> Frame:
-        """The frame with every tile; at most :data:`INTERVAL_S` old."""
+        """Return the frame with every tile, at most :data:`INTERVAL_S` old."""
         if self._task is None:
             self.refresh()
-        return self._everything()
+        return self._frames.whole(self._tiles)
 
     async def look_elsewhere(self) -> None:
-        """Follow what other servers play, for whoever asks for :meth:`now` without watching; returns at once
-        where it is followed already."""
+        """Follow the episodes of other servers, for :meth:`now` without viewers."""
         if self._others is not None:
             await self._others.follow_all()
 
     def after(self, version: int) -> Frame:
-        """What a viewer of ``version`` needs: the last change where that is enough, else every tile."""
+        """Return what a viewer of ``version`` needs: the last change, or every tile."""
         return self._frames.after(version, self._tiles)
-
-    def _everything(self) -> Frame:
-        """Encoded once for all who ask between two changes."""
-        return self._frames.whole(self._tiles)
 
     def _tiles(self) -> dict[str, Tile]:
         return {name: shown.tile for name, shown in self._shown.items()}
@@ -226,13 +220,13 @@ class Wall:
             self._task = None
 
     def refresh(self) -> None:
-        """Take in what has happened since the last time; returns at once."""
+        """Update the tiles; returns immediately."""
         changes: dict[str, Any] = {}
         for live in self._on_now():
             shown = self._shown.get(live.episode_id)
             if shown is None:
                 self._shown[live.episode_id] = _Shown(TileOf(live), {})
-            elif shown.of.live is not live:  # another server plays it now, or this one
+            elif shown.of.live is not live:  # it moved to another server
                 shown.of, shown.until = TileOf(live), None
         for name, shown in tuple(self._shown.items()):
             tile = shown.of.now(self._names.mask)
@@ -271,11 +265,11 @@ class Wall:
                 await in_turns(self._viewers, partial(Viewer.send_lossy, batch=change))
 
     async def _bring_up_to_date(self) -> None:
-        """Derive the views that nobody else watches, so that their tiles show them too."""
+        """Derive views without other viewers, so that their tiles are current."""
         await self.look_elsewhere()
         shown = [tile.of.live for tile in self._shown.values()]
         for live in {one.episode_id: one for one in (*self._supervisor.showing(), *shown)}.values():
             try:
                 await live.open()
             except EpisodeError:
-                logger.exception("episode %s keeps its tile as it was", live.episode_id)
+                logger.exception("cannot update the tile of episode %s", live.episode_id)

@@ -1,4 +1,4 @@
-"""The live protocol on the wire: frames to viewers, and messages from them."""
+"""The live protocol: frames to viewers, and messages from them."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from ..security.faults import Close
 from ..security.masking import NameMask
 
 EPISODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""What an episode's id looks like."""
+"""Pattern of an episode's id."""
 
 MAX_SEQ: Final = 2**53 - 1
-"""Largest number of an event: the largest integer that JavaScript keeps exact."""
+"""Largest number of an event, the largest exact integer in JavaScript."""
 
 
 PROTOCOL: Final = 1
-"""Version of the live protocol, told in every hello."""
+"""Version of the live protocol, sent in every hello."""
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024
-"""Longest message a viewer may send."""
+"""Longest message of a viewer, in bytes."""
 
 MAX_T: Final = 2**63
-"""What a ping carries is smaller than this."""
+"""Bound on the number in a ping."""
 
 WRITE_BYTES: Final = 64 * 1024
-"""Messages are written together up to about this size."""
+"""Approximate size up to which messages are written together."""
 
 SEND_TEXT: Final = "bad message: send text"
-"""What is told to a viewer that sends bytes."""
+"""Reason sent to a viewer that sends binary messages."""
 
 EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
 SEQ: Final = re.compile(r"-?\d{1,20}")
@@ -48,15 +48,15 @@ class Frame:
 
     Args:
         text: The JSON text.
-        epoch: The numbering that ``seq`` belongs to, for frames that move a viewer on.
-        seq: Where a viewer stands after it; ``None`` when it moves nobody.
+        epoch: The numbering that ``seq`` belongs to, for frames that advance a viewer.
+        seq: The viewer's position after it; ``None`` if it does not advance viewers.
     """
 
     text: str
     epoch: str | None = None
     seq: int | None = None
     message: bytes = field(init=False, repr=False, compare=False)
-    """The same as a WebSocket message on the wire; what a server sends is not masked (RFC 6455, 5.1)."""
+    """The frame as a WebSocket message; servers send unmasked frames (RFC 6455, 5.1)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", framed(self.text.encode()))
@@ -64,14 +64,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Frames that are handed over together: joined once, and written at once, for all viewers.
+    """Frames that are written together, joined once for all viewers.
 
     Args:
         frames: At least one, in order.
-        message: Their messages, one after the other.
+        message: Their messages, concatenated.
         size: Characters of their texts.
-        first: The least ``seq`` among them; ``None`` when they move nobody.
-        last: The greatest.
+        first: The smallest ``seq`` among them; ``None`` if they do not advance viewers.
+        last: The largest.
     """
 
     frames: Sequence[Frame]
@@ -83,7 +83,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a viewer says it stands: it has everything up to ``seq`` of ``epoch``."""
+    """A viewer's position: it has everything up to ``seq`` of ``epoch``."""
 
     epoch: str
     seq: int
@@ -91,42 +91,42 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """A viewer measures how far away it is.
+    """A viewer measures its latency.
 
     Args:
-        t: Whatever number it wants back.
+        t: A number to send back.
     """
 
     t: float
 
 
 def masked(frame: Frame, mask: NameMask) -> Frame:
-    """The frame without the names that ``mask`` hides."""
+    """Return the frame without the names that ``mask`` hides."""
     text = mask.json(frame.text)
     return frame if text is frame.text else replace(frame, text=text)
 
 
 def hello(episode_id: str, epoch: str, head_seq: int, viewers: int) -> Frame:
-    """What is shown from here on."""
+    """Announce the episode that is shown from now on."""
     return _frame(
         "hello", protocol=PROTOCOL, episode_id=episode_id, epoch=epoch, head_seq=head_seq, viewers=viewers
     )
 
 
 def waiting() -> Frame:
-    """Nothing is on; a hello follows when something is."""
+    """Announce that no episode is live; a hello follows once one is."""
     return _frame("waiting", protocol=PROTOCOL)
 
 
 def snapshot(epoch: str, seq: int, state: Mapping[str, Any]) -> Frame:
-    """The whole state after event ``seq``."""
+    """Send the whole state after event ``seq``."""
     return Frame(_frame("snapshot", epoch=epoch, seq=seq, state=state).text, epoch, seq)
 
 
 def event_frame(recorded: RecordedEvent) -> Frame:
-    """A recorded event: its one encoding, with the frame's name put in front.
+    """Send a recorded event: its own encoding, with the frame's name in front.
 
-    What a decision's model was asked and answered is for those who replay it, and long: it is left out.
+    A decision's exchanges with its model are long and serve only replays, so they are omitted.
     """
     event, text = recorded.event, recorded.text
     if event.type in UNDECIDED_IN and "undecided" in event.data:
@@ -138,34 +138,40 @@ def event_frame(recorded: RecordedEvent) -> Frame:
 
 
 def viewers(count: int) -> Frame:
-    """How many watch this episode."""
+    """Send the number of viewers of this episode."""
     return _frame("viewers", count=count)
 
 
 def thought(actor: str, turn: int, **fields: Any) -> Frame:
-    """A part of a decision that forms; see docs/live-protocol.md. It is never recorded."""
+    """Send a part of a decision in progress; see docs/live-protocol.md.
+
+    It is never recorded.
+    """
     return _frame("thought", actor=actor, turn=turn, **fields)
 
 
 def trouble(found: JournalTrouble | None) -> Frame:
-    """What keeps the record from being written, so that play stands still; with nulls, that this is over."""
+    """Send why the record cannot be written; nulls mean that this is over.
+
+    Play waits meanwhile.
+    """
     if found is None:
         return _frame("trouble", message=None, since=None)
     return _frame("trouble", message=found.message, since=timestamp(found.since))
 
 
 def pong(t: float) -> Frame:
-    """The answer to a ping."""
+    """Answer a ping."""
     return _frame("pong", t=t)
 
 
 def bye(close: Close, detail: str | None = None) -> Frame:
-    """The last frame before a close."""
+    """Send the last frame before a close."""
     return _frame("bye", code=close.code, reconnect=close.reconnect, reason=detail or close.reason)
 
 
 def batches(frames: Sequence[Frame]) -> Iterator[Batch]:
-    """``frames``, in order, in batches of about :data:`WRITE_BYTES` at most."""
+    """Split ``frames`` into batches of about :data:`WRITE_BYTES` at most."""
     start = 0
     while start < len(frames):
         end, size = start, 0
@@ -188,12 +194,12 @@ def _frame(name: str, **fields: Any) -> Frame:
 
 
 def close_frame(code: int, reason: str = "") -> bytes:
-    """The last frame of a connection."""
+    """Return the closing WebSocket frame."""
     return framed(code.to_bytes(2, "big") + reason.encode(), opcode=0x8)
 
 
 def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
-    """A final, unmasked frame, of text unless ``opcode`` says otherwise (RFC 6455, 5.2)."""
+    """Return a final, unmasked WebSocket frame (RFC 6455, 5.2), of text by default."""
     head, length = bytes((0x80 | opcode,)), len(payload)
     if length < 126:
         return head + bytes((length,)) + payload
@@ -203,7 +209,7 @@ def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
 
 
 def parse_message(text: str) -> Ping | Position:
-    """What a viewer said.
+    """Parse a viewer's message.
 
     Raises:
         ProtocolError: It is neither a ping nor a request to resume.
@@ -225,16 +231,16 @@ def parse_message(text: str) -> Ping | Position:
 
 
 def asked_position(query: Mapping[str, str]) -> Position | None:
-    """The position in ``?epoch=&seq=``; ``None`` when neither is there.
+    """Return the position in ``?epoch=&seq=``; ``None`` if both are missing.
 
     Raises:
-        ProtocolError: Only one of them is there, or one is malformed.
+        ProtocolError: Only one of them is given, or one is malformed.
     """
     epoch, seq = query.get("epoch"), query.get("seq")
     if epoch is None and seq is None:
         return None
     if epoch is None or seq is None or not EPOCH.fullmatch(epoch) or not SEQ.fullmatch(seq):
-        raise _bad("resume with both epoch (text) and seq (integer), or with neither")
+        raise _bad("to resume, send both epoch (text) and seq (integer)")
     return Position(epoch, int(seq))
 
 

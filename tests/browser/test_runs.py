@@ -170,4 +170,4 @@ def test_what_is_not_there_is_said(watched: Watched, open_page: Opener) -> None:
     page = open_page(f"{watched.serving.base_url}/rollouts/nothing", forgive=("404",))
     expect(page.locator("#say")).to_contain_text("there is no run nothing here")
     page.goto(f"{watched.serving.base_url}/group/g-none")
-    expect(page.locator("#say")).to_contain_text("there is no group g-none here")
+    expect(page.locator("#say")).to_contain_text("group g-none not found")

@@ -286,6 +286,6 @@ def test_an_unknown_episode_is_a_friendly_page(app: Serving, open_page: Opener) 
     answer = page.goto(f"{app.base_url}/watch/ep-nowhere")
     assert answer is not None
     assert answer.status == 404
-    expect(page.get_by_role("heading", name="There is no such episode")).to_be_visible()
+    expect(page.get_by_role("heading", name="Episode not found")).to_be_visible()
     page.get_by_role("link", name="To the lobby").click()
     expect(page.get_by_role("heading", name="Watch agents play.")).to_be_visible()

@@ -200,9 +200,9 @@ def test_characters_never_pass_their_cap(clock: ManualClock, database: OneDataba
         assert 1000 - 2 * 37 < said <= 1000
         assert (one.sent + other.sent) == said
         told = await one.take(100)
-        assert told is not None and "the day's 1,000 characters are spoken, by all servers" in told
+        assert told is not None and "today's 1,000 characters are used up by all servers" in told
         database.away = True
         clock.advance(AGAIN_S)
-        assert "cannot be asked for now" in (await one.take(100) or "")
+        assert "cannot reserve characters" in (await one.take(100) or "")
 
     asyncio.run(play())

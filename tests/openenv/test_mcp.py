@@ -238,7 +238,7 @@ def test_a_silent_session_is_let_go(start: Start) -> None:
     gone = rpc(serving, "tools/list", session=session)
     assert gone.status_code == 404
     assert "expired" in gone.json()["error"]["message"]
-    assert "no such session" in rpc(serving, "tools/list", session="never").json()["error"]["message"]
+    assert "unknown session" in rpc(serving, "tools/list", session="never").json()["error"]["message"]
 
 
 # Tools: all of them always, and one that begins an episode

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from server.openenv.session import ComputeSlots
+from server.openenv.session import compute_slot
 from tests.fakes import until
 
 
 def test_no_more_compute_at_once_than_there_are_places() -> None:
     async def play() -> int:
-        places, inside, most = ComputeSlots(3, patience_s=60), 0, 0
+        slots, inside, most = asyncio.Semaphore(3), 0, 0
 
         async def compute() -> None:
             nonlocal inside, most
-            async with places.take():
+            async with compute_slot(slots, 60):
                 inside += 1
                 most = max(most, inside)
                 await asyncio.sleep(0.001)
@@ -28,22 +28,22 @@ def test_no_more_compute_at_once_than_there_are_places() -> None:
 
 def test_one_who_takes_long_makes_room_and_takes_nothing_twice() -> None:
     async def play() -> list[str]:
-        places, told, hung = ComputeSlots(1, patience_s=0.01), [], asyncio.Event()
+        slots, told, hung = asyncio.Semaphore(1), list[str](), asyncio.Event()
 
         async def hang() -> None:
-            async with places.take():
+            async with compute_slot(slots, 0.01):
                 await hung.wait()
             told.append("hung")
 
         async def hold(name: str, release: asyncio.Event) -> None:
-            async with places.take():
+            async with compute_slot(slots, 0.01):
                 told.append(name)
                 await release.wait()
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(hang())
             await asyncio.sleep(0)
-            async with places.take():
+            async with compute_slot(slots, 0.01):
                 told.append("another")
             hung.set()
             await until(lambda: "hung" in told)
@@ -62,15 +62,15 @@ def test_one_who_takes_long_makes_room_and_takes_nothing_twice() -> None:
 
 def test_a_failure_gives_its_place_back_once() -> None:
     async def play() -> bool:
-        places = ComputeSlots(1, patience_s=60)
+        slots = asyncio.Semaphore(1)
         for _ in range(3):
             try:
-                async with places.take():
+                async with compute_slot(slots, 60):
                     raise ValueError
             except ValueError:
                 continue
-        async with places.take():
-            other = asyncio.create_task(_enter(places))
+        async with compute_slot(slots, 60):
+            other = asyncio.create_task(_enter(slots))
             await asyncio.sleep(0.005)
             waited = not other.done()
         await other
@@ -79,6 +79,6 @@ def test_a_failure_gives_its_place_back_once() -> None:
     assert asyncio.run(play())
 
 
-async def _enter(places: ComputeSlots) -> None:
-    async with places.take():
+async def _enter(slots: asyncio.Semaphore) -> None:
+    async with compute_slot(slots, 60):
         return

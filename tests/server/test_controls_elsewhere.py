@@ -139,7 +139,7 @@ def test_whoever_waits_in_vain_is_told_what_becomes_of_it(
         assert (told.status_code, told.json()["type"]) == (503, "/problems/player-unavailable")
         assert "nothing was changed" in told.json()["detail"]
         told = order(asked.base_url, "stop_episode", episode_id)
-        assert told.status_code == 503 and "the stop is kept" in told.json()["detail"]
+        assert told.status_code == 503 and "the stop is stored" in told.json()["detail"]
         assert asked.client.get(f"/api/episodes/{episode_id}").json()["ended_at"] is None
     assert asked.finish(episode_id)["reason"] == "stopped"
     types = check_record(url, episode_id)

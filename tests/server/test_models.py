@@ -300,7 +300,7 @@ def test_whoever_watches_an_episode_that_is_suspended_is_told_so_and_it_goes_on_
         with watch(f"{running.ws_url}/live/{episode_id}") as viewer:
             bye = viewer.until("bye")
         assert (bye["code"], bye["reconnect"]) == (1000, False)
-        assert bye["reason"] == "its record has no end, and nobody plays it on here"
+        assert bye["reason"] == "its record has no end, and it is not running here"
         assert running.events(episode_id)[-1]["data"]["failure_class"] == "model_infra"
         assert running.client.get("/custom/status").json()["running"] == []
     with endpoint(counter) as fake:

@@ -92,7 +92,8 @@ def test_a_wrong_endpoint_is_refused_by_field(app: Serving, sent: dict[str, Any]
 
 def test_an_endpoint_stands_in_place_of_a_preset(app: Serving) -> None:
     answer = start(app, "https://x.example/v1", captain_preset="heuristic")
-    assert answer.json()["errors"][0]["rule"] == "takes the seat that captain_preset names; send one of them"
+    rule = "conflicts with captain_preset, which names the same seat; send one of them"
+    assert answer.json()["errors"][0]["rule"] == rule
     answer = app.client.post("/custom/start_episode", json={"captain_preset": "own:qwen3:4b"})
     assert "needs its endpoint again" in answer.json()["errors"][0]["rule"]
 
@@ -115,7 +116,7 @@ def test_a_server_that_takes_none_says_so(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path, own_endpoints="off")) as app:
         assert app.client.get("/custom/visitor").json()["own_endpoints"] is False
         answer = start(app, "https://x.example/v1")
-    assert "takes no endpoints of visitors" in answer.json()["errors"][0]["rule"]
+    assert "does not accept visitors' endpoints" in answer.json()["errors"][0]["rule"]
 
 
 @pytest.fixture(scope="module")
@@ -135,4 +136,7 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def test_a_public_server_asks_no_private_address(public: Serving, host: str) -> None:
     answer = start(public, f"http://{host}:8080/v1")
     assert answer.status_code == 422
-    assert answer.json()["errors"][0]["rule"] == "must be a public address: this server asks no private ones"
+    assert (
+        answer.json()["errors"][0]["rule"]
+        == "must be a public address: this server does not call private ones"
+    )

@@ -139,7 +139,7 @@ def test_starts_are_counted_over_two_servers_though_one_is_killed(
             told = [each.result(PATIENCE_S) for each in asked]
         assert sorted(each.status_code for each in told) == [202] * 4 + [429] * 4
         refused = next(each for each in told if each.status_code == 429)
-        assert "starts from this address, at all servers together (SPECTATOR_STARTS_PER_MINUTE)" in (
+        assert "starts from this address, on all servers together (SPECTATOR_STARTS_PER_MINUTE)" in (
             "".join(each.json()["detail"] for each in told if each.status_code == 429)
         )
         assert 0 < int(refused.headers["Retry-After"]) <= 61
@@ -147,7 +147,7 @@ def test_starts_are_counted_over_two_servers_though_one_is_killed(
         assert [starts(staying, other).status_code for _ in range(3)] == [202] * 3
         refused = starts(staying, "192.0.2.1")
         assert (refused.status_code, refused.json()["type"]) == (429, "/problems/too-many-requests")
-        words = "starts, at all servers together (SPECTATOR_STARTS_PER_HOUR)"
+        words = "starts, on all servers together (SPECTATOR_STARTS_PER_HOUR)"
         assert words in refused.json()["detail"], "what the one that died began stays counted"
         assert 3000 < int(refused.headers["Retry-After"]) <= 3601
         operator = {"Authorization": f"Bearer {token}"}
@@ -196,7 +196,7 @@ def test_resets_and_publishes_are_counted_over_two_servers_though_one_is_killed(
         begun = [each for each in first + second if "published" in each]
         refused = [each["data"]["message"] for each in first + second if "published" not in each]
         assert (len(begun), len(refused)) == (4, 4)
-        words = "resets from this address, at all servers together (SPECTATOR_RESETS_PER_MINUTE)"
+        words = "resets from this address, on all servers together (SPECTATOR_RESETS_PER_MINUTE)"
         assert any(words in each for each in refused)
         published = [each["published"] for each in begun]
         assert sum("episode_id" in each for each in published) == 2
@@ -231,7 +231,7 @@ def test_notes_are_counted_over_two_servers_and_wait_for_the_database(
         assert [note(one).status_code for one in (here, there, here)] == [201] * 3
         refused = note(there)
         assert refused.status_code == 429, refused.text
-        assert "notes from this address, at all servers together" in refused.json()["detail"]
+        assert "notes from this address, on all servers together" in refused.json()["detail"]
         postgres.execute(database, "DELETE FROM begun")
         postgres.execute(database, "ALTER TABLE begun RENAME TO away")
         assert note(here).status_code == 503, "what cannot be counted is not done"

@@ -417,7 +417,7 @@ def test_after_a_restart_the_seat_falls_back_and_says_why(
         client.cookies.set("spectator-visitor", "of-the-server-before")
         assert client.get("/custom/visitor").json()["expired"]
         refused = start(client, captain_preset=f"hf:{MODEL}").json()["errors"][0]["rule"]
-        assert "has expired, or another server holds it; sign in again" in refused
+        assert "has expired, or is on another server; sign in again" in refused
         if rule == "suspend":
             with watch(f"{app.ws_url}/live/{begun}") as viewer:
                 while viewer.next()["frame"] != "bye":
@@ -450,7 +450,7 @@ def test_in_a_cluster_the_token_stays_with_the_server_that_has_it(
         sign_in(client)
         with httpx.Client(base_url=there.base_url, cookies=client.cookies) as elsewhere:
             refused = start(elsewhere, captain_preset=f"hf:{MODEL}")
-            assert "another server holds it; sign in again" in refused.json()["errors"][0]["rule"]
+            assert "is on another server; sign in again" in refused.json()["errors"][0]["rule"]
         assert start(client, pace="fast", options={"turns": 1000}).status_code == 202
         full = start(client, captain_preset=f"hf:{MODEL}")
         assert (full.status_code, full.json()["type"]) == (409, "/problems/episode-busy")

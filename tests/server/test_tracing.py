@@ -239,7 +239,7 @@ def test_traces_leave_only_where_that_is_configured(variables: dict[str, str], w
 
 def test_what_cannot_be_traced_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     over = {ENDPOINT: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
-    with pytest.raises(ConfigurationError, match=r"OTEL_EXPORTER_OTLP_PROTOCOL: .* not 'grpc'"):
+    with pytest.raises(ConfigurationError, match="OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not supported"):
         open_tracing(Settings.from_environ(over))
     with pytest.raises(ConfigurationError, match="SPECTATOR_TRACES"):
         Settings.from_environ({"SPECTATOR_TRACES": "perhaps"})

@@ -24,10 +24,10 @@ def test_who_waits_while_the_server_goes_is_told_and_no_other_process_begins() -
         process_id = weighing.process_id
         assert process_id is not None
         await weighing.aclose()
-        with pytest.raises(StepTimeout, match="the server goes away"):
+        with pytest.raises(StepTimeout, match="the server is shutting down"):
             await waiting
         assert weighing.process_id is None
-        with pytest.raises(StepTimeout, match="the server goes away"):
+        with pytest.raises(StepTimeout, match="the server is shutting down"):
             await weighing.weigh(WANTED, ("ep-1", "e", 1))
         return process_id
 

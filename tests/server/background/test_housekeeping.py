@@ -78,7 +78,7 @@ def test_a_journal_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogC
     with caplog.at_level(logging.INFO):
         run(scenario())
     assert "beyond the limit of count" in caplog.text
-    assert "could not be removed" in caplog.text
+    assert "cannot remove old episodes" in caplog.text
 
 
 def test_a_clock_that_jumps_ahead_removes_nothing(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_where_the_process_dies_the_server_reads_and_the_next_piece_starts_anoth
         assert (await reading.read(PieceRequest(EPISODE, 5, 2))).body == whole(texts[5:7])
         assert reading.process_id not in (None, killed)
         await reading.aclose()
-        with pytest.raises(JournalUnavailable, match="goes away"):
+        with pytest.raises(JournalUnavailable, match="is shutting down"):
             await reading.read(PieceRequest(EPISODE, 0, 1))
         assert reading.process_id is None
         await journal.aclose()
@@ -100,7 +100,7 @@ def test_where_the_process_dies_the_server_reads_and_the_next_piece_starts_anoth
 def test_a_long_ended_record_is_read_beside_the_server(
     serving: Serving, tmp_path: Path, encoding: str
 ) -> None:
-    reading: ReadingProcess = serving.server.config.app.state.services.reading  # type: ignore[union-attr]
+    reading: ReadingProcess = serving.server.config.app.state.services.reading_process  # type: ignore[union-attr]
     long = serving.start(options={"turns": 60, "payload_bytes": 9000})
     entry = serving.finish(long)
     short = serving.start(options={"turns": 1})

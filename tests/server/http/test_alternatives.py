@@ -73,7 +73,7 @@ def test_a_second_server_on_the_record_tells_the_same(serving: Serving, episode:
 def test_what_was_weighed_is_kept(serving: Serving, episode: str) -> None:
     seq = decisions(serving, episode, "play_delivery")[-1]["seq"]
     first = alternatives(serving, episode, seq)
-    held = serving.server.config.app.state.services.alternatives  # type: ignore[union-attr]
+    held = serving.server.config.app.state.services.alternatives_process  # type: ignore[union-attr]
     process = held.process_id
     assert process is not None
     os.kill(process, signal.SIGKILL)  # whoever asks again needs no process
@@ -87,11 +87,11 @@ def test_what_was_weighed_is_kept(serving: Serving, episode: str) -> None:
 def test_wrong_places_are_named(serving: Serving, episode: str) -> None:
     head = serving.client.get(f"/api/episodes/{episode}").json()["head_seq"]
     beyond = refused(alternatives(serving, episode, head + 1), 422)
-    assert beyond["errors"] == [{"field": "seq", "rule": f"must be from 1 to {head}: so long is the record"}]
+    assert beyond["errors"] == [{"field": "seq", "rule": f"must be from 1 to {head}, the last event"}]
     first = decisions(serving, episode)[0]["seq"]
     none = refused(alternatives(serving, episode, first - 1), 422)
     assert none["errors"][0]["field"] == "seq"
-    assert f"those near it: {first}" in none["errors"][0]["rule"]
+    assert f"nearby ones: {first}" in none["errors"][0]["rule"]
     assert refused(alternatives(serving, episode, 0), 422)["errors"][0]["field"] == "seq"
     missing = serving.client.get(f"/api/episodes/{episode}/alternatives")
     assert refused(missing, 422)["errors"][0]["field"] == "seq"
@@ -107,7 +107,7 @@ def test_a_live_episode_tells_none_and_a_world_without_an_analyst_has_none(servi
         serving.client.post("/custom/stop_episode", json={"episode_id": live})
     counting = serving.start(environment="counting")
     serving.finish(counting)
-    assert "nobody who weighs decisions" in refused(alternatives(serving, counting, 2), 404)["detail"]
+    assert "does not support alternatives" in refused(alternatives(serving, counting, 2), 404)["detail"]
 
 
 def test_an_address_has_so_many_seconds_a_minute(tmp_path: Path) -> None:

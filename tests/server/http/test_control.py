@@ -91,7 +91,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"options": {"turns": "9"}}, "options.turns", "valid integer"),
     ({"options": {"turn": 9}}, "options.turn", "did you mean 'turns'?"),
     ({"max_over": 5}, "max_over", "did you mean 'max_overs'?"),
-    ({"xyzzy": 5}, "xyzzy", "there are environment"),
+    ({"xyzzy": 5}, "xyzzy", "known fields: environment"),
 ]
 
 
@@ -201,7 +201,7 @@ def test_what_has_ended_or_never_was_cannot_be_changed(serving: Serving, what: s
     assert "ep-none" in unknown["detail"]
     assert "no episode is running" in refused(post(f"/custom/{what}", json=pace), 404)["detail"]
     assert refused(post(f"/custom/{what}", json={"episod_id": 1, **pace}), 422)["errors"] == [
-        {"field": "episod_id", "rule": "there is no such field; did you mean 'episode_id'?"}
+        {"field": "episod_id", "rule": "unknown field; did you mean 'episode_id'?"}
     ]
 
 

@@ -140,7 +140,7 @@ def test_what_cannot_be_joined_is_told_and_sent_one_by_one(
     root = write(tmp_path, {"panel.js": 'import x from "./other.js";\n', "other.js": "export default 7;\n"})
     with caplog.at_level(logging.WARNING):
         assert joined_scripts(root, ("panel.js",)) == {}
-    assert "sent one by one" in caplog.text
+    assert "one by one" in caplog.text
 
 
 def test_two_pages_do_not_fetch_the_same_module_later(
@@ -157,7 +157,9 @@ def test_two_pages_do_not_fetch_the_same_module_later(
         "two.js": fetches,
     }
     assert set(joined_scripts(write(tmp_path, files), ("one.js", "two.js"))) == {"one.js", "late.js"}
-    assert "late.js is fetched later by another page, too; import it in two.js" in caplog.text
+    assert (
+        "late.js is imported dynamically by another page too; import it statically in two.js" in caplog.text
+    )
 
 
 def test_every_script_of_ours_can_be_joined() -> None:

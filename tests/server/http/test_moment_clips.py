@@ -107,7 +107,7 @@ def test_before_the_first_ball_there_is_nothing_to_see(cricket: Serving) -> None
     episode_id = cricket.start(seed=3, captain_preset="human", pace="broadcast", options={"max_overs": 1})
     answer = cricket.client.get(f"/clip/{episode_id}.webp")
     assert answer.status_code == 404
-    assert "nothing that is drawn has happened" in answer.text
+    assert "no scene has happened" in answer.text
     cricket.client.post(f"/api/episodes/{episode_id}/stop")
 
 

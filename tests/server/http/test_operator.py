@@ -210,7 +210,7 @@ def test_orders_that_cannot_be_read_or_kept_are_not_guessed(tmp_path: Path) -> N
         orders.give(paused_since=None)
     assert orders.paused
     (tmp_path / "operator.json").write_text('{"paused": 1}')
-    with pytest.raises(ConfigurationError, match="cannot be read; mend or remove it"):
+    with pytest.raises(ConfigurationError, match="is unreadable; fix or delete it"):
         OperatorOrders(tmp_path)
 
 

@@ -145,7 +145,7 @@ def test_an_unknown_episode_is_a_page_that_says_so(serving: Serving, name: str) 
     answer = serving.client.get(f"/watch/{name}")
     assert answer.status_code == 404
     if "%2f" not in name:
-        assert "There is no such episode" in answer.text
+        assert "Episode not found" in answer.text
         assert 'href="../"' in answer.text
     assert "<img" not in answer.text
 
@@ -164,7 +164,7 @@ def test_an_unknown_page_is_a_page_for_browsers(serving: Serving, path: str, roo
             assert answer.headers["content-type"] == "application/problem+json"
             continue
         assert answer.headers["content-type"].startswith("text/html")
-        assert "There is no such page" in answer.text and "<img" not in answer.text
+        assert "Page not found" in answer.text and "<img" not in answer.text
         assert f'href="{root}"' in answer.text
         (style,) = re.findall(r'href="([^"]+/tokens[^"]*\.css)"', answer.text)
         assert serving.client.get(str(answer.url.join(style))).status_code == 200, style

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.security.rate_limits import ReadPacer
+from server.security.budget import Budget
 from spectator.episodes.view import replay_state
 from spectator.events import decode
 from tests.serving import Serving, serve, test_settings
@@ -44,15 +44,15 @@ def test_a_past_state_is_folded_in_the_turns_in_which_records_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or whoever asks for many would take the processor from what is played."""
-    taken, take = [], ReadPacer.take
+    taken, take = [], Budget.reading_turn
 
     @asynccontextmanager
-    async def counted(turns: ReadPacer) -> AsyncIterator[None]:
-        async with take(turns):
-            taken.append(turns)
+    async def counted(budget: Budget) -> AsyncIterator[None]:
+        async with take(budget):
+            taken.append(budget)
             yield
 
-    monkeypatch.setattr(ReadPacer, "take", counted)
+    monkeypatch.setattr(Budget, "reading_turn", counted)
     with serve(test_settings(tmp_path)) as serving:
         episode = serving.start(options={"turns": 300})
         head = serving.finish(episode)["head_seq"]

@@ -116,7 +116,7 @@ def test_a_reset_or_a_close_in_the_middle_ends_what_was_shown(tmp_path: Path) ->
             pass
         entry = listed(serving)[0]
         assert (entry["reason"], entry["turns"]) == ("interrupted", 1)
-        assert "went away" in entry["detail"]
+        assert "disconnected" in entry["detail"]
 
 
 def test_a_server_that_is_away_does_not_stop_the_environment(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_bad_step_ends_it_with_the_reason(serving: Serving, step: Any, says: s
         assert says in json.loads(socket.recv(timeout=PATIENCE_S))["refused"]
     entry = serving.finish(place["episode_id"])
     assert (entry["reason"], entry["turns"]) == ("interrupted", 1)
-    assert "could not be read" in entry["detail"]
+    assert "was invalid" in entry["detail"]
 
 
 def test_who_may_and_how_many(tmp_path: Path) -> None:

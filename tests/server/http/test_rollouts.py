@@ -190,7 +190,7 @@ def test_a_group_that_nobody_has_is_a_problem_in_words(watching: Serving) -> Non
     for params in ({}, {"run": "first"}, {"run": "none"}):
         answer = watching.client.get("/api/groups/g-none", params=params)
         assert answer.status_code == 404
-        assert "there is no group g-none here" in answer.json()["detail"]
+        assert "group g-none not found" in answer.json()["detail"]
 
 
 def test_a_run_is_live_while_it_is_played_elsewhere(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_turn_that_is_over_or_to_come_is_409_and_says_whose_turn_it_is(app: Se
     asked(app.client, counting, after=1)
     late = say(app.client, counting, 1)
     assert late.status_code == 409 and late.json()["detail"].startswith(
-        "Turn 1 is decided already; turn 2 is for"
+        "Turn 1 is already decided; turn 2 is for"
     )
 
 
@@ -157,7 +157,7 @@ def test_nobody_acts_where_no_person_plays_or_the_match_is_over(app: Serving, co
     assert say(app.client, "ep-none", 1).status_code == 404
     slow = app.start(pace="broadcast", options={"turns": 50})
     refused = say(app.client, slow, 1)
-    assert refused.status_code == 422 and "nobody in this episode" in refused.json()["detail"]
+    assert refused.status_code == 422 and "no person plays in this episode" in refused.json()["detail"]
     app.client.post("/custom/stop_episode", json={"episode_id": slow})
 
 

@@ -98,7 +98,7 @@ def test_where_there_is_no_font_there_are_no_cards(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_cannot_be_drawn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CannotDraw, match="ended with 1"):
+    with pytest.raises(CannotDraw, match="exited with 1"):
         asyncio.run(previews.draw("no picture"))
     monkeypatch.setattr(previews, "LONGEST_S", 0.0)
     with pytest.raises(CannotDraw, match="longer"):

@@ -134,7 +134,7 @@ def test_a_second_process_names_the_journal_or_the_port_that_is_taken(tmp_path: 
         ([], {"SPECTATOR_MAX_EPISODE": "2"}, "did you mean SPECTATOR_MAX_EPISODES?"),
         (["--host", "no.such.host.invalid"], {}, "cannot listen on no.such.host.invalid"),
         (["--bogus"], {}, "unrecognized arguments: --bogus"),
-        ([], {"SPECTATOR_ENVIRONMENT": "chess"}, "SPECTATOR_ENVIRONMENT: there is no world 'chess'"),
+        ([], {"SPECTATOR_ENVIRONMENT": "chess"}, "SPECTATOR_ENVIRONMENT: unknown world 'chess'"),
     ],
 )
 def test_a_wrong_start_is_refused_in_a_sentence(

@@ -80,7 +80,7 @@ def test_messages_wait_for_their_turn_and_refused_ones_make_it_longer() -> None:
         budget = Budget(settings, clock, Guard(settings, clock), ledger)
         for _ in range(60):
             await ClientAccount(budget, "a").admit_message()
-        budget.requests.charge("a", REFUSED_MESSAGE)
+        budget.requests.spend(REFUSED_MESSAGE, "a")
         late = asyncio.create_task(ClientAccount(budget, "a").admit_message())
         await until(lambda: clock.sleepers == 1)
         await ClientAccount(budget, "b").admit_message()
@@ -103,8 +103,8 @@ def test_an_address_that_asks_too_often_is_refused_before_anything_else(
         told = [{"X-Forwarded-For": f"203.0.113.{one}"} for one in (7, 8)]
         assert serving.client.get("/nowhere", headers=told[0]).status_code == 404
         budget = serving.server.config.app.state.services.budget  # type: ignore[union-attr]
-        assert budget.requests._left["203.0.113.7"].spend(4.0), "5 a minute, one was sent"
-        budget.requests.charge("203.0.113.7", 1000.0)
+        assert budget.requests.spend(4.0, "203.0.113.7"), "5 a minute, one was sent"
+        budget.requests.spend(1000.0, "203.0.113.7")
         refused = serving.client.post("/custom/start_episode", content=b"{", headers=told[0])
         assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
         assert "SPECTATOR_REQUESTS_PER_MINUTE" in refused.json()["detail"]
@@ -128,6 +128,7 @@ def test_an_environment_is_answered_through_admission(tmp_path: Path) -> None:
         with client.socket:
             client.ask("reset", {})
             assert client.fail({"type": "reset", "data": {}})["code"] == "CAPACITY_REACHED"
-            (left,) = (6000 - bucket._left for bucket in budget.requests._left.values())
-            assert left > REFUSED_MESSAGE / 2, "a refused message counts as many"
+            (address,) = budget.requests._left
+            used = 6000 - budget.requests.left(address)
+            assert used > REFUSED_MESSAGE / 2, "a refused message counts as many"
             client.ask("state")

@@ -16,10 +16,10 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from server.http import responses
-from server.security.budget import Budget, Costly, Held, RecordedSizeLimit
+from server.security.budget import Budget, Costly, Held
 from server.security.faults import Refused
 from server.security.permissions import Guard
-from server.security.rate_limits import MAX_WAITING, ConcurrencyLimit, NoFreePlace, RefillingAllowance
+from server.security.rate_limits import MAX_WAITING, ConcurrencyLimit, NoFreePlace, TokenBucket
 from server.settings import Settings
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from tests.fakes import ManualClock
@@ -83,14 +83,14 @@ def test_money_is_refused_until_tomorrow_and_counted() -> None:
 
 def test_computing_is_paid_for_afterwards() -> None:
     clock = ManualClock()
-    time = RefillingAllowance(30.0, clock)
-    time.charge("a", 45.0)
+    time = TokenBucket(0.5, 30.0, clock)
+    time.spend(45.0, "a")
     assert time.wait_s("a") == pytest.approx(30.0) and time.wait_s("b") == 0.0
-    assert time.owed() == {"a": pytest.approx(30.0)}
+    assert time.waits() == {"a": pytest.approx(30.0)}
     clock.advance(30.5)
     assert time.wait_s("a") == 0.0
-    free = RefillingAllowance(0.0, clock)
-    free.charge("a", 1e9)
+    free = TokenBucket(0.0, 0.0, clock)
+    free.spend(1e9, "a")
     assert free.wait_s("a") == 0.0
 
 
@@ -100,11 +100,11 @@ def test_whoever_has_recorded_too_much_is_refused_until_it_is_an_hour_old(what: 
     budget = budget_of(clock, recorded_mb_per_hour=0.002)
     budget.note_start("ep-1", "a")
     for _ in range(2):
-        budget.recorded.note("ep-1", 900, ended=False)
+        budget.note_recorded("ep-1", 900, ended=False)
         clock.advance(600.0)
     with budget.spend(what, connection("a")):
         pass
-    budget.recorded.note("ep-1", 300, ended=True)
+    budget.note_recorded("ep-1", 300, ended=True)
     with pytest.raises(Refused, match=r"SPECTATOR_RECORDED_MB_PER_HOUR\); try again in 2460 s") as refused:
         budget.spend(what, connection("a")).__enter__()
     assert (refused.value.kind.status, refused.value.headers["Retry-After"]) == (429, "2460")
@@ -121,15 +121,15 @@ def test_whoever_has_recorded_too_much_is_refused_until_it_is_an_hour_old(what: 
 
 def test_what_is_recorded_before_its_starter_is_known_is_counted_too() -> None:
     """The past of a fork is recorded before its start is answered; what a restart played on is nobody's."""
-    size = RecordedSizeLimit(1000, starters := {}, ManualClock())
-    size.note("fork", 800, ended=False)
-    size.note("recovered", 800, ended=False)
-    starters.update({"fork": "a", "own": "operator"})
-    size.note("fork", 300, ended=True)
-    size.note("recovered", 800, ended=True)
-    size.note("own", 5000, ended=True)
-    assert size.used() == {"a": 1100} and size.wait_s("a") > 0
-    assert size._unclaimed == {}
+    budget = budget_of(ManualClock(), recorded_mb_per_hour=0.001)
+    budget.note_recorded("fork", 800, ended=False)
+    budget.note_recorded("recovered", 800, ended=False)
+    budget.starters.update({"fork": "a", "own": "operator"})
+    budget.note_recorded("fork", 300, ended=True)
+    budget.note_recorded("recovered", 800, ended=True)
+    budget.note_recorded("own", 5000, ended=True)
+    assert budget.recorded.used() == {"a": 1100} and budget.recorded.wait_s("a") > 0
+    assert budget._unclaimed == {}
 
 
 def test_a_server_counts_what_it_records(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_nobody_waits_for_ever_and_not_everybody_may_wait() -> None:
             with pytest.raises(NoFreePlace) as others:
                 async with places.hold("b"):
                     raise AssertionError("it is taken")
-            assert (own.value.whose, others.value.whose) == ("address", "all")
+            assert (own.value.scope, others.value.scope) == ("address", "all")
         patient = ConcurrencyLimit(1, 2, patience_s=30.0)
         async with patient.hold("a"):
             waiting = [asyncio.create_task(_enter(patient, f"w{number}")) for number in range(MAX_WAITING)]

@@ -152,10 +152,10 @@ def test_a_wrong_limit_is_refused_by_name() -> None:
 
 def test_the_start_up_line_says_what_is_open_to_whom() -> None:
     said = welcome(Settings.from_environ({"SPACE_ID": "x", "SPECTATOR_HOST": "0.0.0.0"}), "0.0.0.0", 80)
-    assert "open to everybody who reaches it: starts (3 at once, 200 an hour)" in said
-    assert "stops and pauses by whoever started the episode; no models and no paid voices" in said
+    assert "open to everyone who reaches it: starts (3 at once, 200 an hour)" in said
+    assert "stops and pauses by the client that started the episode; no models and no paid voices" in said
     said = welcome(Settings(operator_token=TOKEN), "::1", 80)
-    assert "http://[::1]:80" in said and "stops and pauses by the operator's token; models" in said
+    assert "http://[::1]:80" in said and "stops and pauses by the operator; models" in said
 
 
 @pytest.mark.parametrize("token", [None, TOKEN], ids=["no token", "a token"])

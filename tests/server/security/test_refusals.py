@@ -53,7 +53,7 @@ def test_every_refusal_tells_the_id_under_which_the_log_has_it(
             assert re.fullmatch(r"[0-9a-f]{16}", request_id) and request_id not in seen
             seen.add(request_id)
             (line,) = [text for text in caplog.messages if text.startswith(f"request {request_id} from")]
-            assert f"from 203.0.113.x: {method} {path.partition('?')[0]} is answered {status}" in line
+            assert f"from 203.0.113.x: {method} {path.partition('?')[0]} answered with {status}" in line
     assert "203.0.113.9" not in caplog.text, "a log has networks, not machines"
 
 
@@ -92,5 +92,5 @@ def test_a_flood_of_refusals_is_logged_in_part_and_the_rest_counted() -> None:
         return found
 
     assert lines(7, 1000) == ["line 0", "line 1", "line 2"]
-    assert lines(8, 2) == ["line 0 (997 such lines before it were left out)", "line 1"]
+    assert lines(8, 2) == ["line 0 (997 such lines before it were dropped)", "line 1"]
     assert lines(9, 1) == ["line 0"]

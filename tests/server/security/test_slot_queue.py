@@ -84,7 +84,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 async def standing_of(wanting: Awaitable[object]) -> QueuePosition:
     with pytest.raises(NoFreeSlot) as refused:
         await wanting
-    return refused.value.standing
+    return refused.value.position
 
 
 async def settle() -> None:

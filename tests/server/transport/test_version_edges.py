@@ -82,7 +82,7 @@ def test_where_a_private_name_is_missing_uvicorns_own_connections_serve(
         monkeypatch.setattr(fast_path, "PRIVATE_API", "server.transport.no_such_module")
         reason = "No module named 'server.transport.no_such_module'"
     with serve(test_settings(tmp_path)) as serving:
-        assert f"does not have what our connections need ({reason})" in caplog.text
+        assert f"lacks what our connections need ({reason})" in caplog.text
         episode_id = serving.start(options={"turns": 3}, pace="fast")
         with connect(f"{serving.ws_url}/live/{episode_id}") as viewer:
             frames = [json.loads(text) for text in viewer]

@@ -283,6 +283,6 @@ def test_whatever_viewers_do_they_end_with_the_fold_of_the_record(tmp_path: Path
             assert all(wanderer.seq == len(record) for wanderer in wanderers)
             assert all(wanderer.state == final for wanderer in wanderers)
             assert len(services.audience) == 0
-            assert services.signals.listeners(live.episode_id) == 0
+            assert services.bus.listeners(live.episode_id) == 0
 
     asyncio.run(run())

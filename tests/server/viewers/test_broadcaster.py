@@ -427,4 +427,4 @@ def test_without_the_compiled_loop_transports_write(
     caplog.set_level("INFO")
     monkeypatch.setitem(sys.modules, "server.transport._sends", None)
     assert choose_sends() is None
-    assert caplog.messages == ["viewers are written to by their transports, one by one"]
+    assert caplog.messages == ["writing to viewers through their transports, one by one"]

@@ -49,7 +49,7 @@ async def test_who_keeps_up_is_written_to_at_once_and_wakes_nobody(tasks: asynci
     assert peer.straight == straight + 10, "three events of one publication are one write"
     assert peer.taken == taken
     assert peer.seq == 31 and peer.state == play.state
-    assert not [task for task in asyncio.all_tasks() if "_go_on" in repr(task)], "no task waits for it"
+    assert not [task for task in asyncio.all_tasks() if "_drain" in repr(task)], "no task waits for it"
     play.end()
 
 

@@ -109,7 +109,7 @@ def test_a_look_reads_only_what_no_notice_told_of() -> None:
             for told in (True, False):
                 record.go_on(3)
                 if told:
-                    await followed._go_on({EPISODE})
+                    await followed._advance_woken({EPISODE})
                 record.reads = 0
                 await followed.look()
                 found.append((view.head_seq, record.reads))
@@ -204,7 +204,7 @@ def test_one_of_several_that_cannot_be_read_holds_up_no_other() -> None:
                 views.append(view)
             partly.go_on(2)
             with pytest.raises(JournalError):
-                await followed._go_on(["ep-0", EPISODE])
+                await followed._advance_woken(["ep-0", EPISODE])
         return views[-1].head_seq
 
     assert asyncio.run(follow()) == 3

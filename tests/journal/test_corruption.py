@@ -102,8 +102,8 @@ async def _shown(services: Services, episode_id: str, texts: list[str]) -> str:
     if list(services.settings.data_dir.glob("*damaged*")):
         return "set aside with its journal"
     try:
-        summary = await services.records.episode(episode_id)
-        shown = await services.records.texts(episode_id)
+        summary = await services.public_views.episode(episode_id)
+        shown = await services.public_views.texts(episode_id)
     except SpectatorError:
         return "rejected with an error"
     if shown[: len(texts)] == texts:

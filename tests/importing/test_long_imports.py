@@ -129,7 +129,7 @@ def test_an_import_that_is_interrupted_is_taken_up_by_the_same_command(
         said = process.stderr.read()
     if sent == signal.SIGINT:
         assert process.returncode == 130
-        assert "interrupted: what is imported stays, and the same command imports the rest" in said
+        assert "interrupted; finished episodes are kept. Repeat the command to import the rest." in said
     there = episodes_in(run)
     assert 0 < len(there) < 3_000
     assert all(

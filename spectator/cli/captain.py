@@ -66,7 +66,7 @@ async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
     client = captain_client(model, key, clock=SystemClock(), rng=random.SystemRandom(), transport=transport)
     fit = True
     try:
-        async for found in CaptainCheck(model, client, transport.said, context=context).findings():
+        async for found in CaptainCheck(model, client, transport.limits, context=context).findings():
             _show(found)
             fit &= found.works is not False or not found.needed
     finally:
@@ -75,7 +75,7 @@ async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
 
 
 def _show(found: CheckFinding) -> None:
-    click.echo(f"{_MARKS[found.works]:<6} {found.about:<10} {found.told}")
+    click.echo(f"{_MARKS[found.works]:<6} {found.about:<10} {found.message}")
     if found.change and found.works is False:
         click.echo(f"{'':<6} {'':<10} → {found.change}")
 

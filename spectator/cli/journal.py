@@ -270,19 +270,19 @@ def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards:
             click.echo(INTERRUPTED, err=True)
             sys.exit(130)
     _report(report, into, name)
-    if report.left_out:
+    if report.skipped:
         sys.exit(1 if report.imported or report.known else 3)
 
 
 def _form(source: Source, form: str | None, report: ImportReport) -> FileFormat | None:
     from spectator.errors import ConfigurationError
     from spectator.importing.file_rows import SkippedEntry
-    from spectator.importing.importer import format_called, sniff
+    from spectator.importing.importer import format_named, sniff
 
     try:
-        return sniff(source.path) if form is None else format_called(form)
+        return sniff(source.path) if form is None else format_named(form)
     except ConfigurationError as error:
-        report.leave_out(source, SkippedEntry("the whole file", str(error)))
+        report.skip(source, SkippedEntry("the whole file", str(error)))
         return None
 
 
@@ -298,31 +298,33 @@ async def _import(
     whole = sum(source.size for source, _ in forms)
     try:
         with click.progressbar(length=whole, label="Importing", file=sys.stderr) as bar:
-            moved = _progress(bar, [source for source, _ in forms])
+            on_progress = _progress(bar, [source for source, _ in forms])
             for source, form in forms:
                 try:
-                    await import_file(source, form, journal, name, report, moved)
+                    await import_file(source, form, journal, name, report, on_progress)
                 except ConfigurationError as error:
-                    report.leave_out(source, SkippedEntry("the whole file", str(error)))
+                    report.skip(source, SkippedEntry("the whole file", str(error)))
     finally:
         await journal.aclose()
 
 
 def _progress(bar: click._termui_impl.ProgressBar[int], sources: list[Source]) -> OnProgress:
-    def moved(source: Source, report: ImportReport) -> None:
+    def on_progress(source: Source, report: ImportReport) -> None:
         bar.label = f"{report.imported} episodes"
         bar.update(max(0, sum(one.done for one in sources) - bar.pos))
 
-    return moved
+    return on_progress
 
 
 def _report(report: ImportReport, into: Path, name: str) -> None:
-    for sentence in report.told:
-        click.echo(sentence, err=True)
-    more = report.left_out - len(report.told)
+    for message in report.messages:
+        click.echo(message, err=True)
+    more = report.skipped - len(report.messages)
     if more:
-        click.echo(f"and {more} more places that were left out", err=True)
-    known = f", {report.known} were there already" if report.known else ""
+        click.echo(f"and {more} more skipped entries", err=True)
+    known = f", {report.known} already there" if report.known else ""
     episodes = f"{report.imported} episode{'' if report.imported == 1 else 's'} imported{known}"
-    left = f"; {report.left_out} left out" if report.left_out else ""
-    click.echo(f"{episodes}{left}. They are in {into}, shown at /rollouts/{name}.")
+    skipped = (
+        f"; {report.skipped} entr{'y' if report.skipped == 1 else 'ies'} skipped" if report.skipped else ""
+    )
+    click.echo(f"{episodes}{skipped}. Run folder: {into}; page: /rollouts/{name}")

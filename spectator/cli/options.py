@@ -125,7 +125,7 @@ journal_folder = click.option(
 
 @asynccontextmanager
 async def recorded_journal(data_dir: Path, *, writable: bool = False) -> AsyncIterator[SqlJournal]:
-    """Open the journal in ``data_dir``, or without --data-dir, that of SPECTATOR_JOURNAL_URL."""
+    """Open the journal in ``data_dir``, or by default SPECTATOR_JOURNAL_URL."""
     from spectator.journal.sql_journal import SqlJournal
 
     path, server = data_dir / JOURNAL_FILE, None if _folder_is_given() else journal_url()
@@ -215,7 +215,7 @@ def refuse_unpriced(presets: Iterable[Preset]) -> None:
 
 
 class SpendingReport:
-    """Counts the decisions, tokens and costs of an episode's models for the command line."""
+    """Counts decisions, tokens and costs of an episode's models."""
 
     def __init__(self) -> None:
         self._reached: set[tuple[str, str]] = set()

@@ -162,7 +162,7 @@ def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:
 
 
 def _cast_and_world(environment: str | None, url: str | None, protocol: str) -> tuple[Cast, str]:
-    """Return the cast, and the name of the given world, of the one at ``url``, or of the default."""
+    """Return the cast, and the name of the given, remote or default world."""
     if environment is not None and url is not None:
         raise click.UsageError("give either ENVIRONMENT or --environment-url, not both")
     cast = read_cast()
@@ -174,7 +174,7 @@ def _cast_and_world(environment: str | None, url: str | None, protocol: str) -> 
 
 
 def _caps(max_tokens: int | None, max_cost: float | None) -> CapSettings:
-    """Return the caps of the settings, with the episode's replaced by the command line's."""
+    """Return the caps of the settings, overridden by the command line."""
     given = {"model_episode_tokens": max_tokens, "model_episode_cost": max_cost}
     return read_caps().model_copy(update={name: value for name, value in given.items() if value is not None})
 

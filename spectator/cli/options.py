@@ -275,62 +275,61 @@ class SpendingReport:
 
 
 RUN_FOLDER = click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
-"""The folder of a run; none where it is in a database."""
+"""The folder of a run; ``None`` for a run in a database."""
 
 
 def journal_options(command: Command) -> Command:
-    """``--journal`` and ``--run``; :func:`is_in_database` and :func:`server_url` read them."""
+    """Add ``--journal`` and ``--run``, for runs in a database."""
     journal = click.option(
         "--journal", metavar="URL",
         help="Journal on a database server, postgresql://... [default: SPECTATOR_JOURNAL_URL]",
     )  # fmt: skip
-    run = click.option("--run", "run_name", metavar="NAME", help="The run's name in that journal.")
+    run = click.option("--run", "run_name", metavar="NAME", help="Name of the run in that journal.")
     return journal(run(command))
 
 
 def is_in_database(journal: str | None, run_name: str | None) -> bool:
-    """Whether the options name a run in a database, not one in a folder."""
+    """Whether the options are for a run in a database, not in a folder."""
     return journal is not None or run_name is not None
 
 
 def server_url(journal: str | None) -> str:
-    """The URL of the journal on a database server.
+    """Return the URL of the journal on a database server.
 
     Raises:
-        ConfigurationError: There is none, or it is a file's; the message holds nothing of it.
+        ConfigurationError: It is missing or not on a server; the message does not repeat it.
     """
     from spectator.journal.postgres import is_server
 
     url = journal or journal_url()
     if url is None:
-        raise ConfigurationError("name the journal: --journal postgresql://..., or SPECTATOR_JOURNAL_URL")
+        raise ConfigurationError("no journal; set --journal or SPECTATOR_JOURNAL_URL to postgresql://...")
     if not is_server(url):
         raise ConfigurationError(
-            "--journal takes a journal on a database server, postgresql://...; name a run in a folder by its "
-            "folder"
+            "--journal must be on a database server, postgresql://...; for a run in a folder, give the folder"
         )
     return url
 
 
 def required_run_name(run_name: str | None) -> str:
-    """The run that is named.
+    """Return the run's name.
 
     Raises:
-        click.UsageError: None is.
+        click.UsageError: It is missing.
     """
     if run_name is None:
-        raise click.UsageError("--journal needs --run NAME, the run's name in that journal")
+        raise click.UsageError("--journal needs --run NAME, the name of the run in that journal")
     return run_name
 
 
 def run_place(folder: Path | None, journal: str | None, run_name: str | None) -> Path | None:
-    """The folder of a run; ``None`` where it is in a database.
+    """Return the folder of a run; ``None`` if it is in a database.
 
     Raises:
-        click.UsageError: Both are named, or neither.
+        click.UsageError: Both or neither are given.
     """
     if is_in_database(journal, run_name) == (folder is not None):
-        raise click.UsageError("name the run's folder, or --journal URL and --run NAME")
+        raise click.UsageError("give either the run's folder, or --journal URL and --run NAME")
     return folder
 
 
@@ -338,11 +337,11 @@ def run_place(folder: Path | None, journal: str | None, run_name: str | None) ->
 async def recorded_run(
     journal: str | None, run_name: str | None
 ) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
-    """A run in a database and its journal, to be read.
+    """Open the journal of a run in a database; yield the run and the journal.
 
     Raises:
-        InvalidRequest: There is no such run.
-        ConfigurationError: There is no such journal.
+        InvalidRequest: The run does not exist.
+        ConfigurationError: The journal does not exist.
     """
     from spectator.journal.sql_journal import SqlJournal
     from spectator.rollouts.fleet_plan import find_rows, read_plan

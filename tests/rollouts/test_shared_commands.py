@@ -108,9 +108,9 @@ def test_what_is_wrong_is_said_in_one_line_without_the_password(
     for command, says in (
         ([*worker, secret], "cannot be opened"),
         ([*worker, "postgresql://me:hu@sh@/"], "the journal's URL"),
-        ([*worker, f"sqlite:///{tmp_path}/journal.db"], "takes a journal on a database server"),
-        ([*SPECTATOR, "worker"], "name the journal"),
-        ([*SPECTATOR, "status"], "name the run's folder, or --journal URL and --run NAME"),
+        ([*worker, f"sqlite:///{tmp_path}/journal.db"], "must be on a database server"),
+        ([*SPECTATOR, "worker"], "no journal; set --journal"),
+        ([*SPECTATOR, "status"], "give either the run's folder, or --journal URL and --run NAME"),
         ([*SPECTATOR, "status", "--journal", url], "--journal needs --run NAME"),
         ([*SPECTATOR, "status", "--journal", url, "--run", "first"], "there is no journal at"),
     ):
@@ -143,9 +143,9 @@ def test_a_database_that_goes_away_is_a_sentence_and_the_rest_is_played_later(
     """A key that is missing, too: the run names its variable, and every worker reads its own."""
     with endpoint(counter) as fake:
         told = say(asked(fake, url, "--api-key-env", "KEY_OF_NOBODY"))
-        assert (told.exit_code, "the variable KEY_OF_NOBODY is not set" in told.stderr) == (1, True)
+        assert (told.exit_code, "there is no key in the variable KEY_OF_NOBODY" in told.stderr) == (1, True)
         told = say([*SPECTATOR, "worker", "--journal", url])
-        assert (told.exit_code, "the variable KEY_OF_NOBODY is not set" in told.stderr) == (1, True)
+        assert (told.exit_code, "there is no key in the variable KEY_OF_NOBODY" in told.stderr) == (1, True)
         told = say([*SPECTATOR, "worker", "--journal", url], KEY_OF_NOBODY="sk-1")
         assert told.exit_code == 0, told.stderr
         assert {one.headers.get("authorization") for one in fake.received} == {"Bearer sk-1"}

@@ -226,7 +226,7 @@ def test_workers_that_cannot_play_halt_the_run_and_say_why(tmp_path: Path) -> No
         assert (report.over, report.report.drained, leases(tmp_path / "refused")) == (0, True, [])
         asked = request(fake, model={"api_key_env": "A_KEY_OF_NOBODY"})
         report, _ = run_two(asked, tmp_path / "keyless")
-    assert report.halted == "the variable A_KEY_OF_NOBODY is not set; set it to the endpoint's key"
+    assert report.halted == "there is no key in the variable A_KEY_OF_NOBODY"
 
 
 def test_workers_that_die_in_a_row_without_progress_halt_the_run(

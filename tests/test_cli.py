@@ -53,7 +53,7 @@ def test_an_exported_episode_is_the_played_one_byte_for_byte(tmp_path: Path) -> 
         (["play", "counting", "--pace", "warp"], "warp"),
         (["play", "counting", "--seed", "-1"], "-1"),
         (["play", "counting", "--seed", str(2**60)], "seed"),
-        (["simulate", "counting"], "no simulation"),
+        (["simulate", "counting"], "does not support simulate"),
         (["export", "nobody", "--data-dir", "."], "no journal"),
         (["nonsense"], "No such command"),
     ],

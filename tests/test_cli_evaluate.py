@@ -189,9 +189,9 @@ def test_a_model_that_is_asked_otherwise_now_does_not_play_on_in_the_same_folder
     ("modes", "why"),
     [
         ([Mode.UNAUTHORIZED], "does not accept the key"),
-        ([Mode.NO_QUOTA], "wants to be paid first"),
-        ([Mode.OK] * 6 + [Mode.UNKNOWN], "knows no such address or model"),
-        ([Mode.GARBAGE], "holds no completion"),
+        ([Mode.NO_QUOTA], "requires payment"),
+        ([Mode.OK] * 6 + [Mode.UNKNOWN], "does not know this address or model"),
+        ([Mode.GARBAGE], "contains no completion"),
         ([Mode.BUSY], "asks to wait, with so many episodes at once"),
     ],
 )

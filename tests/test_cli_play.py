@@ -89,7 +89,7 @@ def test_a_wrong_key_is_told_with_how_often_it_mattered_and_never_shown(folder: 
         describe(folder, fake)
         played = play()
     assert played.exit_code == 3
-    assert "llm:mine made no decision of its own; what was played is its fallback's" in played.stderr
+    assert "llm:mine made no decision of its own; its fallback played" in played.stderr
     assert {one["failure_class"] for one in decisions(played)} == {"model_rejected", "model_resting"}
     assert "llm:mine (counter): 10 decisions, 10 of them by its fallback, 0 tokens" in played.stderr
     assert "1 times refused: the endpoint does not accept the key" in played.stderr
@@ -99,7 +99,7 @@ def test_a_wrong_key_is_told_with_how_often_it_mattered_and_never_shown(folder: 
 @pytest.mark.parametrize(
     ("arguments", "variables", "said"),
     [
-        (["--max-cost", "nan"], {}, "nan is no number"),
+        (["--max-cost", "nan"], {}, "nan is not a finite number"),
         (["--max-cost", "-1"], {}, "-1.0 is not in the range"),
         (["--max-tokens", "many"], {}, "'many' is not a valid integer"),
         ([], {"SPECTATOR_MODEL_DAY_COTS": "3"}, "did you mean SPECTATOR_MODEL_DAY_COST?"),
@@ -126,7 +126,7 @@ def test_a_cap_of_money_that_could_limit_nothing_is_refused(folder: Path) -> Non
     with endpoint(counter) as fake:
         describe(folder, fake, price_in=0, price_out=0)
         refused = play("--max-cost", "1")
-        assert "no cap of money can limit llm:mine: no price is known" in refused.stderr
+        assert "cannot limit the cost of llm:mine: the price is unknown" in refused.stderr
         assert refused.exit_code != 0 and not fake.received
 
 

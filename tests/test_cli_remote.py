@@ -37,7 +37,7 @@ def test_an_episode_is_played_recorded_and_verified(server: str, tmp_path: Path)
     episode = events[0]["episode_id"]
     verified = spectator("verify", episode, *kept, "--environment-url", url)
     assert verified.exit_code == 0, verified.output
-    assert "every event is what its seed and decisions give" in verified.stdout
+    assert "every event matches the replay of its seed and decisions" in verified.stdout
     alone = spectator("verify", episode, *kept)
     assert alone.exit_code == 1 and "--chain-only" in alone.stderr
 

@@ -91,5 +91,5 @@ def test_what_cannot_be_replayed_is_told_in_a_line(tmp_path: Path) -> None:
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
     where = ("--data-dir", str(tmp_path))
     nothing = run("replay", episode_id, "--as-endpoint", *where)
-    assert nothing.exit_code == 1 and "holds no exchange with a language model" in nothing.stderr
+    assert nothing.exit_code == 1 and "has no recorded model calls" in nothing.stderr
     assert run("replay", "ep-nobody", *where).exit_code == 1

@@ -117,4 +117,4 @@ def test_whatever_is_changed_beside_the_events_is_found(
         connection.commit()
     code, output = verified(tmp_path)
     assert code == 1 and says in output, output
-    assert "what belongs to ep-1 is not as it was recorded" in output
+    assert "model calls or the truth of ep-1 were changed or are missing" in output

@@ -1,4 +1,7 @@
-"""The command line: one command a module; heavy imports happen only when a command runs."""
+"""The command line ``spectator``: the group of all commands and its error handling.
+
+Commands import heavy modules only when they run, so that ``--help`` is fast.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,22 @@ from spectator.cli.watch import narrate, watch
 from spectator.errors import SpectatorError
 
 INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C; :mod:`spectator.command` gives it while this is loaded."""
+"""The exit code after Ctrl-C; :mod:`spectator.command` uses it while this module loads."""
+
+SECTIONS: Final = {
+    "Play and watch": (play, watch, serve, catalog, captain),
+    "Compare captains": (evaluate, verify_bundle, board),
+    "Train models": (rollouts, export, import_files, train, simulate),
+    "Recorded episodes": (replay, verify, claim, narrate),
+    "Operate": (doctor, prune, copy_journal),
+}
+"""The commands in the order of the help."""
 
 
 class _Commands(click.Group):
-    """A group whose commands turn errors of this library and of the system into one line and exit code 1.
+    """A group that reports expected errors in one line with exit code 1.
 
-    Ctrl-C is exit code 130 everywhere.
+    Expected are the errors of this library and of the system. Ctrl-C gives exit code 130.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -40,12 +52,20 @@ class _Commands(click.Group):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except (SpectatorError, OSError) as error:
-            raise _in_words(error) from error
+            raise _reported(error) from error
         except BaseExceptionGroup as group:
             known, others = group.split((SpectatorError, OSError))
             if known is None or others is not None:
                 raise
-            raise _in_words(next(_leaves(known))) from group
+            raise _reported(next(_leaves(known))) from group
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, self.commands))
+        limit = formatter.width - 6 - longest
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                rows = [(f"{one.name:<{longest}}", one.get_short_help_str(limit)) for one in commands]
+                formatter.write_dl(rows)
 
 
 def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[SpectatorError | OSError]:
@@ -56,8 +76,11 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[SpectatorError | OSError
             yield error
 
 
-def _in_words(error: SpectatorError | OSError) -> Exception:
-    """What click is to say of an error; of a reader that went away it says nothing itself."""
+def _reported(error: SpectatorError | OSError) -> Exception:
+    """Return the exception with which click reports ``error``.
+
+    A broken pipe is returned as it is: click exits silently on it.
+    """
     if not isinstance(error, OSError) or error.strerror is None:
         return click.ClickException(str(error))
     if error.errno == errno.EPIPE:
@@ -71,29 +94,18 @@ def _in_words(error: SpectatorError | OSError) -> Exception:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="spectator")
 def main() -> None:
-    """Spectator: the live cockpit for agents that play."""
+    """Watch, record, replay and compare agents that play games.
+
+    \b
+    First steps:
+      spectator catalog                       list worlds and captains
+      spectator play cricket > match.ndjson   play one episode
+      spectator serve                         open http://localhost:8000 in a browser
+
+    `spectator COMMAND --help` shows options and examples.
+    """
 
 
-for command in (
-    serve,
-    doctor,
-    play,
-    simulate,
-    train,
-    evaluate,
-    rollouts,
-    export,
-    import_files,
-    replay,
-    verify,
-    verify_bundle,
-    board,
-    prune,
-    copy_journal,
-    watch,
-    captain,
-    catalog,
-    claim,
-    narrate,
-):
-    main.add_command(command)
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        main.add_command(_command)

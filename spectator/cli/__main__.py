@@ -1,4 +1,4 @@
-"""Runs the command line as ``python -m spectator.cli``."""
+"""Entry point of ``python -m spectator.cli``."""
 
 from spectator.cli import main
 

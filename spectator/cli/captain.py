@@ -20,23 +20,27 @@ if TYPE_CHECKING:
 
 
 UNFIT: Final = 3
-"""The exit code where the captain cannot play as it is."""
+"""The exit code if the captain cannot play with its current settings."""
 
 _MARKS: Final = {True: "works", False: "fails", None: "note"}
 
 
 @click.group()
 def captain() -> None:
-    """See to the language models that can take a seat."""
+    """Manage language-model captains."""
 
 
 @captain.command()
 @click.argument("name", metavar="NAME")
-@click.option("--no-context", is_flag=True, help="Do not send a prompt as long as the captain may.")
+@click.option("--no-context", is_flag=True, help="Skip the test with a prompt of the longest allowed length.")
 def check(name: str, no_context: bool) -> None:
-    """Ask a captain's endpoint a handful of questions, and say what works and what to change.
+    """Test a captain's endpoint; report what works and what to change.
 
-    It costs what seven short answers and one long prompt cost. Exits with 3 where the captain cannot play.
+    Sends up to seven short requests and one with a long prompt, which the endpoint may charge for.
+
+    \b
+    Exit code: 0 the captain can play
+               3 it cannot play with its current settings
 
     \b
     Example: spectator captain check llm:hf
@@ -44,7 +48,7 @@ def check(name: str, no_context: bool) -> None:
     model = read_captain(name)
     fit = asyncio.run(_check(name, model, context=not no_context))
     if not fit:
-        click.echo(f"{name} cannot play as it is", err=True)
+        click.echo(f"{name} cannot play with its current settings; see the lines marked fails", err=True)
         raise SystemExit(UNFIT)
     click.echo(f"{name} can play", err=True)
 
@@ -62,7 +66,7 @@ async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
     client = captain_client(model, key, clock=SystemClock(), rng=random.SystemRandom(), transport=transport)
     fit = True
     try:
-        async for found in CaptainCheck(model, client, transport.said, context=context).findings():
+        async for found in CaptainCheck(model, client, transport.limits, context=context).findings():
             _show(found)
             fit &= found.works is not False or not found.needed
     finally:
@@ -71,15 +75,15 @@ async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
 
 
 def _show(found: CheckFinding) -> None:
-    click.echo(f"{_MARKS[found.works]:<6} {found.about:<10} {found.told}")
+    click.echo(f"{_MARKS[found.works]:<6} {found.about:<10} {found.message}")
     if found.change and found.works is False:
         click.echo(f"{'':<6} {'':<10} → {found.change}")
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the options of each world.")
 def catalog(as_json: bool) -> None:
-    """List the worlds, and who and what can be chosen in each.
+    """List worlds and their captains, opponents and packs.
 
     \b
     Example: spectator catalog --json | jq '.[].name'
@@ -120,7 +124,7 @@ def catalog(as_json: bool) -> None:
 
 
 def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
-    """What each preset that cannot be used here lacks."""
+    """Return, by name, what each unusable preset needs."""
     return {name: preset.missing for name, preset in presets.items() if preset.missing is not None}
 
 
@@ -130,7 +134,7 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="The run's folder; an existing run continues.",
+    help="Folder of the training run; an existing run resumes.",
 )
 @click.option(
     "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes that play matches."
@@ -141,7 +145,7 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     type=click.FloatRange(min=0),
     default=170.0,
     show_default=True,
-    help="Seconds of making examples.",
+    help="Seconds spent on generating examples.",
 )
 @click.option(
     "--supervised",
@@ -149,7 +153,7 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     type=click.FloatRange(min=1),
     default=220.0,
     show_default=True,
-    help="Seconds of supervised learning.",
+    help="Seconds of supervised training.",
 )
 @click.option(
     "--self-play",
@@ -157,14 +161,14 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     type=click.FloatRange(min=0),
     default=280.0,
     show_default=True,
-    help="Seconds of self-play; 0 for none.",
+    help="Seconds of self-play; 0 = none.",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(min=0),
     default=400,
     show_default=True,
-    help="Held-out seeds of each evaluation; 0 for none.",
+    help="Held-out seeds of each evaluation; 0 = no evaluation.",
 )
 @click.option(
     "--width",
@@ -181,14 +185,14 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     type=click.IntRange(min=8),
     default=8_000,
     show_default=True,
-    help="Decisions of a step of self-play.",
+    help="Decisions per training step of self-play.",
 )
 @click.option(
     "--matches",
     type=click.IntRange(min=1),
     default=64,
     show_default=True,
-    help="Matches that each worker plays at once.",
+    help="Matches that each worker plays concurrently.",
 )
 @click.option(
     "--vocabulary",
@@ -196,7 +200,7 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     type=click.IntRange(min=1),
     default=300,
     show_default=True,
-    help="Matches from which the vocabulary is taken.",
+    help="Matches that the vocabulary is built from.",
 )
 def train(
     recipe: str,
@@ -212,10 +216,11 @@ def train(
     matches: int,
     words: int,
 ) -> None:
-    """Train a captain from nothing: examples, supervised learning, self-play, evaluation.
+    """Train a small captain from scratch.
 
-    The folder holds the log, the results with the learning curve, and the captain's weights. The defaults are
-    for one GPU with 16 cores, in about 12 minutes; a run that was stopped continues.
+    The steps are: generate examples, supervised training, self-play, evaluation. The folder receives the log,
+    the results with the learning curve, and the captain's weights. The defaults take about 12 minutes on one
+    GPU with 16 CPU cores. To resume an interrupted run, repeat the command.
 
     \b
     Example: spectator train cricket-captain --folder captain --workers 15
@@ -223,7 +228,7 @@ def train(
     if find_spec("torch") is None:
         raise click.ClickException("training needs torch: pip install 'openenv-spectator[train]'")
     if width % 32:
-        raise click.BadParameter(f"{width} is not a multiple of 32", param_hint="--width")
+        raise click.BadParameter(f"{width} is not a multiple of 32; use 32, 64, ...", param_hint="--width")
     from spectator.environments.cricket.recipe.pipeline import Recipe, run
 
     run(

@@ -18,12 +18,15 @@ from spectator.exports.formats import FORMATS, ExportFormat, ExportSource
 if TYPE_CHECKING:
     from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
 
-FORMAT_HELP = "\n".join(f"{one.name:<15} {one.summary}" for one in FORMATS.values())
-"""One line for each format."""
+FORMAT_HELP = "\n".join(["Formats:", *(f"  {one.name:<15} {one.summary}" for one in FORMATS.values())])
+"""The table of formats for the help: one line per format."""
 
 
 def format_options(command: Command) -> Command:
-    """Add the options of every command that exports episodes, and the table of formats to its help."""
+    """Add the export options to a command, and the table of formats to its help.
+
+    The table replaces the word ``FORMATS`` in the command's docstring.
+    """
     form = click.option(
         "--format",
         "form",
@@ -31,30 +34,30 @@ def format_options(command: Command) -> Command:
         default="ndjson",
         show_default=True,
         callback=lambda _, __, name: FORMATS[name],
-        help="What to write; docs/exports.md describes each format.",
+        help="Output format; see the list above and docs/exports.md.",
     )
     out = click.option(
         "--out",
         type=click.Path(allow_dash=True, path_type=Path),
         default="-",
         show_default=True,
-        help="File, which appears once it is complete; - is stdout. A name that ends in .parquet writes a "
-        "table. Traces of several episodes need a folder.",
+        help="Output file, created once it is complete; - = standard output. A name that ends in .parquet "
+        "writes a table. Traces of several episodes need a folder.",
     )
     advantages = click.option(
-        "--advantages", is_flag=True, help="With groups: add the normalised advantage of each member."
+        "--advantages", is_flag=True, help="With --format groups: add each member's normalized advantage."
     )
     notes = click.option(
         "--notes",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="With preferences: use the labels good and bad in this file of notes instead of rewards.",
+        help="With --format preferences: use the labels good and bad of this notes file instead of rewards.",
     )
     command.__doc__ = (command.__doc__ or "").replace("FORMATS", FORMAT_HELP.replace("\n", "\n    "))
     return form(out(advantages(notes(command))))
 
 
 def check_out(form: ExportFormat, out: Path) -> None:
-    """Reject an ``--out`` that does not fit the format.
+    """Check that ``--out`` fits the format.
 
     Raises:
         UsageError: It does not fit.
@@ -66,28 +69,31 @@ def check_out(form: ExportFormat, out: Path) -> None:
 
 
 async def write_export(form: ExportFormat, source: ExportSource, out: Path) -> None:
-    """Write the chosen episodes with a progress bar; say what was omitted."""
+    """Write the chosen episodes with a progress bar; report omitted episodes."""
     with ProgressBar(source.chosen) as progress:
         source.progress = progress
         written = await form.export(source, out)
     if written == 0:
-        click.echo(f"no row was written: these episodes hold nothing for --format {form.name}", err=True)
+        click.echo(f"no rows written: these episodes have no data for --format {form.name}", err=True)
     for reason, count in source.omitted.items():
         click.echo(f"omitted: {count} episode{'s' if count > 1 else ''} {reason}", err=True)
 
 
 class ProgressBar:
-    """Shows on standard error how far an export is, and at the end of each of a few episodes its digest.
+    """Progress of an export on standard error.
+
+    Prints each finished episode's digest if the export has at most 10 episodes.
 
     Args:
-        chosen: What is exported.
+        chosen: The episodes to export.
     """
 
     def __init__(self, chosen: Sequence[EpisodeSummary]) -> None:
         self._few = len(chosen) <= 10
         total = sum(summary.head_seq for summary in chosen)
-        shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # it would print its label alone
-        self._bar = click.progressbar(length=total, label="events", file=shown, update_min_steps=500)
+        # Without a terminal, click would print the label alone.
+        file = sys.stderr if sys.stderr.isatty() else io.StringIO()
+        self._bar = click.progressbar(length=total, label="events", file=file, update_min_steps=500)
 
     def __enter__(self) -> ProgressBar:
         self._bar.__enter__()
@@ -109,20 +115,26 @@ class ProgressBar:
 @click.command()
 @click.argument("episode_ids", metavar="[EPISODE_ID]...", nargs=-1)
 @journal_folder
-@click.option("--all", "everything", is_flag=True, help="Every episode that matches, oldest first.")
-@click.option("--environment", help="With --all: only of this world.")
-@click.option("--captain", help="With --all: only with this preset in the agent's seat.")
-@click.option("--run", "run_id", help="With --all: only of this run.")
-@click.option("--group", "group_id", help="With --all: only of this group.")
+@click.option("--all", "everything", is_flag=True, help="Export every episode that matches, oldest first.")
+@click.option("--environment", help="With --all: only episodes of this world.")
+@click.option("--captain", help="With --all: only episodes with this preset in the agent's seat.")
+@click.option("--run", "run_id", help="With --all: only episodes of this run.")
+@click.option("--group", "group_id", help="With --all: only episodes of this group.")
 @click.option("--attempt", type=click.IntRange(min=1), help="With --all: only attempts with this number.")
 @click.option("--ended/--unended", default=None, help="With --all: only ended or unended episodes.")
 @format_options
 @click.option(
     "--as-recorded",
     is_flag=True,
-    help="Omit patches and commentary that are not recorded; by default they are derived.",
+    help="Write only recorded events; by default, patches and commentary that were not recorded are derived.",
 )
-@click.option("--after-seq", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--after-seq",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Write only events after this sequence number.",
+)
 def export(
     episode_ids: tuple[str, ...],
     data_dir: Path,
@@ -140,7 +152,7 @@ def export(
     as_recorded: bool,
     after_seq: int,
 ) -> None:
-    """Export recorded episodes: their events as viewers see them, or what a trainer needs.
+    """Export recorded episodes as events, or as training data.
 
     \b
     FORMATS
@@ -150,7 +162,7 @@ def export(
     Example: spectator export --all --ended --format parquet --out episodes.parquet
     Example: spectator export --all --run nightly-7 --format messages > calls.ndjson
     """
-    asked = {
+    conditions = {
         "environment": environment,
         "captain": captain,
         "run_id": run_id,
@@ -158,7 +170,7 @@ def export(
         "attempt": attempt,
         "ended": ended,
     }
-    wanted = _wanted(episode_ids, everything, asked)
+    wanted = _wanted(episode_ids, everything, conditions)
     check_out(form, out)
 
     async def write() -> None:
@@ -171,16 +183,16 @@ def export(
 
 
 def _wanted(
-    episode_ids: Sequence[str], everything: bool, asked: Mapping[str, Any]
+    episode_ids: Sequence[str], everything: bool, conditions: Mapping[str, Any]
 ) -> EpisodeFilter | Sequence[str]:
-    """The episodes that are named, or what all of them are chosen by."""
+    """Return the named episodes, or with ``--all`` the filter that selects them."""
     from spectator.journal.contract import EpisodeFilter
 
     if everything == bool(episode_ids):
-        raise click.UsageError("name the episodes, or ask for --all of them")
+        raise click.UsageError("give either episode ids or --all")
     if everything:
-        return EpisodeFilter(limit=1000, **asked)
-    if any(value is not None for value in asked.values()):
+        return EpisodeFilter(limit=1000, **conditions)
+    if any(value is not None for value in conditions.values()):
         raise click.UsageError("--environment, --captain, --run, --group, --attempt and --ended need --all")
     return episode_ids
 
@@ -188,7 +200,7 @@ def _wanted(
 async def _chosen(
     journal: Journal, wanted: EpisodeFilter | Sequence[str], form: ExportFormat
 ) -> Sequence[EpisodeSummary]:
-    """The episodes named, or all that match and that the format can be made of."""
+    """Return the named episodes, or all that match and that the format accepts."""
     from spectator.journal.contract import every_episode
 
     if isinstance(wanted, Sequence):

@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default="data",
     show_default=True,
-    help="Folder of the journal that is copied; its server is stopped.",
+    help="Folder of the journal to copy. Stop its server first.",
 )
 @click.option(
-    "--to", "target", metavar="URL", help="PostgreSQL that it goes to; SPECTATOR_JOURNAL_URL without it."
+    "--to", "target", metavar="URL", help="PostgreSQL database to copy to; default: SPECTATOR_JOURNAL_URL."
 )
 def copy_journal(data_dir: Path, target: str | None) -> None:
-    """Copy a folder's journal into an empty PostgreSQL, where several servers may share it.
+    """Copy a SQLite journal into an empty PostgreSQL database.
 
-    Each episode is copied whole or not at all, and compared row by row and by its digests before it counts;
-    the journal itself stays as it is. What interrupts the command loses nothing: the same command goes on.
+    Several servers can share a PostgreSQL journal. Each episode is copied in one transaction, and its rows
+    and digests are compared with the original. The original journal is not changed. To resume an interrupted
+    copy, repeat the command.
 
     \b
     Example: SPECTATOR_JOURNAL_URL=postgresql://... spectator copy-journal --data-dir data
@@ -48,10 +49,10 @@ def copy_journal(data_dir: Path, target: str | None) -> None:
     path, url = data_dir / JOURNAL_FILE, target or journal_url()
     if url is None or not is_server(url):
         raise click.UsageError(
-            "say where to: --to or SPECTATOR_JOURNAL_URL, postgresql://user:password@host/database"
+            "no target; set --to or SPECTATOR_JOURNAL_URL to postgresql://user:password@host/database"
         )
     if not path.exists():
-        raise click.ClickException(f"there is no journal at {path}; name its folder with --data-dir")
+        raise click.ClickException(f"there is no journal at {path}; set --data-dir to its folder")
     moved: list[MigratedEpisode] = []
     damaged: list[str] = []
     with (
@@ -65,30 +66,43 @@ def copy_journal(data_dir: Path, target: str | None) -> None:
                 damaged.append(str(error))
     new = [one for one in moved if not one.was_there]
     click.echo(
-        f"{len(new)} episodes, {sum(one.events for one in new)} events copied, every digest as it was; "
-        f"{len(moved) - len(new)} were there already"
+        f"{len(new)} episodes, {sum(one.events for one in new)} events copied, every digest verified; "
+        f"{len(moved) - len(new)} were already there"
     )
     for one in damaged:
         click.echo(one, err=True)
     if damaged:
-        raise click.ClickException(f"{len(damaged)} episodes are not as they were recorded and were left out")
+        raise click.ClickException(f"{len(damaged)} episodes are damaged and were not copied")
 
 
 @click.command()
 @journal_folder
-@click.option("--keep-episodes", type=click.IntRange(min=0), default=0, help="Ended ones; 0 = no limit.")
-@click.option("--keep-days", type=click.FloatRange(min=0), default=0, help="Since their end; 0 = no limit.")
-@click.option("--keep-mb", type=click.FloatRange(min=0), default=0, help="Of journal; 0 = no limit.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed; works while a server runs.")
 @click.option(
-    "--compact", is_flag=True, help="Rewrite the file afterwards, so that it is as small as can be."
+    "--keep-episodes", type=click.IntRange(min=0), default=0, help="Ended episodes to keep; 0 = no limit."
 )
+@click.option(
+    "--keep-days",
+    type=click.FloatRange(min=0),
+    default=0,
+    help="Days to keep an episode after its end; 0 = no limit.",
+)
+@click.option(
+    "--keep-mb",
+    type=click.FloatRange(min=0),
+    default=0,
+    help="Journal size to keep, in MB; 0 = no limit.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Only list what would be removed; works while a server is running."
+)
+@click.option("--compact", is_flag=True, help="Shrink the journal file afterwards by rewriting it.")
 def prune(
     data_dir: Path, keep_episodes: int, keep_days: float, keep_mb: float, dry_run: bool, compact: bool
 ) -> None:
-    """Remove the oldest ended episodes until the journal is within limits; unended ones are always kept.
+    """Remove old episodes until the journal is within its limits.
 
-    A server does so by itself with SPECTATOR_KEEP_EPISODES, SPECTATOR_KEEP_DAYS and SPECTATOR_KEEP_MB.
+    Removes the oldest ended episodes first; episodes that have not ended are always kept. A server does this
+    itself if SPECTATOR_KEEP_EPISODES, SPECTATOR_KEEP_DAYS or SPECTATOR_KEEP_MB is set.
 
     \b
     Example: spectator prune --keep-days 30 --keep-mb 2000 --dry-run
@@ -97,7 +111,7 @@ def prune(
 
     keep = Keep(keep_episodes, keep_days, keep_mb)
     if keep == Keep() and not compact:
-        raise click.UsageError("set a limit: --keep-episodes, --keep-days or --keep-mb; or --compact")
+        raise click.UsageError("nothing to do; set --keep-episodes, --keep-days, --keep-mb or --compact")
     asyncio.run(_prune(data_dir, keep, dry_run=dry_run, compact=compact))
 
 
@@ -126,18 +140,22 @@ REASON_LENGTH = 160
 
 @click.command()
 @click.argument("episode_id")
-@click.option("--as-endpoint", is_flag=True, help="Serve the models' recorded replies as an endpoint.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where the endpoint listens.")
+@click.option("--as-endpoint", is_flag=True, help="Serve the recorded model replies over HTTP.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address that the endpoint listens on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0 takes a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8001,
+    show_default=True,
+    help="Port that the endpoint listens on; 0 = any free port.",
 )
 @journal_folder
 def replay(episode_id: str, as_endpoint: bool, host: str, port: int, data_dir: Path) -> None:
-    """Tell the decisions of a recorded episode, or answer its models' questions from the record.
+    """Print an episode's decisions, or serve its model replies.
 
-    With --as-endpoint it serves chat completions: whoever asks what the episode's models were asked gets the
-    reply that was recorded, without a model. A question that was never asked is answered 404, with the
-    nearest one that was and how it differs. The address goes to standard output.
+    With --as-endpoint, serves chat completions: a request that the episode's models received gets the
+    recorded reply, without a model. Any other request gets 404, with the most similar recorded request and
+    how it differs. The endpoint's address is printed to standard output.
 
     \b
     Example: spectator replay ep-01K9ZQ3V5M0000000000000000
@@ -172,10 +190,10 @@ def _decision_line(turn: int, decision: Mapping[str, Any]) -> str:
     action = decision["action"]
     named = isinstance(action.get("tool"), str)
     arguments = action.get("arguments") or {} if named else action
-    told = " ".join(f"{name}={value}" for name, value in arguments.items())
+    given = " ".join(f"{name}={value}" for name, value in arguments.items())
     who = f"{decision['actor']} ({decision['source']}{', ' + decision['model'] if decision['model'] else ''})"
     why = decision["fallback_reason"] or decision["reasoning"].partition("\n")[0]
-    line = f"{turn:>5}  {who}  {action['tool'] if named else ''} {told}".rstrip()
+    line = f"{turn:>5}  {who}  {action['tool'] if named else ''} {given}".rstrip()
     return f"{line}  # {why[:REASON_LENGTH]}" if why else line
 
 
@@ -187,10 +205,14 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
     async with recorded_episode(episode_id, data_dir) as journal:
         exchanges = await exchanges_of(journal, episode_id)
     if not exchanges:
-        raise click.ClickException(f"{episode_id} holds no exchange with a language model")
+        raise click.ClickException(
+            f"{episode_id} has no recorded model calls; no language model played in it"
+        )
     try:
         async with serving_playback(Playback(exchanges), host, port) as base_url:
-            click.echo(f"{len(exchanges)} recorded questions of {episode_id}; Ctrl-C ends it", err=True)
+            click.echo(
+                f"serving {len(exchanges)} recorded replies of {episode_id}; stop with Ctrl-C", err=True
+            )
             click.echo(base_url)
             await asyncio.Event().wait()
     except OSError as error:
@@ -201,7 +223,7 @@ FORMS: Final = (
     "ndjson", "hf-traces", "nemo-gym", "messages", "groups", "episode-record", "verifiers", "trl", "inspect",
 )  # fmt: skip
 
-INTERRUPTED: Final = "\ninterrupted: what is imported stays, and the same command imports the rest"
+INTERRUPTED: Final = "\ninterrupted; finished episodes are kept. Repeat the command to import the rest."
 
 
 @click.command("import")
@@ -210,23 +232,25 @@ INTERRUPTED: Final = "\ninterrupted: what is imported stays, and the same comman
 )
 @click.option(
     "--into", required=True, type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the run; made when it is not there. A server shows it when it is in its folder of runs.",
+    help="Folder of the run; created if missing. A server shows the runs in SPECTATOR_RUNS_DIR.",
 )  # fmt: skip
-@click.option(
-    "--format", "form", type=click.Choice(FORMS), help="What the files are; recognised when left out."
-)
+@click.option("--format", "form", type=click.Choice(FORMS), help="Format of the files; detected if omitted.")
 @click.option(
     "--reward", "rewards", multiple=True, metavar="COLUMN",
-    help="With trl: a column that is a reward, repeatable; without it all numbers but TRL's own are.",
+    help="With --format trl: a reward column, repeatable. Default: all numeric columns but TRL's own.",
 )  # fmt: skip
 def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards: tuple[str, ...]) -> None:
-    """Show runs of other programs: read their files into a folder that the pages of runs show.
+    """Import runs of other programs, to watch them here.
 
-    What cannot be read is told with file and line, and the rest is imported. The same file again adds
-    nothing; a file that grew adds what is new.
+    Entries that cannot be read are reported with file and line, and the rest is imported. Importing a file
+    again adds only what is new.
 
     \b
-    Exit code: 0 everything is in, 1 something was left out, 3 nothing could be imported, 130 interrupted.
+    Exit code: 0   everything was imported
+               1   some entries were skipped
+               3   nothing could be imported
+               130 interrupted
+
     \b
     Example: spectator import outputs/traces.jsonl --into runs/sums
     Example: spectator import completions/*.parquet --into runs/grpo --format trl
@@ -246,19 +270,19 @@ def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards:
             click.echo(INTERRUPTED, err=True)
             sys.exit(130)
     _report(report, into, name)
-    if report.left_out:
+    if report.skipped:
         sys.exit(1 if report.imported or report.known else 3)
 
 
 def _form(source: Source, form: str | None, report: ImportReport) -> FileFormat | None:
     from spectator.errors import ConfigurationError
     from spectator.importing.file_rows import SkippedEntry
-    from spectator.importing.importer import format_called, sniff
+    from spectator.importing.importer import format_named, sniff
 
     try:
-        return sniff(source.path) if form is None else format_called(form)
+        return sniff(source.path) if form is None else format_named(form)
     except ConfigurationError as error:
-        report.leave_out(source, SkippedEntry("the whole file", str(error)))
+        report.skip(source, SkippedEntry("the whole file", str(error)))
         return None
 
 
@@ -274,31 +298,33 @@ async def _import(
     whole = sum(source.size for source, _ in forms)
     try:
         with click.progressbar(length=whole, label="Importing", file=sys.stderr) as bar:
-            moved = _progress(bar, [source for source, _ in forms])
+            on_progress = _progress(bar, [source for source, _ in forms])
             for source, form in forms:
                 try:
-                    await import_file(source, form, journal, name, report, moved)
+                    await import_file(source, form, journal, name, report, on_progress)
                 except ConfigurationError as error:
-                    report.leave_out(source, SkippedEntry("the whole file", str(error)))
+                    report.skip(source, SkippedEntry("the whole file", str(error)))
     finally:
         await journal.aclose()
 
 
 def _progress(bar: click._termui_impl.ProgressBar[int], sources: list[Source]) -> OnProgress:
-    def moved(source: Source, report: ImportReport) -> None:
+    def on_progress(source: Source, report: ImportReport) -> None:
         bar.label = f"{report.imported} episodes"
         bar.update(max(0, sum(one.done for one in sources) - bar.pos))
 
-    return moved
+    return on_progress
 
 
 def _report(report: ImportReport, into: Path, name: str) -> None:
-    for sentence in report.told:
-        click.echo(sentence, err=True)
-    more = report.left_out - len(report.told)
+    for message in report.messages:
+        click.echo(message, err=True)
+    more = report.skipped - len(report.messages)
     if more:
-        click.echo(f"and {more} more places that were left out", err=True)
-    known = f", {report.known} were there already" if report.known else ""
+        click.echo(f"and {more} more skipped entries", err=True)
+    known = f", {report.known} already there" if report.known else ""
     episodes = f"{report.imported} episode{'' if report.imported == 1 else 's'} imported{known}"
-    left = f"; {report.left_out} left out" if report.left_out else ""
-    click.echo(f"{episodes}{left}. They are in {into}, shown at /rollouts/{name}.")
+    skipped = (
+        f"; {report.skipped} entr{'y' if report.skipped == 1 else 'ies'} skipped" if report.skipped else ""
+    )
+    click.echo(f"{episodes}{skipped}. Run folder: {into}; page: /rollouts/{name}")

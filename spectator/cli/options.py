@@ -1,4 +1,4 @@
-"""Options that commands share: of worlds, spending caps, and runs in a database."""
+"""Options that several commands share: worlds, journals, spending caps, runs in a database."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """The values by name; what is no JSON is taken as text.
+    """Parse NAME=VALUE pairs; a value that is not JSON is taken as text.
 
     Raises:
-        click.BadParameter: A pair without an equals sign.
+        click.BadParameter: A pair has no equals sign.
 
     >>> parse_options(None, None, ("max_overs=5", "start=chase"))
     {'max_overs': 5, 'start': 'chase'}
@@ -43,7 +43,7 @@ def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE")
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE, such as max_overs=5")
         try:
             options[name] = json.loads(value)
         except json.JSONDecodeError:
@@ -52,48 +52,55 @@ def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
 
 
 world_options = click.option(
-    "--option", "options", multiple=True, callback=parse_options, help="NAME=VALUE, repeatable."
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=parse_options,
+    help="Option of the world, repeatable; `spectator catalog --json` lists them.",
 )
-"""``--option``: values of options of the world, by name."""
+"""``--option``: values of the world's options, by name."""
 
 overs_option = click.option("--overs", type=int, help="Shorthand for --option max_overs=N.")
 
 rest_option = click.option(
     "--waits-for-rest", is_flag=True,
-    help="Let decisions wait, while they have time, for an endpoint that is left alone after failing.",
+    help="Let decisions wait, within their time limit, for an endpoint that is paused after failures.",
 )  # fmt: skip
 
 
 def seconds_option(
     flag: str, name: str, default: float, says: str, *, zero: bool = False
 ) -> Callable[[Command], Command]:
-    """An option in seconds, greater than 0, or at least 0 where ``zero`` is allowed."""
+    """Return an option in seconds, greater than 0, or at least 0 if ``zero``."""
     allowed = click.FloatRange(min=0, min_open=not zero)
     return click.option(flag, name, type=allowed, default=default, show_default=True, help=says)
 
 
 def environment_options(command: Command) -> Command:
-    """``--environment-url`` and ``--environment-protocol``; :func:`world_at` reads them."""
+    """Add ``--environment-url`` and ``--environment-protocol``; see :func:`world_at`."""
     protocol = click.option(
         "--environment-protocol",
         type=click.Choice(["openenv", "http"]),
         default="openenv",
         show_default=True,
-        help="What the server at --environment-url speaks.",
+        help="Protocol of the server at --environment-url.",
     )
     url = click.option(
         "--environment-url",
-        help="An environment on another server: http://HOST:8000/envs/NAME of an OpenEnv server, or "
+        metavar="URL",
+        help="Environment on another server: http://HOST:8000/envs/NAME of an OpenEnv server, or "
         "http://HOST:36663/ENV_NAME/ENV_ID of a pooled rollout server.",
     )
     return url(protocol(command))
 
 
 def world_at(url: str, protocol: str) -> World:
-    """The world of an environment on another server; see docs/steppers.md.
+    """Return the world of an environment on another server; see docs/steppers.md.
 
     Raises:
-        ConfigurationError: It is no address, nobody answers there, or the answer is not the protocol's.
+        ConfigurationError: The address is invalid, the server does not answer, or its answer does not fit
+            the protocol.
     """
     from spectator.steppers.http import HttpEnvironment
     from spectator.steppers.remote_world import http_world, remote_world
@@ -112,18 +119,18 @@ journal_folder = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=lambda: "data" if journal_url() is None else ".",
     show_default="data",
-    help="Folder of the journal; without it SPECTATOR_JOURNAL_URL names one, if set.",
+    help="Folder of the journal. If omitted, the journal is SPECTATOR_JOURNAL_URL, if that is set.",
 )
 
 
 @asynccontextmanager
 async def recorded_journal(data_dir: Path, *, writable: bool = False) -> AsyncIterator[SqlJournal]:
-    """The journal that is in ``data_dir``, or on the server that the environment names."""
+    """Open the journal in ``data_dir``, or by default SPECTATOR_JOURNAL_URL."""
     from spectator.journal.sql_journal import SqlJournal
 
-    path, server = data_dir / JOURNAL_FILE, None if _folder_is_named() else journal_url()
+    path, server = data_dir / JOURNAL_FILE, None if _folder_is_given() else journal_url()
     if server is None and not await asyncio.to_thread(path.exists):
-        raise click.ClickException(f"there is no journal at {path}; name its folder with --data-dir")
+        raise click.ClickException(f"there is no journal at {path}; set --data-dir to its folder")
     journal = await SqlJournal.open(server or f"sqlite:///{path}", writable=writable)
     try:
         yield journal
@@ -131,8 +138,7 @@ async def recorded_journal(data_dir: Path, *, writable: bool = False) -> AsyncIt
         await journal.aclose()
 
 
-def _folder_is_named() -> bool:
-    """Whether the command that runs was given a folder."""
+def _folder_is_given() -> bool:
     context = click.get_current_context(silent=True)
     source = None if context is None else context.get_parameter_source("data_dir")
     return source not in (None, ParameterSource.DEFAULT)
@@ -140,17 +146,17 @@ def _folder_is_named() -> bool:
 
 @asynccontextmanager
 async def recorded_episode(episode_id: str, data_dir: Path) -> AsyncIterator[Journal]:
-    """The journal in ``data_dir``, for reading, once it is known to hold the episode."""
+    """Open the journal for reading, after checking that it has the episode."""
     async with recorded_journal(data_dir) as journal:
         await summary_of(journal, episode_id)
         yield journal
 
 
 async def summary_of(journal: Journal, episode_id: str) -> EpisodeSummary:
-    """The episode's line of the index.
+    """Return the episode's summary.
 
     Raises:
-        EpisodeNotFound: There is none.
+        EpisodeNotFound: The journal does not have the episode.
     """
     from spectator.errors import EpisodeNotFound
 
@@ -161,7 +167,7 @@ async def summary_of(journal: Journal, episode_id: str) -> EpisodeSummary:
 
 
 def spending_options(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The options ``--max-tokens`` and ``--max-cost``.
+    """Return a decorator that adds ``--max-tokens`` and ``--max-cost``.
 
     Args:
         what: What they limit, for the help.
@@ -169,28 +175,28 @@ def spending_options(what: str) -> Callable[[Callable[..., None]], Callable[...,
     tokens = click.option(
         "--max-tokens",
         type=click.IntRange(min=0),
-        help=f"Most tokens that the models of {what} may use; 0 = no limit.",
+        help=f"Token limit for all models of {what}; 0 = no limit.",
     )
     cost = click.option(
         "--max-cost",
         type=click.FloatRange(min=0),
         callback=_finite,
-        help="The same in US dollars, by the prices of the catalogue; docs/captains.md has all caps.",
+        help=f"Cost limit for all models of {what} in US dollars; 0 = no limit. All caps: docs/captains.md.",
     )
     return lambda command: tokens(cost(command))
 
 
 def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no number; leave it out, or 0, for no limit")
+        raise click.BadParameter(f"{value} is not a finite number; omit the option, or use 0, for no limit")
     return value
 
 
 def refuse_unpriced(presets: Iterable[Preset]) -> None:
-    """Refuse ``--max-cost`` where it would limit nothing, because prices are not known.
+    """Reject ``--max-cost`` if a model's price is unknown.
 
     Raises:
-        InvalidRequest: A model has no price; names it.
+        InvalidRequest: Names the models without a price.
     """
     from spectator.errors import FieldError, InvalidRequest
     from spectator.policies.model_presets import ModelBuild
@@ -202,14 +208,14 @@ def refuse_unpriced(presets: Iterable[Preset]) -> None:
     ]
     if unpriced:
         rule = (
-            f"no cap of money can limit {', '.join(unpriced)}: no price is known. Set price_in and price_out "
-            "in its table, name its provider, or limit it by --max-tokens"
+            f"cannot limit the cost of {', '.join(unpriced)}: the price is unknown. Set price_in and "
+            "price_out in the captain's table, set its provider, or use --max-tokens"
         )
         raise InvalidRequest([FieldError("max_cost", rule)])
 
 
 class SpendingReport:
-    """Takes note of what models decide in one episode, and says when a cap is reached."""
+    """Counts decisions, tokens and costs of an episode's models."""
 
     def __init__(self) -> None:
         self._reached: set[tuple[str, str]] = set()
@@ -220,7 +226,7 @@ class SpendingReport:
         self._captains: dict[str, str] = {}
 
     def take(self, recorded: RecordedEvent) -> None:
-        """Take note of one event of the episode."""
+        """Count one event of the episode; print a line when a cap is first reached."""
         from spectator.events import UNDECIDED_IN
 
         event = recorded.event
@@ -246,7 +252,7 @@ class SpendingReport:
 
     @property
     def unreached(self) -> list[str]:
-        """Models that were asked and made no decision at all: a fallback played in their place."""
+        """Models for which the fallback made every decision."""
         return [
             captain
             for actor, captain in self._captains.items()
@@ -254,7 +260,7 @@ class SpendingReport:
         ]
 
     def report(self) -> None:
-        """Say what each model took, and why it was not always the one who decided."""
+        """Print each model's usage, and the most frequent reasons for its fallback."""
         for actor, captain in self._captains.items():
             cost = f", US${self._cost.get(actor, 0.0):.4g}" if self._cost.get(actor) else ""
             reasons = self._reasons.get(actor, Counter())
@@ -269,62 +275,61 @@ class SpendingReport:
 
 
 RUN_FOLDER = click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
-"""The folder of a run; none where it is in a database."""
+"""The folder of a run; ``None`` for a run in a database."""
 
 
 def journal_options(command: Command) -> Command:
-    """``--journal`` and ``--run``; :func:`is_in_database` and :func:`server_url` read them."""
+    """Add ``--journal`` and ``--run``, for runs in a database."""
     journal = click.option(
         "--journal", metavar="URL",
         help="Journal on a database server, postgresql://... [default: SPECTATOR_JOURNAL_URL]",
     )  # fmt: skip
-    run = click.option("--run", "run_name", metavar="NAME", help="The run's name in that journal.")
+    run = click.option("--run", "run_name", metavar="NAME", help="Name of the run in that journal.")
     return journal(run(command))
 
 
 def is_in_database(journal: str | None, run_name: str | None) -> bool:
-    """Whether the options name a run in a database, not one in a folder."""
+    """Whether the options are for a run in a database, not in a folder."""
     return journal is not None or run_name is not None
 
 
 def server_url(journal: str | None) -> str:
-    """The URL of the journal on a database server.
+    """Return the URL of the journal on a database server.
 
     Raises:
-        ConfigurationError: There is none, or it is a file's; the message holds nothing of it.
+        ConfigurationError: It is missing or not on a server; the message does not repeat it.
     """
     from spectator.journal.postgres import is_server
 
     url = journal or journal_url()
     if url is None:
-        raise ConfigurationError("name the journal: --journal postgresql://..., or SPECTATOR_JOURNAL_URL")
+        raise ConfigurationError("no journal; set --journal or SPECTATOR_JOURNAL_URL to postgresql://...")
     if not is_server(url):
         raise ConfigurationError(
-            "--journal takes a journal on a database server, postgresql://...; name a run in a folder by its "
-            "folder"
+            "--journal must be on a database server, postgresql://...; for a run in a folder, give the folder"
         )
     return url
 
 
 def required_run_name(run_name: str | None) -> str:
-    """The run that is named.
+    """Return the run's name.
 
     Raises:
-        click.UsageError: None is.
+        click.UsageError: It is missing.
     """
     if run_name is None:
-        raise click.UsageError("--journal needs --run NAME, the run's name in that journal")
+        raise click.UsageError("--journal needs --run NAME, the name of the run in that journal")
     return run_name
 
 
 def run_place(folder: Path | None, journal: str | None, run_name: str | None) -> Path | None:
-    """The folder of a run; ``None`` where it is in a database.
+    """Return the folder of a run; ``None`` if it is in a database.
 
     Raises:
-        click.UsageError: Both are named, or neither.
+        click.UsageError: Both or neither are given.
     """
     if is_in_database(journal, run_name) == (folder is not None):
-        raise click.UsageError("name the run's folder, or --journal URL and --run NAME")
+        raise click.UsageError("give either the run's folder, or --journal URL and --run NAME")
     return folder
 
 
@@ -332,11 +337,11 @@ def run_place(folder: Path | None, journal: str | None, run_name: str | None) ->
 async def recorded_run(
     journal: str | None, run_name: str | None
 ) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
-    """A run in a database and its journal, to be read.
+    """Open the journal of a run in a database; yield the run and the journal.
 
     Raises:
-        InvalidRequest: There is no such run.
-        ConfigurationError: There is no such journal.
+        InvalidRequest: The run does not exist.
+        ConfigurationError: The journal does not exist.
     """
     from spectator.journal.sql_journal import SqlJournal
     from spectator.rollouts.fleet_plan import find_rows, read_plan

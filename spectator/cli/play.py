@@ -1,4 +1,4 @@
-"""The commands ``play`` and ``simulate``: one episode, or many without a record."""
+"""The commands ``play`` (one episode) and ``simulate`` (many, without a record)."""
 
 from __future__ import annotations
 
@@ -31,35 +31,45 @@ if TYPE_CHECKING:
 
 
 DEFAULT_ENVIRONMENT: Final = "cricket"
-"""What is played where nothing is named."""
+"""The world to play if none is given."""
 
 NOT_FINISHED: Final = 1
-"""Exit code of an episode that did not come to its own end."""
+"""The exit code if the episode did not finish."""
 
 NO_OWN_DECISION: Final = 3
-"""Exit code of one that finished without a single decision of a model that took a seat."""
+"""The exit code if the episode finished, but a model made no decision of its own."""
 
 
 @click.command()
 @click.argument("environment", required=False)
 @environment_options
-@click.option("--captain", help="Preset for the agent's seat; the world's default when left out.")
-@click.option("--opponent", help="Preset for the other seats; the world's default when left out.")
+@click.option(
+    "--captain", metavar="PRESET", help="Preset for the agent's seat; default: the world's default."
+)
+@click.option(
+    "--opponent", metavar="PRESET", help="Preset for the other seats; default: the world's default."
+)
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
-@click.option("--seed", type=click.IntRange(min=0), help="Drawn, and recorded, when left out.")
-@click.option("--pace", type=click.Choice(["broadcast", "fast", "max"]), default="max", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the episode; default: a random seed.")
+@click.option(
+    "--pace",
+    type=click.Choice(["broadcast", "fast", "max"]),
+    default="max",
+    show_default=True,
+    help="Speed: broadcast and fast pause between turns, max does not.",
+)
 @world_options
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the journal to record into; nothing is kept when left out.",
+    help="Folder of the journal to record the episode in. If omitted, nothing is kept.",
 )
 @click.option(
     "--on-failure",
     type=click.Choice(["fallback", "suspend", "end"]),
     default="fallback",
     show_default=True,
-    help="What a decision that failed does: docs/failures.md.",
+    help="What to do after a failed decision; see docs/failures.md.",
 )
 @rest_option
 @spending_options("the episode")
@@ -79,18 +89,22 @@ def play(
     max_tokens: int | None,
     max_cost: float | None,
 ) -> None:
-    """Play one episode; its events go to standard output as NDJSON.
+    """Play one episode; print its events as NDJSON.
 
-    Models are asked within the caps SPECTATOR_MODEL_EPISODE_* and SPECTATOR_MODEL_DAY_*, the day's by the
-    journal in --data-dir; beyond them scripted captains decide, and every such decision says so.
+    ENVIRONMENT is a world of `spectator catalog`; the default is cricket. Progress and results of the models
+    are printed to standard error.
 
-    With --on-failure suspend a decision that failed leaves the episode in --data-dir without an end;
-    `spectator serve` with that folder plays it on.
+    Language models may spend at most what SPECTATOR_MODEL_EPISODE_* and SPECTATOR_MODEL_DAY_* allow; the
+    day's spending is counted in the journal in --data-dir. After that, scripted captains decide, and their
+    decisions are marked.
+
+    With --on-failure suspend, a failed decision suspends the episode in --data-dir; `spectator serve` with
+    that folder resumes it.
 
     \b
-    Exit code: 0 it finished, and every model decided at least once
-               1 it did not finish
-               3 it finished, but a model was never reached or never usable: its fallback played
+    Exit code: 0 finished, and every model decided at least once
+               1 not finished
+               3 finished, but a model gave no usable answer: its fallback played
 
     \b
     Example: spectator play cricket --seed 7 --option max_overs=20 > match.ndjson
@@ -117,7 +131,7 @@ def play(
         waits_for_rest=waits_for_rest,
     )
     if on_failure == "suspend" and data_dir is None:
-        raise click.UsageError("--on-failure suspend needs --data-dir: without it nothing is left to play on")
+        raise click.UsageError("--on-failure suspend needs --data-dir, to keep the suspended episode")
     caps, spent = _caps(max_tokens, max_cost), SpendingReport()
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
     spending = caps if _asks_models(plan, max_cost) else None
@@ -136,7 +150,11 @@ def play(
 
 
 def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:
-    """Whether a model plays; under a cap on money, one without a price is refused."""
+    """Whether a model that costs money plays.
+
+    Raises:
+        InvalidRequest: The cost is limited, and a model has no price.
+    """
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     if max_cost:
         refuse_unpriced(models)
@@ -144,9 +162,9 @@ def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:
 
 
 def _cast_and_world(environment: str | None, url: str | None, protocol: str) -> tuple[Cast, str]:
-    """Who can play, and the name of the world: the one named, the one at ``url``, or the default."""
+    """Return the cast, and the name of the given, remote or default world."""
     if environment is not None and url is not None:
-        raise click.UsageError("name an environment or give --environment-url, not both")
+        raise click.UsageError("give either ENVIRONMENT or --environment-url, not both")
     cast = read_cast()
     if url is None:
         return cast, environment or DEFAULT_ENVIRONMENT
@@ -156,21 +174,21 @@ def _cast_and_world(environment: str | None, url: str | None, protocol: str) -> 
 
 
 def _caps(max_tokens: int | None, max_cost: float | None) -> CapSettings:
-    """The caps of the settings, but for what the command line says of the episode's."""
+    """Return the caps of the settings, overridden by the command line."""
     given = {"model_episode_tokens": max_tokens, "model_episode_cost": max_cost}
     return read_caps().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
 def _conclude(ended: EpisodeEnded, spent: SpendingReport) -> None:
-    """Say how it ended and what it took, and exit with a code if something was wanting."""
+    """Print the result and the spending; exit with a code other than 0 on a failure."""
     spent.report()
     failed = "" if ended.failure_class is None else f" [{ended.failure_class}]"
-    told = ended.result or ended.detail or ""
-    click.echo(f"{ended.reason}: {told} (score {ended.score}){failed}", err=True)
+    result = ended.result or ended.detail or ""
+    click.echo(f"{ended.reason}: {result} (score {ended.score}){failed}", err=True)
     if ended.reason != "finished":
         sys.exit(NOT_FINISHED)
     for captain in spent.unreached:
-        click.echo(f"{captain} made no decision of its own; what was played is its fallback's", err=True)
+        click.echo(f"{captain} made no decision of its own; its fallback played", err=True)
     if spent.unreached:
         sys.exit(NO_OWN_DECISION)
 
@@ -178,18 +196,25 @@ def _conclude(ended: EpisodeEnded, spent: SpendingReport) -> None:
 @click.command()
 @click.argument("environment", default="cricket")
 @click.option(
-    "--matches", type=click.IntRange(min=1), default=1, show_default=True, help="How many episodes."
+    "--matches", type=click.IntRange(min=1), default=1, show_default=True, help="Number of matches."
 )
 @overs_option
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all matches.")
 @world_options
 @click.option(
-    "--out", type=click.File("w", encoding="utf-8", lazy=True), default="-", help="File; - is stdout."
+    "--out",
+    type=click.File("w", encoding="utf-8", lazy=True),
+    default="-",
+    show_default=True,
+    help="Output file; - = standard output.",
 )
 def simulate(
     environment: str, matches: int, overs: int | None, seed: int, options: dict[str, Any], out: IO[str]
 ) -> None:
-    """Play many episodes as fast as possible and write what happened, one JSON object a line.
+    """Play scripted matches at full speed; write JSON lines.
+
+    Only worlds with a simulation of their own support this; cricket writes one line per ball. Nothing is
+    recorded in a journal.
 
     \b
     Example: spectator simulate cricket --matches 800 --overs 20 --seed 1 --out balls.jsonl
@@ -202,9 +227,7 @@ def simulate(
 
     world = load_world(environment)
     if world.simulate is None:
-        raise click.UsageError(
-            f"{environment} has no simulation of its own; use `spectator play {environment}`"
-        )
+        raise click.UsageError(f"{environment} does not support simulate; use `spectator play {environment}`")
     if overs is not None:
         options = {**options, "max_overs": overs}
     try:
@@ -218,7 +241,7 @@ def simulate(
 
 
 def _marking_matches(rows: Iterator[Mapping[str, Any]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Each row, with 1 beside the first of a match and 0 beside the others."""
+    """Yield each row with 1 if it is the first of its match, otherwise 0."""
     match_id: object = None
     for row in rows:
         yield int(row.get("match_id") != match_id), row

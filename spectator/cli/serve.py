@@ -1,4 +1,4 @@
-"""The commands ``serve`` and ``doctor``: run a server, check an installation."""
+"""The commands ``serve`` (run a server) and ``doctor`` (check an installation)."""
 
 from __future__ import annotations
 
@@ -11,38 +11,49 @@ import click
 from spectator.process_environment import operator_token
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(context_settings={"ignore_unknown_options": True}, options_metavar="")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> None:
-    """Serve the cockpit; takes the arguments of `server`.
+    """Start the web server: pages, API and live streams.
+
+    \b
+    Arguments: --host HOST   address to listen on
+               --port PORT   port to listen on
+
+    Everything else is set by environment variables; see docs/settings.md.
 
     \b
     Example: spectator serve --port 8000
     """
     try:
-        edge = import_module("spectator.server.app")
+        app = import_module("spectator.server.app")
     except ModuleNotFoundError as error:
         raise click.ClickException(
             f"{error.name} is not installed; the server needs: pip install 'openenv-spectator[server]'"
         ) from error
-    edge.main(list(arguments))
+    app.main(list(arguments))
 
 
 @click.command()
 @click.argument("url", required=False)
-@click.option("--inside", is_flag=True, help="Check this machine, too, when a URL is given.")
+@click.option("--inside", is_flag=True, help="With URL: also check this machine and its settings.")
 def doctor(url: str | None, inside: bool) -> None:
-    """Check a deployment: from outside where a URL is given, else this machine and its settings.
+    """Check this machine, or a deployed server at URL.
 
-    One line a check: ok, warning or failed, with what to do. The exit code is 1 if a check failed. The
-    operator's token is read from SPECTATOR_OPERATOR_TOKEN. Nothing that lasts is changed.
+    Without URL, checks this machine and its settings; with URL, checks that server from outside, with the
+    operator token in SPECTATOR_OPERATOR_TOKEN if set. Prints one line per check (ok, warning or failed) with
+    what to do. Makes no lasting changes.
+
+    \b
+    Exit code: 0 no check failed
+               1 a check failed
 
     \b
     Example: spectator doctor
-    Example: spectator doctor https://me-spectator.hf.space
+             spectator doctor https://me-spectator.hf.space
     """
     if url is not None and not url.startswith(("http://", "https://")):
-        raise click.BadParameter("begins with http:// or https://", param_hint="URL")
+        raise click.BadParameter("must begin with http:// or https://", param_hint="URL")
     try:
         checks = import_module("spectator.server.doctor")
     except ModuleNotFoundError as error:
@@ -51,14 +62,14 @@ def doctor(url: str | None, inside: bool) -> None:
         ) from error
 
     async def examine() -> bool:
-        looks: list[Any] = []
+        groups: list[Any] = []
         if url is not None:
-            looks.append(checks.OutsideChecks(url, operator_token()).findings())
+            groups.append(checks.OutsideChecks(url, operator_token()).findings())
         if inside or url is None:
-            looks.append(checks.inside_checks())
+            groups.append(checks.inside_checks())
         failed = False
-        for look in looks:
-            async for finding in look:
+        for group in groups:
+            async for finding in group:
                 click.echo(str(finding))
                 failed = failed or finding.verdict == "failed"
         return failed

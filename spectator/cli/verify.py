@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from spectator.journal.contract import Chain, Journal, Link
 
 
+DIGEST_HELP: Final = "Expected last digest, from a source that you trust: 64 hexadecimal digits."
+
+
 @click.command()
 @click.argument("source", metavar="EPISODE_ID|FILE")
 @click.option(
@@ -26,10 +29,10 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     default="data",
     show_default=True,
-    help="Folder of the journal, for an episode's id.",
+    help="Folder of the journal that has the episode.",
 )
-@click.option("--digest", help="What the last digest has to be, as stated elsewhere: 64 hexadecimal digits.")
-@click.option("--chain-only", is_flag=True, help="Check the digests, and do not play it again.")
+@click.option("--digest", metavar="HEX", help=DIGEST_HELP)
+@click.option("--chain-only", is_flag=True, help="Check only the digests; do not replay the episode.")
 @environment_options
 def verify(
     source: str,
@@ -39,28 +42,34 @@ def verify(
     environment_url: str | None,
     environment_protocol: str,
 ) -> None:
-    """Check an episode's chain of digests, then play it again from its seed and decisions and compare.
+    """Check that a recorded episode is complete and unchanged.
 
-    Model calls and the sealed truth, which a journal holds beside the events, are checked with the chain.
+    Checks the chain of digests over all events, then replays the episode from its seed and decisions and
+    compares every event. For an episode in a journal, also checks the recorded model calls and the sealed
+    truth.
 
-    SOURCE is an episode's id, or a file that `spectator export` wrote.
+    The argument is an episode's id, or a file that `spectator export` wrote.
+
+    \b
+    Exit code: 0 the episode is as it was recorded
+               1 it is not, or it cannot be checked
 
     \b
     Example: spectator verify ep-01K9ZQ3V5M0000000000000000
-    Example: spectator verify match.ndjson --digest 3b0c...
+             spectator verify match.ndjson --digest 3b0c...
     """
-    stated, load = _stated(digest), _loading(environment_url, environment_protocol)
+    expected, load = _expected(digest), _world_loader(environment_url, environment_protocol)
     path = Path(source)
     if path.is_file():
-        asyncio.run(_verify_file(path, stated, chain_only, load))
+        asyncio.run(_verify_file(path, expected, chain_only, load))
     elif path.suffix:
         raise click.BadParameter(f"there is no file {path}", param_hint="EPISODE_ID|FILE")
     else:
-        asyncio.run(_verify_episode(source, data_dir, stated, chain_only, load))
+        asyncio.run(_verify_episode(source, data_dir, expected, chain_only, load))
 
 
-def _loading(url: str | None, protocol: str) -> LoadWorld | None:
-    """Finds the world on another server beside those of the catalogue; ``None`` without one."""
+def _world_loader(url: str | None, protocol: str) -> LoadWorld | None:
+    """Return a loader that also finds the world at ``url``; ``None`` without a URL."""
     if url is None:
         return None
     from spectator.catalog import load_world
@@ -69,38 +78,38 @@ def _loading(url: str | None, protocol: str) -> LoadWorld | None:
     return lambda name: remote if name == remote.name else load_world(name)
 
 
-def _stated(digest: str | None) -> bytes | None:
+def _expected(digest: str | None) -> bytes | None:
     if digest is None:
         return None
     try:
-        stated = bytes.fromhex(digest)
+        expected = bytes.fromhex(digest)
     except ValueError:
-        stated = b""
-    if len(stated) != 32:
-        raise click.BadParameter("is 64 hexadecimal digits", param_hint="--digest")
-    return stated
+        expected = b""
+    if len(expected) != 32:
+        raise click.BadParameter("must be 64 hexadecimal digits", param_hint="--digest")
+    return expected
 
 
 async def _verify_episode(
-    episode_id: str, data_dir: Path, stated: bytes | None, chain_only: bool, load: LoadWorld | None
+    episode_id: str, data_dir: Path, expected: bytes | None, chain_only: bool, load: LoadWorld | None
 ) -> None:
     from spectator.journal.contract import Chain
 
     async with recorded_journal(data_dir) as journal:
         summary = await summary_of(journal, episode_id)
         end = await journal.end(episode_id)
-        head_seq, noted = (None, None) if end is None else end
-        chain = Chain(head_seq=head_seq, digest=stated or noted)
+        head_seq, last_digest = (None, None) if end is None else end
+        chain = Chain(head_seq=head_seq, digest=expected or last_digest)
         found = False
         async for links in journal.links(episode_id):
             found = _report(chain, links) or found
         _conclude(episode_id, chain, found)
-        await _attachments(journal, episode_id)
+        await _check_attachments(journal, episode_id)
         if not chain_only:
             await _replay(summary.episode_id, journal.stream(episode_id), load)
 
 
-async def _attachments(journal: Journal, episode_id: str) -> None:
+async def _check_attachments(journal: Journal, episode_id: str) -> None:
     """Check the model calls and the sealed truth against the digests in the events."""
     from spectator.episodes.replayer import verify_attachments
 
@@ -109,26 +118,30 @@ async def _attachments(journal: Journal, episode_id: str) -> None:
         click.echo(f"event {discrepancy.seq}: {discrepancy.message}", err=True)
         found = True
     if found:
-        raise click.ClickException(f"what belongs to {episode_id} is not as it was recorded")
+        raise click.ClickException(
+            f"the model calls or the truth of {episode_id} were changed or are missing"
+        )
 
 
-async def _verify_file(path: Path, stated: bytes | None, chain_only: bool, load: LoadWorld | None) -> None:
+async def _verify_file(path: Path, expected: bytes | None, chain_only: bool, load: LoadWorld | None) -> None:
     from spectator.events import decode
     from spectator.journal.contract import Chain
 
     lines = await asyncio.to_thread(lambda: path.read_bytes().removesuffix(b"\n").split(b"\n"))
     episodes = [(name, list(texts)) for name, texts in groupby(_texts(lines), key=lambda text: text[0])]
-    if stated is not None and len(episodes) > 1:
-        raise click.BadParameter(f"the file holds {len(episodes)} episodes", param_hint="--digest")
+    if expected is not None and len(episodes) > 1:
+        raise click.BadParameter(
+            f"the file has {len(episodes)} episodes; use a file with one", param_hint="--digest"
+        )
     for episode_id, texts in episodes:
-        chain = Chain(digest=stated)
+        chain = Chain(digest=expected)
         _conclude(episode_id, chain, _report(chain, _links(texts)))
         if not chain_only:
-            await _replay(episode_id, _aside(decode(text) for _, text in texts), load)
+            await _replay(episode_id, _stream(decode(text) for _, text in texts), load)
 
 
 def _texts(lines: Sequence[bytes]) -> Iterator[tuple[str, str]]:
-    """Each line with the episode that it belongs to."""
+    """Yield the episode id and the text of each line."""
     from spectator.events import decode
 
     for number, line in enumerate(lines, 1):
@@ -136,7 +149,7 @@ def _texts(lines: Sequence[bytes]) -> Iterator[tuple[str, str]]:
             text = line.decode()
             yield decode(text).event.episode_id, text
         except ValueError as error:
-            raise click.ClickException(f"line {number} is no event: {str(error)[:200]}") from error
+            raise click.ClickException(f"line {number} is not an event: {str(error)[:200]}") from error
 
 
 def _links(texts: Sequence[tuple[str, str]]) -> Iterator[Link]:
@@ -147,13 +160,13 @@ def _links(texts: Sequence[tuple[str, str]]) -> Iterator[Link]:
         yield Link(episode_id, decode(text).event.seq, text, None)
 
 
-async def _aside(events: Iterator[RecordedEvent]) -> AsyncIterator[RecordedEvent]:
+async def _stream(events: Iterator[RecordedEvent]) -> AsyncIterator[RecordedEvent]:
     for event in events:
         yield event
 
 
 def _report(chain: Chain, links: Sequence[Link] | Iterator[Link]) -> bool:
-    """Say where the chain breaks; whether it does."""
+    """Print where the chain breaks; return whether it does."""
     found = False
     for broken in chain.check(links):
         click.echo(f"event {broken.seq}: {broken.message}", err=True)
@@ -166,7 +179,7 @@ def _conclude(episode_id: str, chain: Chain, found: bool) -> None:
         click.echo(f"event {broken.seq}: {broken.message}", err=True)
         found = True
     if found:
-        raise click.ClickException(f"{episode_id} is not as it was recorded")
+        raise click.ClickException(f"{episode_id} was changed after it was recorded")
     click.echo(f"{episode_id}: {chain.seq} events, digest {chain.digest.hex()}")
 
 
@@ -177,18 +190,18 @@ async def _replay(episode_id: str, recorded: AsyncIterator[RecordedEvent], load:
         found = await replay_and_compare(recorded, load=load)
     except InvalidRequest as error:
         raise click.ClickException(
-            f"{episode_id} cannot be played again here ({error}); --chain-only checks its digests"
+            f"{episode_id} cannot be replayed here ({error}); use --chain-only to check its digests"
         ) from error
     for discrepancy in found:
         click.echo(f"event {discrepancy.seq}: {discrepancy.message}", err=True)
     if found:
-        raise click.ClickException(f"{episode_id} is not what its seed and decisions give")
-    click.echo(f"{episode_id}: every event is what its seed and decisions give")
+        raise click.ClickException(f"{episode_id} differs from the replay of its seed and decisions")
+    click.echo(f"{episode_id}: every event matches the replay of its seed and decisions")
 
 
 @click.group()
 def claim() -> None:
-    """Export a claim of a collider episode as a file, or check such a file."""
+    """Export or check the claim of a collider episode."""
 
 
 @claim.command("export")
@@ -199,10 +212,12 @@ def claim() -> None:
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     default="-",
     show_default=True,
-    help="The claim file; - is stdout.",
+    help="Claim file to write; - = standard output.",
 )
 def export_file(episode_id: str, data_dir: Path, out: Path) -> None:
-    """Write the claim of an episode with its frozen selection, its spectra as pyhf workspaces, and its chain.
+    """Write an episode's claim to a file that anyone can check.
+
+    The file has the frozen selection, the spectra as pyhf workspaces, and the chain of digests.
 
     \b
     Example: spectator claim export ep-01K9ZQ3V5M0000000000000000 --out claim.json
@@ -225,22 +240,24 @@ def export_file(episode_id: str, data_dir: Path, out: Path) -> None:
 
 @claim.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--digest", help="What the last digest has to be, as stated elsewhere: 64 hexadecimal digits.")
+@click.option("--digest", metavar="HEX", help=DIGEST_HELP)
 def check(file: Path, digest: str | None) -> None:
-    """Recompute a claim file: freeze, unblinding and claim in this order, and every figure of the claim.
+    """Check a claim file by recomputing every number in it.
+
+    Also checks that the selection was frozen before the unblinding, and the unblinding came before the claim.
 
     \b
     Example: spectator claim check claim.json
-    Example: spectator claim check claim.json --digest 3b0c...
+             spectator claim check claim.json --digest 3b0c...
     """
     from spectator.environments.collider.claims import check_claim, read_claim, stated_digest
 
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{file} is no claim file: it is not UTF-8") from error
+        raise click.ClickException(f"{file} is not a claim file: it is not UTF-8 text") from error
     report = check_claim(read_claim(text), digest=stated_digest(digest))
     for one in report.checks:
         click.echo(f"{'ok  ' if one.ok else 'FAIL'} {one.name}: {one.message}")
     if not report.ok:
-        raise click.ClickException("the claim does not hold")
+        raise click.ClickException("the claim is not confirmed; see the lines marked FAIL")

@@ -1,4 +1,4 @@
-"""The commands ``watch`` and ``narrate``: an episode in the terminal or as audio."""
+"""The commands ``watch`` (in the terminal) and ``narrate`` (commentary as audio)."""
 
 from __future__ import annotations
 
@@ -33,17 +33,14 @@ SEQUENCES: Final = {
     "\x1b[H": "home", "\x1bOH": "home", "\x1b[1~": "home", "\x1b[7~": "home",
     "\x1b[F": "end", "\x1bOF": "end", "\x1b[4~": "end", "\x1b[8~": "end",
 }  # fmt: skip
-"""What terminals send for the keys that have no character of their own."""
+"""Escape sequences that terminals send for keys without a character."""
 
 LONGEST: Final = 12
-"""Characters of a sequence at most; what is longer is none."""
+"""The longest escape sequence, in characters; longer input is dropped."""
 
 
 def keys_of(text: str) -> tuple[list[str], str]:
-    """The keys in what a terminal sent, and what may be the beginning of a sequence that is still to come.
-
-    Args:
-        text: What was read.
+    """Split terminal input into keys and an incomplete escape sequence.
 
     >>> keys_of("q\\x1b[D \\x1b[")
     (['q', 'left', ' '], '\\x1b[')
@@ -54,7 +51,7 @@ def keys_of(text: str) -> tuple[list[str], str]:
             keys.append(text[0])
             text = text[1:]
             continue
-        end = _end_of(text)
+        end = _sequence_end(text)
         if end == 0:
             return (keys, text) if len(text) < LONGEST else (keys, "")
         if (key := SEQUENCES.get(text[:end])) is not None:
@@ -63,8 +60,8 @@ def keys_of(text: str) -> tuple[list[str], str]:
     return keys, ""
 
 
-def _end_of(text: str) -> int:
-    """Where the sequence that ``text`` begins with ends; 0 where that is still to come."""
+def _sequence_end(text: str) -> int:
+    """Return the length of the escape sequence at the start; 0 if it is incomplete."""
     if len(text) < 2:
         return 0
     if text[1] == "O":
@@ -75,9 +72,9 @@ def _end_of(text: str) -> int:
 
 
 def has_keyboard() -> bool:
-    """Whether somebody can press keys that are read one by one here."""
+    """Whether standard input is a terminal that delivers single keys."""
     try:
-        import termios  # noqa: F401 - not everywhere
+        import termios  # noqa: F401 - not on Windows
     except ModuleNotFoundError:
         return False
     return sys.stdin.isatty()
@@ -85,7 +82,7 @@ def has_keyboard() -> bool:
 
 @contextmanager
 def pressed(take: Callable[[str], None]) -> Iterator[None]:
-    """While inside, ``take`` is given every key that is pressed; the terminal is left as it was.
+    """Pass every pressed key to ``take``; restore the terminal at the end.
 
     Args:
         take: Called in the running event loop. Ctrl+C still interrupts.
@@ -116,10 +113,10 @@ def pressed(take: Callable[[str], None]) -> Iterator[None]:
 
 
 REDRAW_S: Final = 0.1
-"""Least time between two pictures, so that a fast match does not fill a slow line."""
+"""Minimum time between two redraws, so that a fast match does not flood a slow connection."""
 
 MAX_STEPS: Final = 1_000_000
-"""Moments that are passed at once where none is to be waited for."""
+"""Moments to advance at once if there is no delay between them."""
 
 
 @click.command()
@@ -131,17 +128,32 @@ MAX_STEPS: Final = 1_000_000
     show_default=True,
     help="Folder of the journal, for a recorded episode.",
 )
-@click.option("--turn-seconds", type=click.FloatRange(min=0), default=0.5, show_default=True)
+@click.option(
+    "--turn-seconds",
+    type=click.FloatRange(min=0),
+    default=0.5,
+    show_default=True,
+    help="Seconds per turn of a recorded episode; 0 = no pauses.",
+)
 def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
-    """Watch an episode in the terminal: SOURCE is a server's address, a page's, or a recorded episode's id.
+    """Watch a live or recorded episode in the terminal.
+
+    SOURCE is a server's address (shows its newest live episode), the address of a page that shows an episode,
+    or the id of a recorded episode.
+
+    \b
+    Keys: Space         pause or resume
+          Left, Right   previous or next turn
+          , .           previous or next over
+          [ ]           previous or next big moment
+          - +           slower or faster
+          L             go live
+          ?             list all keys
+          Q, Ctrl+C     quit; the episode continues
 
     \b
     Example: spectator watch http://localhost:8000
-    Example: spectator watch ep-01K9ZQ3V5M0000000000000000 --turn-seconds 0.2
-
-    Keys: space stands still, the arrows go by turns, comma and full stop by overs, the square brackets by
-    big moments, minus and plus change the speed, L goes live, ? lists all, Q and Ctrl+C leave; the episode
-    goes on.
+             spectator watch ep-01K9ZQ3V5M0000000000000000 --turn-seconds 0.2
     """
     try:
         from rich.console import Console
@@ -178,7 +190,7 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
 async def _show(
     moments: AsyncIterator[WatchedMoment], console: Console, turn_s: float, live: bool
 ) -> WatchedMoment | None:
-    """Draw each moment over the one before, as the keys say; returns the last."""
+    """Draw the moments in place, controlled by the keys; return the last moment."""
     from rich.live import Live
 
     from spectator.terminal import TerminalPlayer
@@ -202,7 +214,7 @@ async def _show(
         following.add_done_callback(lambda _: changed.set())
         try:
             with pressed(press) if keyboard else nullcontext():
-                await _draw_on(player, changed, screen, keyboard, following)
+                await _redraw(player, changed, screen, keyboard, following)
         finally:
             following.cancel()
             await asyncio.wait({following})
@@ -212,16 +224,19 @@ async def _show(
     return player.newest
 
 
-async def _draw_on(
+async def _redraw(
     player: TerminalPlayer,
     changed: asyncio.Event,
     screen: Live,
     keyboard: bool,
     following: asyncio.Task[None],
 ) -> None:
-    """Draw what changes and what is due until somebody leaves, or, without a keyboard, until all has come."""
+    """Redraw on changes and when a turn is due, until the user quits.
+
+    Without a keyboard, ends when the episode has ended.
+    """
     clock, due = asyncio.get_running_loop().time, None
-    while not (player.left or (following.done() and (not keyboard or _is_lost(player, following)))):
+    while not (player.left or (following.done() and (not keyboard or _failed(player, following)))):
         wait = player.wait_s()
         due = None if wait is None else clock() + wait if due is None else due
         try:
@@ -234,8 +249,8 @@ async def _draw_on(
         await asyncio.sleep(REDRAW_S)
 
 
-def _is_lost(player: TerminalPlayer, following: asyncio.Task[None]) -> bool:
-    """Whether nothing can be shown."""
+def _failed(player: TerminalPlayer, following: asyncio.Task[None]) -> bool:
+    """Whether the episode can no longer be followed."""
     return (
         following.cancelled()
         or following.exception() is not None
@@ -256,19 +271,19 @@ def _draw(player: TerminalPlayer, screen: Live, keyboard: bool) -> None:
 
 
 async def _print_news(moments: AsyncIterator[WatchedMoment]) -> WatchedMoment | None:
-    """Print what is new, line by line; returns the last moment."""
+    """Print what is new, line by line; return the last moment."""
     from spectator import terminal
 
-    tale, last = terminal.NewsLines(), None
+    lines, last = terminal.NewsLines(), None
     async for last in moments:
-        for line in tale.news(last.state, last.connection):
+        for line in lines.news(last.state, last.connection):
             click.echo(line)
     return last
 
 
 def _mp3(_: click.Context, __: click.Parameter, out: Path) -> Path:
     if out.suffix.lower() != ".mp3":
-        raise click.BadParameter(f"{out.name} must end in .mp3, the only kind that holds chapters here")
+        raise click.BadParameter(f"{out.name} must end in .mp3, the only supported format")
     return out
 
 
@@ -280,23 +295,27 @@ def _mp3(_: click.Context, __: click.Parameter, out: Path) -> Path:
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     callback=_mp3,
     required=True,
-    help="The MP3 to write.",
+    help="MP3 file to write.",
 )
 @click.option(
     "--captions",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write the words with their times too, as WebVTT.",
+    help="Also write captions to this WebVTT file.",
 )
 @click.option(
     "--voice",
     type=click.Choice(["auto", "neural", "espeak"]),
     default="auto",
     show_default=True,
-    help="Who speaks: the neural voice (extra voice-neural) or espeak-ng; auto takes the first that is here.",
+    help="neural (needs the extra voice-neural) or espeak (needs espeak-ng); auto = the first installed one.",
 )
-@click.option("--accent", default="en-gb", show_default=True, help="espeak-ng's name for its voice.")
+@click.option("--accent", default="en-gb", show_default=True, help="With espeak: name of its voice.")
 @click.option(
-    "--words-per-minute", type=click.IntRange(80, 450), default=170, show_default=True, help="How fast."
+    "--words-per-minute",
+    type=click.IntRange(80, 450),
+    default=170,
+    show_default=True,
+    help="With espeak: speed of speech.",
 )
 def narrate(
     episode_id: str,
@@ -307,9 +326,13 @@ def narrate(
     accent: str,
     words_per_minute: int,
 ) -> None:
-    """Speak the commentary of a recorded episode into one MP3, with a chapter for each place in the game.
+    """Write a recorded episode's spoken commentary as an MP3.
 
-    Where the world has a second commentator, his answers are spoken by another voice.
+    The MP3 has chapters, for example one per ball. The answers of a second commentator use a second voice.
+
+    \b
+    Exit code: 0 every line was spoken
+               1 some lines could not be spoken, or nothing was written
 
     \b
     Example: spectator narrate ep-01K9ZQ3V5M0000000000000000 --out match.mp3 --captions match.vtt
@@ -326,22 +349,22 @@ def narrate(
         if path is not None:
             check_replaceable(path)
             path.parent.mkdir(parents=True, exist_ok=True)
-    said = asyncio.run(_narrate(episode_id, data_dir, out, _choice(voice, accent, words_per_minute)))
+    lines = asyncio.run(_narrate(episode_id, data_dir, out, _voices(voice, accent, words_per_minute)))
     if captions is not None:
-        captions.write_text(as_captions(said), encoding="utf-8")
-    heard = [one for one in said if one.failure_reason is None]
-    for one in said:
+        captions.write_text(as_captions(lines), encoding="utf-8")
+    spoken = [one for one in lines if one.failure_reason is None]
+    for one in lines:
         if one.failure_reason is not None:
-            click.echo(f"event {one.line.seq} is not heard: {one.failure_reason}", err=True)
-    if not heard:
+            click.echo(f"event {one.line.seq} was not spoken: {one.failure_reason}", err=True)
+    if not spoken:
         raise click.ClickException(f"{episode_id} has no line that could be spoken")
-    click.echo(f"{out}: {len(heard)} lines, {said[-1].ends_s:.0f} s", err=True)
-    if len(heard) < len(said):
+    click.echo(f"{out}: {len(spoken)} lines, {lines[-1].ends_s:.0f} s", err=True)
+    if len(spoken) < len(lines):
         sys.exit(1)
 
 
-def _choice(voice: Literal["auto", "neural", "espeak"], accent: str, words_per_minute: int) -> Chosen:
-    """The voices that are asked for.
+def _voices(voice: Literal["auto", "neural", "espeak"], accent: str, words_per_minute: int) -> Chosen:
+    """Return the requested voices.
 
     Raises:
         ClickException: They are not installed.
@@ -372,16 +395,16 @@ async def _narrate(episode_id: str, data_dir: Path, out: Path, chosen: Chosen) -
         lines = await _lines(journal, episode_id)
     voices: dict[Speaker, Voice] = {"lead": chosen.voices[0], "analyst": chosen.answering[0]}
     clips = ClipStore(data_dir / "clips")
-    said = []
+    spoken = []
     try:
         with click.progressbar(length=len(lines), label="lines", file=sys.stderr) as progress:
             async for one in recite(lines, out, voices=voices, clips=clips, spoken=world.spoken):
-                said.append(one)
+                spoken.append(one)
                 progress.update(1)
     finally:
         for voice in voices.values():
             await voice.aclose()
-    return said
+    return spoken
 
 
 async def _lines(journal: Journal, episode_id: str) -> list[RecordedLine]:

@@ -1,1 +1,1 @@
-"""Imports: runs of other programs, read from their files into a journal that the pages show."""
+"""Import runs of other programs from their files into a journal that the pages show."""

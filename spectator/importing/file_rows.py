@@ -1,6 +1,6 @@
-"""Read files row by row in bounded memory: lines of JSON, Parquet tables.
+"""Read files row by row in bounded memory: JSON Lines, Parquet tables.
 
-An unreadable line is reported, and the others are read.
+Unreadable lines are reported; the other lines are read.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from spectator.importing.foreign import ForeignEpisode, UnreadableEntry
 from spectator.journal.encoding import BadLine
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of one entry that are read; a longer one is left out."""
+"""Maximum size of one entry; longer ones are skipped."""
 
-SKIPPED_AT_ONCE: Final = 1024 * 1024
+SKIP_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedEntry:
-    """Something in a file that is not imported.
+    """A part of a file that is not imported.
 
     Args:
-        place: Where, such as ``line 7``.
-        reason: Why, in a sentence.
+        place: Its position, such as ``line 7``.
+        reason: Why it is skipped, as a sentence.
     """
 
     place: str
@@ -41,17 +41,17 @@ class SkippedEntry:
 
 
 Entries = Iterator[ForeignEpisode | SkippedEntry]
-"""What a file holds, in its order."""
+"""The entries of a file, in order."""
 
 
 @dataclass(slots=True)
 class Source:
-    """A file that is imported.
+    """A file to import.
 
     Args:
-        path: Where it is.
-        rewards: The columns that are rewards, where the format does not say.
-        done: How many of its bytes have been read.
+        path: Its path.
+        rewards: The reward columns, for formats that do not define them.
+        done: Bytes read so far.
     """
 
     path: Path
@@ -60,18 +60,18 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Size of the file, bytes."""
         return self.path.stat().st_size
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One line of a file of JSON Lines.
+    """One row of a file.
 
     Args:
-        number: Its number, from 1.
-        value: The object on it.
-        digest: SHA-256 of the line, in hex.
+        number: Number of the row, from 1.
+        value: The object in the row.
+        digest: SHA-256 of the row, in hex.
     """
 
     number: int
@@ -80,9 +80,10 @@ class FileRow:
 
 
 def rows(source: Source) -> Iterator[FileRow | SkippedEntry]:
-    """The lines of a file, blank ones passed over; what is no object comes as :class:`SkippedEntry`.
+    """Yield the objects in a JSON Lines file, without blank lines.
 
-    ``NaN`` and the infinities, which some programs write, become ``null``.
+    Other lines are yielded as :class:`SkippedEntry`. ``NaN`` and infinities, which some programs write,
+    become ``None``.
     """
     with source.path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_BYTES + 1), b""), 1):
@@ -97,24 +98,24 @@ def rows(source: Source) -> Iterator[FileRow | SkippedEntry]:
 
 
 def _skip_line(file: BinaryIO, source: Source, read: bytes) -> None:
-    """Pass over the rest of a line."""
+    """Skip the rest of a line."""
     while read and not read.endswith(b"\n"):
-        read = file.readline(SKIPPED_AT_ONCE)
+        read = file.readline(SKIP_BYTES)
         source.done += len(read)
 
 
 def _row(number: int, line: bytes) -> FileRow | SkippedEntry:
     value = parsed(line)
     if isinstance(value, BadLine):
-        torn = "" if line.endswith(b"\n") else "; the last line is torn"
-        return SkippedEntry(f"line {number}", value.reason + torn)
+        incomplete = "" if line.endswith(b"\n") else "; the last line is incomplete"
+        return SkippedEntry(f"line {number}", value.reason + incomplete)
     if not isinstance(value, dict):
-        return SkippedEntry(f"line {number}", f"no object, but {type(value).__name__}")
+        return SkippedEntry(f"line {number}", f"not a JSON object but a {type(value).__name__}")
     return FileRow(number, value, sha256(line.strip()).hexdigest())
 
 
 def parsed(line: bytes) -> Any:
-    """JSON in which no number is infinite or not a number; a :class:`BadLine` where it is no JSON."""
+    """Parse JSON, with ``None`` for NaN and infinities, or return a `BadLine`."""
     try:
         return orjson.loads(line)
     except ValueError:
@@ -122,17 +123,17 @@ def parsed(line: bytes) -> Any:
     try:
         return json.loads(line, parse_constant=lambda name: None)
     except UnicodeDecodeError as error:
-        return BadLine(0, f"no UTF-8: {error.reason} at byte {error.start}")
+        return BadLine(0, f"invalid UTF-8: {error.reason} at byte {error.start}")
     except (ValueError, RecursionError) as error:
-        return BadLine(0, f"no JSON: {error}")
+        return BadLine(0, f"invalid JSON: {error}")
 
 
 UNEXPECTED = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
-"""What reading a member comes to that has a shape nobody thought of."""
+"""Errors raised while reading members with an unexpected form."""
 
 
 def each_row(source: Source, episodes: Callable[[FileRow, Source], Iterator[ForeignEpisode]]) -> Entries:
-    """The episodes on each line of a file, as ``episodes`` reads them."""
+    """Yield the episodes that ``episodes`` reads from each line."""
     for row in rows(source):
         if isinstance(row, SkippedEntry):
             yield row
@@ -141,19 +142,19 @@ def each_row(source: Source, episodes: Callable[[FileRow, Source], Iterator[Fore
 
 
 def guarded(place: str, episodes: Callable[[], Iterator[ForeignEpisode]]) -> Entries:
-    """What ``episodes`` reads at one place of a file; what it cannot read comes as :class:`SkippedEntry`."""
+    """Yield what ``episodes`` reads; errors become a :class:`SkippedEntry`."""
     try:
         yield from episodes()
     except UnreadableEntry as error:
         yield SkippedEntry(place, str(error))
     except UNEXPECTED as error:
-        yield SkippedEntry(place, f"it is not as its format has it: {error!r}"[:300])
+        yield SkippedEntry(place, f"it does not fit the format: {error!r}"[:300])
 
 
 MAGIC: Final = b"PAR1"
 
 BATCH: Final = 64
-"""Rows that are read at once."""
+"""Rows per read."""
 
 
 def is_table(path: Path) -> bool:
@@ -163,10 +164,10 @@ def is_table(path: Path) -> bool:
 
 
 def table_rows(source: Source) -> Iterator[FileRow]:
-    """The rows of a table; numbers that are not finite become ``None``.
+    """Yield the rows of a table; numbers that are not finite become ``None``.
 
     Raises:
-        ConfigurationError: It cannot be read, or the extra for tables is not installed.
+        ConfigurationError: The table cannot be read, or pyarrow is not installed.
     """
     try:
         import pyarrow
@@ -184,7 +185,7 @@ def table_rows(source: Source) -> Iterator[FileRow]:
                     plain = _plain(value)
                     yield FileRow(number, plain, sha256(encode_json(plain).encode()).hexdigest())
     except (pyarrow.ArrowException, ValueError) as error:
-        raise ConfigurationError(f"{source.path} is no table that can be read: {error}") from error
+        raise ConfigurationError(f"{source.path} is not a readable Parquet table: {error}") from error
 
 
 def _plain(value: Any) -> Any:

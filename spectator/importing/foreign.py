@@ -1,7 +1,7 @@
-"""Episodes of other programs in one form for all formats, and their JSON.
+"""Episodes of other programs, in one form for all formats, and helpers to read their JSON.
 
-What a file does not say is ``None``. A member of the wrong type is rejected with a sentence that says
-why. Messages come in several common forms and become those of chat templates.
+Unknown values are ``None``. Members of the wrong type are rejected with a message. Messages in several common
+forms are converted to the form of chat templates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spectator.text import encodable
 
 
 class UnreadableEntry(ValueError):
-    """An entry of a file is not what its format says; the message names the field and the rule."""
+    """An entry does not fit its format; the message names the field and the rule."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,23 +27,23 @@ class ForeignTurn:
     """One answer of a model.
 
     Args:
-        asked: The messages that its prompt adds to everything before; all of its prompt where ``anew``.
-        reply: The answer as a message of the assistant.
-        anew: Whether the prompt does not go on from the answer before it.
-        reward: What it earned, where the file says so.
+        asked: The messages between the previous answer and this one; the whole prompt if ``fresh_prompt``.
+        reply: The answer as an assistant message.
+        fresh_prompt: Whether ``asked`` is a whole prompt that does not continue from the previous answer.
+        reward: Reward of the answer, if known.
         prompt_token_ids: Ids of the prompt's tokens.
         token_ids: Ids of the answer's tokens, shape ``(n,)``.
         logprobs: Their log probabilities in nats, shape ``(n,)``.
-        usage: ``tokens_in`` and ``tokens_out``, where counted.
+        usage: ``tokens_in`` and ``tokens_out``, if counted.
         model: The model that answered.
-        finish_reason: Why it stopped.
-        at: When it was there.
-        latency_s: How long it took, seconds.
+        finish_reason: Why the answer ended.
+        at: Time of the answer.
+        latency_s: Duration of the request, seconds.
     """
 
     asked: Sequence[ChatMessage]
     reply: ChatMessage
-    anew: bool = False
+    fresh_prompt: bool = False
     reward: float | None = None
     prompt_token_ids: Sequence[int] | None = None
     token_ids: Sequence[int] | None = None
@@ -60,24 +60,24 @@ class ForeignEpisode:
     """An episode that was played by another program.
 
     Args:
-        key: What it is, as JSON: of no other episode, and the same whenever its file is read.
-        environment: What was played, in whatever words.
+        key: Identity of the episode as JSON: unique, and equal whenever its file is read.
+        environment: Name of the environment.
         turns: The answers, in order.
-        after: What was said after the last answer.
-        agent: The model, or whoever decided; empty where the file does not say.
-        title: The environment's name as shown to people.
-        group: Name of the episodes of one prompt.
-        seed: Its seed.
-        reward: What it came to; ``None`` where the file gives no reward, which is not 0.
+        after: Messages after the last answer.
+        agent: The model or agent; empty if unknown.
+        title: Display name of the environment.
+        group: Name of the group of episodes with the same prompt.
+        seed: The seed.
+        reward: Reward of the episode; ``None`` if unknown, which is not 0.
         rubric: Named parts of the reward.
-        error: What went wrong; then there is no verdict.
+        error: Error that ended the episode without a score.
         cut: Why it was cut short.
-        ended: Whether it came to its end.
-        result: What came of it, in words.
+        ended: Whether it ended.
+        result: The result, as text.
         began: When it began.
-        tools: The tools that were offered, in the endpoint's form.
-        notes: What of it is not shown, a sentence each.
-        order_ms: By which episodes without a time sort, 0 .. 2**48 - 1.
+        tools: The offered tools, in the form of chat completions.
+        notes: What is not shown, one sentence each.
+        order_ms: Sort key of episodes without a time, 0 .. 2**48 - 1.
     """
 
     key: Sequence[Any]
@@ -101,11 +101,11 @@ class ForeignEpisode:
 
 
 LATEST_S: Final = 253_402_300_799
-"""Unix time up to which a date has four digits for its year."""
+"""The last Unix time with a four-digit year."""
 
 
 def number(value: object) -> float | None:
-    """A finite number, a truth value as 0 or 1; ``None`` for anything else, so that nothing becomes 0.
+    """Return a finite number or a boolean as float; ``None`` for anything else.
 
     >>> number(1), number(True), number("1"), number(float("nan"))
     (1.0, 1.0, None, None)
@@ -120,25 +120,25 @@ def number(value: object) -> float | None:
 
 
 def numbers(value: object) -> dict[str, float]:
-    """The members of an object that are numbers."""
+    """Return the numeric members of an object."""
     if not isinstance(value, Mapping):
         return {}
     return {str(name): known for name, one in value.items() if (known := number(one)) is not None}
 
 
 def text(value: object) -> str:
-    """A text, or an empty one."""
+    """Return ``value`` if it is a text, otherwise an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: object) -> int | None:
-    """A whole number of at least 0; ``None`` for anything else."""
+    """Return a non-negative number as int; ``None`` for anything else."""
     known = number(value)
     return int(known) if known is not None and known >= 0 and not isinstance(value, bool) else None
 
 
 def usage_of(value: object, tokens_in: str, tokens_out: str) -> dict[str, int] | None:
-    """Counted tokens, by the names under which an object has them; ``None`` where it is none.
+    """Return token counts from an object, given the names of its members.
 
     >>> usage_of({"input_tokens": 3, "output_tokens": None}, "input_tokens", "output_tokens")
     {'tokens_in': 3}
@@ -150,7 +150,7 @@ def usage_of(value: object, tokens_in: str, tokens_out: str) -> dict[str, int] |
 
 
 def integers(value: object) -> list[int] | None:
-    """Token ids; ``None`` where there are none, or something that is none.
+    """Return token ids; ``None`` if the list is empty or has an invalid id.
 
     >>> integers([0, 7]), integers([]), integers([1, -1]), integers([1, 2.0]), integers([2**63])
     ([0, 7], None, None, None, None)
@@ -162,7 +162,7 @@ def integers(value: object) -> list[int] | None:
 
 
 def reals(value: object, length: int) -> list[float] | None:
-    """``length`` log probabilities; a missing one is not a number; ``None`` where there are not so many.
+    """Return ``length`` log probabilities with NaN for missing ones, or ``None``.
 
     >>> reals([-0.5, -1.5], 2), reals([-0.5, None, 1, float("inf")], 4), reals([-0.5], 2)
     ([-0.5, -1.5], [-0.5, nan, 1.0, nan], None)
@@ -170,12 +170,12 @@ def reals(value: object, length: int) -> list[float] | None:
     if not isinstance(value, list) or len(value) != length:
         return None
     if set(map(type, value)) <= {float} and all(map(math.isfinite, value)):
-        return value  # as nearly all are: not looked at one by one
+        return value  # fast path for the usual case
     return [math.nan if (known := number(one)) is None else known for one in value]
 
 
 def moment(value: object) -> datetime | None:
-    """A time, from RFC 3339 or Unix time in seconds or milliseconds; ``None`` where it is none.
+    """Parse a time: RFC 3339, or Unix time in seconds or milliseconds.
 
     >>> moment(1_700_000_000_000) == moment(1_700_000_000) == moment("2023-11-14T22:13:20Z")
     True
@@ -184,10 +184,10 @@ def moment(value: object) -> datetime | None:
     """
     if isinstance(value, str):
         try:
-            said = datetime.fromisoformat(value)
+            parsed = datetime.fromisoformat(value)
         except ValueError:
             return None
-        return said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     known = number(value)
     if known is None or known <= 0 or isinstance(value, bool):
         return None
@@ -196,10 +196,10 @@ def moment(value: object) -> datetime | None:
 
 
 def need(row: Mapping[str, Any], name: str, kind: type, rule: str) -> Any:
-    """The member ``name``, which must be a ``kind``.
+    """Return the member ``name``, which must be a ``kind``.
 
     Raises:
-        UnreadableEntry: It is not there or something else; ``rule`` says what it should be.
+        UnreadableEntry: It is missing or has another type; the message ends with ``rule``.
     """
     if name not in row:
         raise UnreadableEntry(f"{name} is missing: {rule}")
@@ -209,7 +209,7 @@ def need(row: Mapping[str, Any], name: str, kind: type, rule: str) -> Any:
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, in words.
+    """Return the type of a JSON value, as text.
 
     >>> kind_of(None), kind_of([]), kind_of(3)
     ('null', 'a list', 'a number')
@@ -223,17 +223,17 @@ def kind_of(value: object) -> str:
 
 
 ROLES: Final = {"developer": "system", "model": "assistant", "ai": "assistant", "human": "user"}
-"""Roles under other names."""
+"""Other names of roles."""
 
 THOUGHTS: Final = ("reasoning_content", "reasoningContent", "reasoning", "thinking")
-"""Members that hold a model's thoughts."""
+"""Members with a model's thoughts."""
 
 
 def messages_of(value: object, name: str) -> list[ChatMessage]:
-    """A conversation: a list of messages, or a text, which is one of the user's.
+    """Return a conversation from a list of messages or a user's text.
 
     Raises:
-        UnreadableEntry: It is anything else.
+        UnreadableEntry: ``value`` is neither.
     """
     if value is None:
         return []
@@ -245,18 +245,18 @@ def messages_of(value: object, name: str) -> list[ChatMessage]:
 
 
 def message_of(value: object, name: str) -> ChatMessage:
-    """One message.
+    """Return one message.
 
     Raises:
-        UnreadableEntry: It has no role.
+        UnreadableEntry: It is not an object with a role.
     """
     if not isinstance(value, Mapping):
         raise UnreadableEntry(f"{name} is {kind_of(value)}: it must be a message")
     role = value.get("role")
     if not isinstance(role, str):
         raise UnreadableEntry(f"{name} has no role")
-    said, thought = content_of(value.get("content"))
-    message: ChatMessage = {"role": ROLES.get(role, encodable(role)), "content": said}
+    content, thought = content_of(value.get("content"))
+    message: ChatMessage = {"role": ROLES.get(role, encodable(role)), "content": content}
     thought = next((text(value[one]) for one in THOUGHTS if text(value.get(one))), "") or thought
     if thought:
         message["reasoning_content"] = encodable(thought)
@@ -272,7 +272,7 @@ def message_of(value: object, name: str) -> ChatMessage:
 
 
 def content_of(value: object) -> tuple[str, str]:
-    """What a message says, and the thoughts among its parts; a part that is no text is named in brackets.
+    """Return a message's text and thoughts; other parts as their type in brackets.
 
     >>> content_of([{"type": "reasoning", "reasoning": "2 + 2"}, {"type": "text", "text": "4"}])
     ('4', '2 + 2')
@@ -285,23 +285,23 @@ def content_of(value: object) -> tuple[str, str]:
         return encodable(value), ""
     if not isinstance(value, list):
         return encodable(encode_json(value)), ""
-    said, thought = [], []
+    texts, thoughts = [], []
     for part in value:
         if not isinstance(part, Mapping):
-            said.append(text(part))
+            texts.append(text(part))
         elif part.get("type") in ("reasoning", "thinking"):
-            thought.append(
+            thoughts.append(
                 text(part.get("reasoning")) or text(part.get("thinking")) or text(part.get("text"))
             )
         elif isinstance(part.get("text"), str):
-            said.append(part["text"])
+            texts.append(part["text"])
         else:
-            said.append(f"[{text(part.get('type')) or 'part'}]")
-    return encodable("\n".join(one for one in said if one)), "\n".join(one for one in thought if one)
+            texts.append(f"[{text(part.get('type')) or 'part'}]")
+    return encodable("\n".join(one for one in texts if one)), "\n".join(one for one in thoughts if one)
 
 
 def _call(value: object, place: int) -> dict[str, Any]:
-    """A call of a tool, in the form of OpenAI, of verifiers or of inspect_ai, or as JSON text of one."""
+    """Return a tool call from OpenAI's, verifiers' or inspect_ai's form, or JSON text."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -320,7 +320,7 @@ def _call(value: object, place: int) -> dict[str, Any]:
 
 
 def tools_of(value: object) -> list[Mapping[str, Any]]:
-    """Tools in the endpoint's form, from that form or from flat descriptions; others are left out."""
+    """Return tools in chat completions' form, from that or from flat descriptions."""
     found: list[Mapping[str, Any]] = []
     for one in value if isinstance(value, list) else ():
         if not isinstance(one, Mapping):
@@ -335,25 +335,25 @@ def tools_of(value: object) -> list[Mapping[str, Any]]:
 
 
 def turns_of(messages: Iterable[ChatMessage]) -> tuple[list[ForeignTurn], list[ChatMessage]]:
-    """A conversation cut at the answers of the assistant: the turns, and what was said after the last."""
+    """Split a conversation into turns and the messages after the last one."""
     turns: list[ForeignTurn] = []
-    said: list[ChatMessage] = []
+    asked: list[ChatMessage] = []
     for message in messages:
         if message["role"] == "assistant":
-            turns.append(ForeignTurn(asked=said, reply=message))
-            said = []
+            turns.append(ForeignTurn(asked=asked, reply=message))
+            asked = []
         else:
-            said.append(message)
-    return turns, said
+            asked.append(message)
+    return turns, asked
 
 
 def completed(
     prompt: Sequence[ChatMessage], completion: object
 ) -> tuple[list[ForeignTurn], list[ChatMessage]]:
-    """The turns of a prompt and its completion, a text or messages; answers in the prompt are no turns.
+    """Return the turns of a completion, and the messages after the last one.
 
     Raises:
-        UnreadableEntry: The completion is neither.
+        UnreadableEntry: The completion is neither a text nor messages.
     """
     if isinstance(completion, str):
         reply: ChatMessage = {"role": "assistant", "content": encodable(completion)}

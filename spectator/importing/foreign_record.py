@@ -44,7 +44,7 @@ _PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
 
 def environment_name(name: str) -> str:
-    """A short name for what was played elsewhere; never that of a world that is here.
+    """Return a short name for a foreign environment, never that of a known world.
 
     >>> environment_name("Prime/GSM8K v2"), environment_name("counting"), environment_name("")
     ('prime_gsm8k_v2', 'counting_imported', 'imported')
@@ -55,7 +55,7 @@ def environment_name(name: str) -> str:
 
 
 def plain_name(name: str | None) -> str | None:
-    """A name of a run or a group as records take it; one that does not fit is told apart by its digest.
+    """Return a valid name for a run or a group; changed names get a digest.
 
     >>> plain_name("g0"), plain_name(None)
     ('g0', None)
@@ -73,39 +73,39 @@ def plain_name(name: str | None) -> str | None:
 SAID: Final = "imported.said"
 
 LINE: Final = 300
-"""Characters that are shown as a line."""
+"""Characters of a commentary line."""
 
 
 class ImportedWords(EventData):
-    """Something was said to the model: a task, or what its tools or its environment answered."""
+    """The model received a text: the task, or an answer of its tools or environment."""
 
-    text: str = Field(description="The words, capped at 8,192 characters")
-    reward: float | None = Field(description="The reward of the step; null where the file gives none")
-    total: float | None = Field(description="All rewards so far; null where the file gave none yet")
+    text: str = Field(description="The text, capped at 8,192 characters")
+    reward: float | None = Field(description="The reward of the step; null if unknown")
+    total: float | None = Field(description="The sum of rewards so far; null if none is known yet")
     answers: int = Field(
         ge=0,
-        description="Answers of the model in the whole episode; 0 where there are none, or nobody knows yet",
+        description="Answers of the model in the whole episode; 0 if there are none or the number is unknown",
     )
 
 
 def project_said(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
-    """The words and all rewards so far; no reward where none is known."""
+    """Return the viewer's patch: the text, and the rewards so far if known."""
     if event.type != SAID:
         return {}
     total, answers = event.data["total"], event.data["answers"]
     known = {} if total is None else {"value": total, "unit": "reward"}
-    said = "" if total is None else f", {total:g} reward so far"
+    reward = "" if total is None else f", {total:g} reward so far"
     done = event.turn / answers if answers else 0
     place = f"answer {event.turn} of {answers}" if answers else f"step {event.turn}"
     return {
-        "headline": f"{place.capitalize()}{said}" if event.turn else "The task",
+        "headline": f"{place.capitalize()}{reward}" if event.turn else "The task",
         "observation": event.data["text"],
         "glance": {"step": event.turn, "progress": done, "at": place, **known},
     }
 
 
 def narrate_said(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
-    """A line for each, marked with its reward."""
+    """Return a commentary line for each text, labelled with its reward."""
     if event.type != SAID:
         return ()
     reward = event.data["reward"]
@@ -116,17 +116,17 @@ def narrate_said(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
 AGENT: Final = "agent"
 
 SHOWN: Final = 8_192
-"""Characters of words, of an answer and of arguments that an event keeps; the call beside it keeps all."""
+"""Characters of a text, answer or arguments in an event; the model call has the complete ones."""
 
 LABEL: Final = 64
 LEGAL: Final = 32
 
 
 class ForeignRecord:
-    """The events of one episode while they are made, each with its patch, and its calls to a model.
+    """Builds the events of one episode, with their patches, and its model calls.
 
     Args:
-        episode_id: Whose.
+        episode_id: Id of the episode.
         at: When it begins.
     """
 
@@ -137,26 +137,26 @@ class ForeignRecord:
         self._episode_id = episode_id
         self._epoch = sha256(episode_id.encode()).hexdigest()[:16]
         self.at = at
-        """When what is added next happened."""
+        """Time of the next added events."""
         self._conversation: list[Mapping[str, Any]] = []
         self._tools: Sequence[Mapping[str, Any]] = ()
 
     def add(self, turn: int, facts: Sequence[Fact]) -> None:
-        """Record ``facts`` of a turn."""
+        """Add events for the ``facts`` of a turn."""
         at = timestamp(self.at)
         for fact in facts:
             draft = Event(self._episode_id, self._epoch, 0, at, turn, fact.type, fact.data)
             self.events += self._fold.add(draft)
 
     def pass_time(self, one: ForeignTurn) -> None:
-        """Let as much time pass as an answer took."""
+        """Advance the time to that of an answer, or by its duration."""
         if one.at is not None:
             self.at = max(self.at, one.at)
         elif one.latency_s:
             self.at += timedelta(seconds=one.latency_s)
 
     def decided(self, episode: ForeignEpisode, one: ForeignTurn) -> DecisionMade:
-        """What a model answered, its call kept beside it."""
+        """Return the decision of a model's answer, and keep its call."""
         call = self._call(episode, one)
         reply = call.reply or {}
         asked = fingerprint(call.messages, call.tools)
@@ -180,20 +180,20 @@ class ForeignRecord:
         )
 
     def done(self, action: Mapping[str, Any], latency_s: float) -> DecisionMade:
-        """What somebody did of whom nothing more is known."""
+        """Return the decision of an agent of which only the action is known."""
         self.calls.append([])
         return DecisionMade(
             actor=AGENT, source="remote", action=dict(action), reasoning="", latency_s=latency_s
         )
 
     def take(self) -> tuple[list[RecordedEvent], list[list[ModelCall]]]:
-        """The events since the last look, and for each decision among them its calls."""
+        """Return the new events, and the model calls of each decision among them."""
         taken = self.events, self.calls
         self.events, self.calls = [], []
         return taken
 
     def _call(self, episode: ForeignEpisode, one: ForeignTurn) -> ModelCall:
-        if one.anew:
+        if one.fresh_prompt:
             self._conversation = []
         self._conversation += [wire_message(message) for message in one.asked]
         self._tools = self._tools or list(episode.tools)
@@ -214,7 +214,7 @@ class ForeignRecord:
 
 
 def rewards_of(*, stepwise: bool) -> Profile:
-    """The profile of an environment elsewhere: rewards of its steps, or of the whole, without bounds."""
+    """Return the profile of a foreign environment, with unbounded rewards."""
     return Profile(
         rewards="step" if stepwise else "end",
         reward_min=None,
@@ -228,7 +228,7 @@ def rewards_of(*, stepwise: bool) -> Profile:
 def started_fact(
     episode: ForeignEpisode, run_id: str | None, profile: Profile, source: DecisionSource = "model"
 ) -> Fact:
-    """That an episode began elsewhere."""
+    """Return the fact that the episode began."""
     environment = environment_name(episode.environment)
     agent = clean_text(episode.agent, LABEL) or "unknown"
     started = EpisodeStarted(
@@ -251,7 +251,7 @@ def started_fact(
 
 
 def step_fact(reward: float, rubric: Mapping[str, float], *, last: bool, done: bool) -> Fact:
-    """That a step was rewarded."""
+    """Return the fact that a step was rewarded."""
     taken = StepTaken(
         actor=AGENT,
         next_actor=None if last else AGENT,
@@ -263,16 +263,14 @@ def step_fact(reward: float, rubric: Mapping[str, float], *, last: bool, done: b
     return core_fact(taken)
 
 
-def said_fact(words: str, reward: float | None, total: float | None, answers: int) -> Fact:
-    """What viewers are shown; ``answers`` is 0 where nobody knows how many there will be."""
-    said: EventData = ImportedWords(
-        text=clean_text(words, SHOWN), reward=reward, total=total, answers=answers
-    )
+def said_fact(text: str, reward: float | None, total: float | None, answers: int) -> Fact:
+    """Return the fact that the model received a text; ``answers`` 0 is unknown."""
+    said: EventData = ImportedWords(text=clean_text(text, SHOWN), reward=reward, total=total, answers=answers)
     return Fact(SAID, said.model_dump(mode="json"))
 
 
-def words_of(messages: Sequence[ChatMessage]) -> str:
-    """What messages say to viewers: all but the system's, which only the operator reads."""
+def conversation_text(messages: Sequence[ChatMessage]) -> str:
+    """Return messages as text for viewers, without (private) system messages."""
     shown = [one for one in messages if one["role"] != "system"]
     return "\n\n".join(f"{_speaker(one)}: {one.get('content') or ''}" for one in shown)
 
@@ -282,7 +280,7 @@ def _speaker(message: ChatMessage) -> str:
 
 
 def _reply(one: ForeignTurn, episode: ForeignEpisode) -> dict[str, Any]:
-    """The answer as it is recorded."""
+    """Return the answer in its recorded form."""
     message = wire_message(one.reply)
     calls = [
         {"id": call["id"], **{name: call["function"][name] for name in ("name", "arguments")}}
@@ -300,21 +298,21 @@ def _reply(one: ForeignTurn, episode: ForeignEpisode) -> dict[str, Any]:
 
 
 def _action(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model did: one tool, several, or words."""
-    calls = [_called(one) for one in reply["tool_calls"]]
+    """Return the model's action: one tool call, several, or text."""
+    calls = [_call_action(one) for one in reply["tool_calls"]]
     if len(calls) == 1:
         return calls[0]
     return {"calls": calls} if calls else {"text": clean_text(reply["content"], SHOWN)}
 
 
-def _called(call: Mapping[str, Any]) -> dict[str, Any]:
-    given = _object_in(call["arguments"]) if len(call["arguments"]) <= SHOWN else None
+def _call_action(call: Mapping[str, Any]) -> dict[str, Any]:
+    given = _parsed(call["arguments"]) if len(call["arguments"]) <= SHOWN else None
     if isinstance(given, dict):
         return {"tool": call["name"], "arguments": given}
     return {"tool": call["name"], "arguments": {"text": clean_text(call["arguments"], SHOWN)}}
 
 
-def _object_in(arguments: str) -> Any:
+def _parsed(arguments: str) -> Any:
     try:
         return json.loads(arguments, parse_constant=lambda name: None)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """Evaluation logs of inspect_ai: one JSON text, or an ``.eval`` archive.
 
-Members of archives can be compressed with Zstandard, which Python's own module cannot read.
+Members of archives can be compressed with Zstandard, which Python's ``zipfile`` cannot read.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from spectator.importing.foreign import (
 from spectator.journal.encoding import BadLine
 
 ZSTANDARD: Final = 93
-"""Number of Zstandard among the ways to compress a member."""
+"""Number of Zstandard as a compression method of ZIP archives."""
 
 _LOCAL: Final = struct.Struct("<4s22xHH")
-"""The head of a member: its mark, the lengths of its name and of what else stands before its data."""
+"""The local header of a member: signature, length of the name, length of the extra field."""
 
 
 def member_bytes(file: BinaryIO, member: zipfile.ZipInfo) -> bytes:
-    """The data of a member.
+    """Return the data of a member.
 
     Raises:
-        UnreadableEntry: It is damaged, larger than is read, or compressed in another way.
-        ConfigurationError: Zstandard is not installed.
+        UnreadableEntry: The member is damaged, too large, or has an unsupported compression.
+        ConfigurationError: zstandard is not installed.
     """
     if member.file_size > MAX_BYTES:
         raise UnreadableEntry(f"it is larger than {MAX_BYTES >> 20} MiB")
     file.seek(member.header_offset)
     head = file.read(_LOCAL.size)
     if len(head) < _LOCAL.size or head[:4] != b"PK\x03\x04":
-        raise UnreadableEntry("its head is damaged")
+        raise UnreadableEntry("its header is damaged")
     _, name, extra = _LOCAL.unpack(head)
     file.seek(name + extra, io.SEEK_CUR)
     packed = file.read(member.compress_size)
     data = _expanded(packed, member.compress_type)
     if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
-        raise UnreadableEntry("it is damaged: its checksum is another")
+        raise UnreadableEntry("it is damaged: wrong checksum")
     return data
 
 
@@ -61,16 +61,16 @@ def _expanded(packed: bytes, kind: int) -> bytes:
     if kind == zipfile.ZIP_STORED:
         return packed
     if kind == ZSTANDARD:
-        return _of_zstandard(packed)
+        return _expanded_zstandard(packed)
     if kind != zipfile.ZIP_DEFLATED:
-        raise UnreadableEntry(f"it is compressed in a way that is not read: {kind}")
+        raise UnreadableEntry(f"its compression method {kind} is not supported")
     try:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, MAX_BYTES + 1)
     except zlib.error as error:
         raise UnreadableEntry(f"it is damaged: {error}") from error
 
 
-def _of_zstandard(packed: bytes) -> bytes:
+def _expanded_zstandard(packed: bytes) -> bytes:
     try:
         import zstandard
     except ImportError as error:
@@ -87,15 +87,15 @@ def _of_zstandard(packed: bytes) -> bytes:
 NAME: Final = "inspect"
 
 VERSION: Final = 2
-"""Version of the log's form that is read."""
+"""The supported version of the log."""
 
 SAMPLES: Final = "samples/"
 
 HEADS: Final = ("header.json", "_journal/start.json")
-"""Members that say what the log is; one that was not finished has the second only."""
+"""Members that describe the log; unfinished logs have the second one only."""
 
 _LETTERS: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""What inspect_ai's own metrics take for a score that is a letter: correct, partial, incorrect, no answer."""
+"""Values of letter scores, as in inspect_ai's metrics: correct, partial, incorrect, no answer."""
 
 _UNREAD: Final = (
     "samples.item.events",
@@ -108,61 +108,65 @@ _UNREAD: Final = (
 _ATTACHED: Final = "attachment://"
 
 
-def known_by(row: Mapping[str, Any]) -> bool:
+def matches(row: Mapping[str, Any]) -> bool:
     """Whether an object is a log of this format."""
     return isinstance(row.get("eval"), Mapping) and "task" in row["eval"]
 
 
 def read(source: Source) -> Entries:
-    """The samples of a log."""
+    """Yield the samples of a log."""
     if zipfile.is_zipfile(source.path):
-        return _of_archive(source)
-    return _of_text(source)
+        return _read_archive(source)
+    return _read_text(source)
 
 
-def _of_archive(source: Source) -> Entries:
+def _read_archive(source: Source) -> Entries:
     try:
         with zipfile.ZipFile(source.path) as archive, source.path.open("rb") as file:
             head = _head(archive, file)
             for member in archive.infolist():
                 source.done = max(source.done, member.header_offset)
                 if member.filename.startswith(SAMPLES) and member.filename.endswith(".json"):
-                    yield from guarded(member.filename, lambda one=member: _of_member(file, one, head))  # type: ignore[misc]
+                    yield from guarded(member.filename, lambda one=member: _read_member(file, one, head))  # type: ignore[misc]
     except zipfile.BadZipFile as error:
-        raise ConfigurationError(f"{source.path} is no archive that can be read: {error}") from error
+        raise ConfigurationError(f"{source.path} is not a readable archive: {error}") from error
 
 
 def _head(archive: zipfile.ZipFile, file: BinaryIO) -> Mapping[str, Any]:
-    """What the log says of itself."""
-    why = ""
+    """Return the description of the log."""
+    reason = ""
     for name in HEADS:
         if name not in archive.namelist():
             continue
         try:
             head = parsed(member_bytes(file, archive.getinfo(name)))
         except UnreadableEntry as error:
-            why = f": {name}: {error}"
+            reason = f": {name}: {error}"
             continue
-        if isinstance(head, dict) and known_by(head):
+        if isinstance(head, dict) and matches(head):
             return _checked(head)
-    raise ConfigurationError(f"the archive holds neither {' nor '.join(HEADS)} of inspect_ai{why}")
+    raise ConfigurationError(
+        f"the archive has neither a {' nor a '.join(HEADS)} of inspect_ai that can be read{reason}"
+    )
 
 
 def _checked(head: Mapping[str, Any]) -> Mapping[str, Any]:
     version = head.get("version", VERSION)
     if version != VERSION:
-        raise ConfigurationError(f"the log is of version {version!r}; version {VERSION} is read")
+        raise ConfigurationError(f"the log has version {version!r}; only version {VERSION} is supported")
     return head
 
 
-def _of_member(file: BinaryIO, member: zipfile.ZipInfo, head: Mapping[str, Any]) -> Iterator[ForeignEpisode]:
+def _read_member(
+    file: BinaryIO, member: zipfile.ZipInfo, head: Mapping[str, Any]
+) -> Iterator[ForeignEpisode]:
     sample = parsed(member_bytes(file, member))
     if isinstance(sample, BadLine):
         raise UnreadableEntry(sample.reason)
     yield _sample(sample, head)
 
 
-def _of_text(source: Source) -> Entries:
+def _read_text(source: Source) -> Entries:
     import ijson
 
     head = _text_head(source)
@@ -173,11 +177,13 @@ def _of_text(source: Source) -> Entries:
                 source.done, place = file.tell(), place + 1
                 yield from guarded(f"samples[{place - 1}]", lambda one=sample: iter([_sample(one, head)]))  # type: ignore[misc]
         except ijson.JSONError as error:
-            yield SkippedEntry(f"after samples[{place - 1}]" if place else "its samples", f"no JSON: {error}")
+            yield SkippedEntry(
+                f"after samples[{place - 1}]" if place else "its samples", f"invalid JSON: {error}"
+            )
 
 
 def _text_head(source: Source) -> Mapping[str, Any]:
-    """What stands before the samples; what stands after them is not looked for."""
+    """Return the members of the log before its samples."""
     import ijson
 
     head: dict[str, Any] = {}
@@ -188,14 +194,14 @@ def _text_head(source: Source) -> Mapping[str, Any]:
                 if name in ("eval", "samples"):
                     break
         except ijson.JSONError:
-            pass  # torn further on: the samples before that are read
-    if not known_by(head):
-        raise ConfigurationError(f"{source.path} does not begin as a log of inspect_ai does")
+            pass  # damaged later on: the samples before that are read
+    if not matches(head):
+        raise ConfigurationError(f"{source.path} does not begin like a log of inspect_ai")
     return _checked(head)
 
 
 class _UntilSamples:
-    """A file of which little is read: a log says what it is in its first megabytes."""
+    """The first megabytes of a file, in which a log describes itself."""
 
     def __init__(self, file: BinaryIO, most: int = 8 * 1024 * 1024) -> None:
         self._file, self._left = file, most
@@ -207,7 +213,7 @@ class _UntilSamples:
 
 
 def _samples(ijson: Any, file: BinaryIO) -> Iterator[dict[str, Any]]:
-    """The samples one by one, without their largest parts."""
+    """Yield the samples one by one, without their largest parts."""
     builder, _deep = None, 0
     for prefix, event, value in ijson.parse(file, use_float=True):
         if prefix == "samples.item" and event == "start_map":
@@ -224,12 +230,14 @@ def _samples(ijson: Any, file: BinaryIO) -> Iterator[dict[str, Any]]:
 
 def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
     if not isinstance(sample, Mapping) or "id" not in sample:
-        raise UnreadableEntry("it is no sample: id is missing")
+        raise UnreadableEntry("it is not a sample: id is missing")
     attached = sample.get("attachments") or {}
-    said = need(sample, "messages", list, "it must list the messages")
-    messages = [message_of(_resolved(one, attached), f"messages[{place}]") for place, one in enumerate(said)]
+    listed = need(sample, "messages", list, "it must list the messages")
+    messages = [
+        message_of(_resolved(one, attached), f"messages[{place}]") for place, one in enumerate(listed)
+    ]
     turns, after = turns_of(messages)
-    _note_sources(turns, said, sample)
+    _add_details(turns, listed, sample)
     about = head["eval"]
     scores = _scores(sample.get("scores"))
     error, limit = sample.get("error"), sample.get("limit")
@@ -249,15 +257,15 @@ def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
         rubric=scores,
         error=_error(error),
         cut=f"the limit of {text(limit.get('type'))}" if isinstance(limit, Mapping) else None,
-        result=_explained(sample.get("scores")),
+        result=_explanation(sample.get("scores")),
         began=moment(sample.get("started_at")) or moment(about.get("created")),
         order_ms=epoch,
     )
 
 
-def _note_sources(turns: Any, said: list[Any], sample: Mapping[str, Any]) -> None:
-    """Models, and the tokens of a sample of one answer."""
-    answers = [one for one in said if one.get("role") == "assistant"]
+def _add_details(turns: Any, messages: list[Any], sample: Mapping[str, Any]) -> None:
+    """Set model and reward of each turn, and the usage of a single turn."""
+    answers = [one for one in messages if one.get("role") == "assistant"]
     for turn, one in zip(turns, answers, strict=True):
         turn.model = text(one.get("model")) or None
         metadata = one.get("metadata")
@@ -272,7 +280,7 @@ def _note_sources(turns: Any, said: list[Any], sample: Mapping[str, Any]) -> Non
 
 
 def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
-    """A message with its attachments in their places."""
+    """Return a message with its attachments inserted."""
     if isinstance(value, str) and value.startswith(_ATTACHED):
         return attached.get(value.removeprefix(_ATTACHED), value)
     if isinstance(value, Mapping):
@@ -281,7 +289,7 @@ def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
 
 
 def _scores(scores: object) -> dict[str, float]:
-    """The scores that are numbers, or letters that stand for one."""
+    """Return the scores that are numbers, or letters with a value."""
     found = {}
     for name, score in scores.items() if isinstance(scores, Mapping) else ():
         value = score.get("value") if isinstance(score, Mapping) else None
@@ -291,7 +299,7 @@ def _scores(scores: object) -> dict[str, float]:
     return found
 
 
-def _explained(scores: object) -> str | None:
+def _explanation(scores: object) -> str | None:
     first = (
         next((one for one in scores.values() if isinstance(one, Mapping)), {})
         if isinstance(scores, Mapping)

@@ -1,4 +1,4 @@
-"""Rollouts of NeMo Gym: a line each, with request and response in OpenAI's Responses form, and a reward."""
+"""Rollouts of NeMo Gym: one per line, with request and response of OpenAI's Responses API, and a reward."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _OF_MODEL: Final = frozenset({"reasoning", "function_call", "custom_tool_call"})
 _OUTCOMES: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 
 
-def known_by(row: Mapping[str, Any]) -> bool:
+def matches(row: Mapping[str, Any]) -> bool:
     """Whether a line is one of this format."""
     return "responses_create_params" in row and "response" in row
 
 
 def read(source: Source) -> Entries:
-    """The rollouts of a file."""
+    """Yield the rollouts of a file."""
     return each_row(source, _rollout)
 
 
@@ -70,26 +70,26 @@ def _rollout(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
 
 
 def _prompt(asked: Mapping[str, Any]) -> list[ChatMessage]:
-    """The request's own words; answers in it are context."""
-    said: list[ChatMessage] = []
+    """Return the messages of the request; answers among them are context."""
+    messages: list[ChatMessage] = []
     if text(asked.get("instructions")):
-        said.append({"role": "system", "content": asked["instructions"]})
+        messages.append({"role": "system", "content": asked["instructions"]})
     given = asked.get("input")
     if isinstance(given, str):
-        return [*said, {"role": "user", "content": given}]
+        return [*messages, {"role": "user", "content": given}]
     for place, item in enumerate(given if isinstance(given, list) else ()):
-        said.append(_item(item, f"responses_create_params.input[{place}]"))
-    return said
+        messages.append(_item(item, f"responses_create_params.input[{place}]"))
+    return messages
 
 
 def _item(item: Any, name: str) -> ChatMessage:
-    """An item of a request or a response as a message of its own."""
+    """Return an item of a request or a response as a message."""
     if not isinstance(item, Mapping):
-        raise UnreadableEntry(f"{name} is no item")
+        raise UnreadableEntry(f"{name} is not an object")
     kind = item.get("type")
     if kind in _OUTCOMES:
-        said, _ = content_of(item.get("output"))
-        return {"role": "tool", "content": said, "tool_call_id": text(item.get("call_id"))}
+        content, _ = content_of(item.get("output"))
+        return {"role": "tool", "content": content, "tool_call_id": text(item.get("call_id"))}
     if kind in ("function_call", "custom_tool_call"):
         given = item.get("arguments") if kind == "function_call" else item.get("input")
         call = tool_call(text(item.get("call_id")), text(item.get("name")) or "unnamed", text(given) or "{}")
@@ -104,34 +104,34 @@ def _item(item: Any, name: str) -> ChatMessage:
 
 
 def _turns(prompt: list[ChatMessage], output: Sequence[Any]) -> tuple[list[ForeignTurn], list[ChatMessage]]:
-    """The items of a response cut at the answers of the model.
+    """Split the items of a response into turns, and the messages after the last.
 
-    An answer goes on until something answers it, or until the item that carries its tokens.
+    A turn extends until the next tool output, or to the item with its tokens.
     """
     turns: list[ForeignTurn] = []
-    said: list[ChatMessage] = list(prompt)
+    asked: list[ChatMessage] = list(prompt)
     open_turn: ForeignTurn | None = None
     for place, item in enumerate(output):
         message = _item(item, f"response.output[{place}]")
         if message["role"] != "assistant":
             open_turn = None
-            said.append(message)
+            asked.append(message)
             continue
         if open_turn is None:
-            open_turn = ForeignTurn(asked=said, reply={"role": "assistant", "content": ""})
+            open_turn = ForeignTurn(asked=asked, reply={"role": "assistant", "content": ""})
             turns.append(open_turn)
-            said = []
+            asked = []
         _join(open_turn.reply, message)
         if (ids := integers(item.get("generation_token_ids"))) is not None:
             open_turn.token_ids = ids
             open_turn.prompt_token_ids = integers(item.get("prompt_token_ids"))
             open_turn.logprobs = reals(item.get("generation_log_probs"), len(ids))
             open_turn = None
-    return turns, said
+    return turns, asked
 
 
 def _join(reply: ChatMessage, more: ChatMessage) -> None:
-    """Add an item of an answer to what it holds already."""
+    """Add an item of an answer to the reply."""
     for name in ("content", "reasoning_content"):
         if more.get(name):
             reply[name] = f"{reply[name]}\n{more[name]}" if reply.get(name) else more[name]

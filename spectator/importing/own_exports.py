@@ -1,4 +1,4 @@
-"""Files that this software exports: events, model calls, groups, OpenEnv records.
+"""Files that Spectator exports: events, model calls, groups, OpenEnv records.
 
 Exported events become the same episodes again.
 """
@@ -32,15 +32,15 @@ from spectator.importing.foreign import (
 NAME: Final = "ndjson"
 
 BATCH: Final = 500
-"""Events of one episode that are recorded at once."""
+"""Maximum events per batch."""
 
 
 @dataclass(slots=True)
 class EventBatch:
-    """Events of one episode that follow each other.
+    """Consecutive events of one episode.
 
     Args:
-        line: The line of the first.
+        line: Line of the first event.
         events: The events.
     """
 
@@ -48,13 +48,13 @@ class EventBatch:
     events: list[RecordedEvent] = field(default_factory=list)
 
 
-def known_by(row: Mapping[str, Any]) -> bool:
+def matches(row: Mapping[str, Any]) -> bool:
     """Whether a line is an event."""
     return {"v", "episode_id", "epoch", "seq", "type", "data"} <= row.keys()
 
 
 def batches(source: Source) -> Any:
-    """The events of a file, :data:`BATCH` at a time; what is no event comes as :class:`SkippedEntry`."""
+    """Yield the events of a file in batches; other lines as :class:`SkippedEntry`."""
     batch: EventBatch | None = None
     for row in rows(source):
         event = row if isinstance(row, SkippedEntry) else _event(row)
@@ -62,7 +62,7 @@ def batches(source: Source) -> Any:
             yield event
             continue
         assert isinstance(row, FileRow)
-        full = batch is not None and not _goes_on(batch, event)
+        full = batch is not None and not _fits(batch, event)
         if batch is not None and full:
             yield batch
             batch = None
@@ -72,7 +72,7 @@ def batches(source: Source) -> Any:
         yield batch
 
 
-def _goes_on(batch: EventBatch, event: RecordedEvent) -> bool:
+def _fits(batch: EventBatch, event: RecordedEvent) -> bool:
     last = batch.events[-1]
     follows = (last.episode_id, last.seq + 1) == (event.episode_id, event.seq)
     return follows and len(batch.events) < BATCH
@@ -106,21 +106,21 @@ def is_record(row: Mapping[str, Any]) -> bool:
 
 
 def read_calls(source: Source) -> Entries:
-    """The episodes that calls belong to; those of one episode stand together, as they are exported."""
+    """Yield the episodes of model calls; calls of one episode must follow each other."""
     calls: list[FileRow] = []
     for row in rows(source):
         if isinstance(row, SkippedEntry):
             yield row
             continue
         if calls and row.value.get("episode_id") != calls[0].value.get("episode_id"):
-            yield from guarded(f"line {calls[0].number}", lambda of=calls: iter([_of_calls(of)]))  # type: ignore[misc]
+            yield from guarded(f"line {calls[0].number}", lambda of=calls: iter([_calls_episode(of)]))  # type: ignore[misc]
             calls = []
         calls.append(row)
     if calls:
-        yield from guarded(f"line {calls[0].number}", lambda: iter([_of_calls(calls)]))
+        yield from guarded(f"line {calls[0].number}", lambda: iter([_calls_episode(calls)]))
 
 
-def _of_calls(calls: list[FileRow]) -> ForeignEpisode:
+def _calls_episode(calls: list[FileRow]) -> ForeignEpisode:
     first, last = calls[0].value, calls[-1].value
     turns = [
         _turn(row.value) for row in calls if row.value.get("reply") is not None and row.value.get("decided")
@@ -151,7 +151,7 @@ def _turn(value: Mapping[str, Any]) -> ForeignTurn:
     return ForeignTurn(
         asked=messages_of(value.get("messages"), "messages"),
         reply=message,
-        anew=True,
+        fresh_prompt=True,
         reward=number(value.get("reward")),
         model=text(reply.get("model")) or None,
         finish_reason=text(reply.get("finish_reason")) or None,
@@ -164,7 +164,7 @@ def _turn(value: Mapping[str, Any]) -> ForeignTurn:
 
 
 def read_groups(source: Source) -> Entries:
-    """The members of each group."""
+    """Yield the members of each group."""
     return each_row(source, _members)
 
 
@@ -174,7 +174,7 @@ def _members(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
     rewards = need(value, "rewards", list, "it must list the rewards")
     if len(completions) != len(rewards):
         raise UnreadableEntry(
-            f"{len(completions)} completions and {len(rewards)} rewards: they must be as many"
+            f"{len(completions)} completions and {len(rewards)} rewards: their numbers must be equal"
         )
     prompt = messages_of(value.get("prompt"), "prompt")
     ids = value.get("episode_ids") or []
@@ -198,7 +198,7 @@ def _members(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
 
 
 def read_records(source: Source) -> Entries:
-    """Records of whole episodes, as OpenEnv's harness writes them."""
+    """Yield records of whole episodes, as OpenEnv's harness writes them."""
     return each_row(source, _record)
 
 

@@ -1,4 +1,4 @@
-"""Session traces of the Hugging Face Hub: a line for the session, then a line for each of its messages."""
+"""Session traces of the Hugging Face Hub: a line per session, followed by a line per message."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from spectator.journal.encoding import ChatMessage
 NAME: Final = "hf-traces"
 
 MAX_MESSAGES: Final = 100_000
-"""Messages of one session that are read."""
+"""Maximum messages of one session."""
 
 
-def known_by(row: Mapping[str, Any]) -> bool:
+def matches(row: Mapping[str, Any]) -> bool:
     """Whether a line is one of this format."""
     return (row.get("type") == "session" and "harness" in row) or (
         row.get("type") == "message" and isinstance(row.get("message"), Mapping)
@@ -39,14 +39,14 @@ class _Session:
     line: int
     head: Mapping[str, Any]
     turns: list[ForeignTurn] = field(default_factory=list)
-    said: list[ChatMessage] = field(default_factory=list)
+    asked: list[ChatMessage] = field(default_factory=list)
     messages: int = 0
 
     def take(self, row: FileRow) -> None:
-        """Take in the next message.
+        """Add the next message.
 
         Raises:
-            UnreadableEntry: It is none, or one too many.
+            UnreadableEntry: It is not a message, or there are too many.
         """
         value = row.value.get("message")
         message = message_of(value, "message")
@@ -54,27 +54,27 @@ class _Session:
         if self.messages > MAX_MESSAGES:
             raise UnreadableEntry(f"more than {MAX_MESSAGES:,} messages in one session")
         if message["role"] != "assistant":
-            self.said.append(message)
+            self.asked.append(message)
             return
         assert isinstance(value, Mapping)
         self.turns.append(
             ForeignTurn(
-                asked=self.said,
+                asked=self.asked,
                 reply=message,
                 reward=number(row.value.get("reward")),
                 model=text(value.get("model")) or None,
                 at=self.time_of(row.value) or self.time_of(value),
             )
         )
-        self.said = []
+        self.asked = []
 
     @staticmethod
     def time_of(value: Mapping[str, Any]) -> datetime | None:
-        """When something was, where it says."""
+        """Return the time of a line or message, if it has one."""
         return moment(value.get("timestamp"))
 
     def episode(self) -> ForeignEpisode:
-        """The session as an episode."""
+        """Return the session as an episode."""
         head = self.head
         identity = text(head.get("id"))
         harness = text(head.get("harness")) or NAME
@@ -89,7 +89,7 @@ class _Session:
             or next((one.model for one in self.turns if one.model), None)
             or harness,
             turns=self.turns,
-            after=self.said,
+            after=self.asked,
             group=text(head.get("groupId")) or None,
             seed=count(head.get("seed")),
             reward=number(head.get("reward")),
@@ -102,7 +102,7 @@ class _Session:
 
 
 def read(source: Source) -> Entries:
-    """The sessions of a file; a session is over where the next one begins, or the file ends."""
+    """Yield the sessions of a file; a session ends where the next one begins."""
     session: _Session | None = None
     for row in rows(source):
         if isinstance(row, SkippedEntry):
@@ -120,9 +120,9 @@ def read(source: Source) -> Entries:
             except UnreadableEntry as error:
                 yield SkippedEntry(f"line {row.number}", str(error))
             except UNEXPECTED as error:
-                yield SkippedEntry(f"line {row.number}", f"it is not as its format has it: {error!r}"[:300])
+                yield SkippedEntry(f"line {row.number}", f"it does not fit the format: {error!r}"[:300])
         else:
-            told = text(kind)[:40] or kind_of(kind)
-            yield SkippedEntry(f"line {row.number}", f"type is {told}: it must be session or message")
+            found = text(kind)[:40] or kind_of(kind)
+            yield SkippedEntry(f"line {row.number}", f"type is {found}: it must be session or message")
     if session is not None:
         yield session.episode()

@@ -1,4 +1,4 @@
-"""Completions that TRL's trainers log: a table a step, or lines of JSON, a row a completion."""
+"""Completions logged by TRL's trainers: a table per step, or JSON Lines; one row per completion."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _OWN: Final = frozenset(
     {"step", "prompt", "completion", "advantage", "mode", "completion_ids", "prompt_ids", "logprobs", "image",
      "images", "tools", "num_turns"}
 )  # fmt: skip
-"""Columns that are no rewards."""
+"""Columns that are not rewards."""
 
 
-def known_by(row: Mapping[str, Any]) -> bool:
+def matches(row: Mapping[str, Any]) -> bool:
     """Whether a line or a row of a table is one of this format."""
     return {"step", "prompt", "completion"} <= row.keys() and "example_id" not in row
 
 
 def read(source: Source) -> Entries:
-    """The completions of a file, each an episode of one answer or of several."""
+    """Yield the completions of a file, each as an episode with one or more answers."""
     if not is_table(source.path):
         yield from each_row(source, lambda row, of: iter([_completion(row, of)]))
         return
@@ -47,7 +47,7 @@ def _completion(row: FileRow, source: Source) -> ForeignEpisode:
     value = row.value
     step = count(value.get("step"))
     if step is None:
-        raise UnreadableEntry("step is missing: it must be a whole number")
+        raise UnreadableEntry("step is missing or not a number: it must be an integer of at least 0")
     prompt = messages_of(value["prompt"], "prompt")
     turns, after = completed(prompt, value["completion"])
     rewards = _rewards(value, source)
@@ -58,7 +58,7 @@ def _completion(row: FileRow, source: Source) -> ForeignEpisode:
         turns[0].token_ids = ids
         turns[0].prompt_token_ids = integers(value.get("prompt_ids"))
         turns[0].logprobs = reals(value.get("logprobs"), len(ids))
-    told = encode_json(value["prompt"]) if not isinstance(value["prompt"], str) else value["prompt"]
+    prompt_text = encode_json(value["prompt"]) if not isinstance(value["prompt"], str) else value["prompt"]
     return ForeignEpisode(
         key=[NAME, row.number, row.digest],
         environment=NAME,
@@ -66,22 +66,22 @@ def _completion(row: FileRow, source: Source) -> ForeignEpisode:
         title="TRL completions",
         turns=turns,
         after=after,
-        group=f"step-{step}-{sha256(told.encode('utf-8', 'replace')).hexdigest()[:8]}",
+        group=f"step-{step}-{sha256(prompt_text.encode('utf-8', 'replace')).hexdigest()[:8]}",
         reward=number(total) if number(total) is not None else (sum(rewards.values()) if rewards else None),
         rubric=rewards,
-        result=None if advantage is None else f"advantage {advantage:+.4g}, by TRL's own account",
+        result=None if advantage is None else f"advantage {advantage:+.4g}, as computed by TRL",
         order_ms=min(step, 2**24) * 2**20 + row.number % 2**20,
     )
 
 
 def _rewards(value: Mapping[str, Any], source: Source) -> dict[str, float]:
-    """The rewards by function; one that gave none is not there.
+    """Return the rewards by function, without missing ones.
 
     Raises:
-        UnreadableEntry: A column that was asked for is not there.
+        UnreadableEntry: A requested reward column is missing.
     """
     names = source.rewards or tuple(name for name in value if name not in _OWN and name != "reward")
     for name in source.rewards:
         if name not in value:
-            raise UnreadableEntry(f"{text(name)} is missing: it was named as a reward")
+            raise UnreadableEntry(f"{text(name)} is missing: it was requested as a reward")
     return {name: known for name in names if (known := number(value[name])) is not None}

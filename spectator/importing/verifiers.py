@@ -1,4 +1,4 @@
-"""Rollouts of verifiers: episodes of ``traces.jsonl`` since 0.2, and rows of ``results.jsonl`` before it."""
+"""Rollouts of verifiers: ``traces.jsonl`` of version 0.2 and later, ``results.jsonl`` of earlier versions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spectator.importing.foreign import (
     completed,
     count,
     integers,
+    kind_of,
     message_of,
     messages_of,
     moment,
@@ -28,17 +29,17 @@ from spectator.importing.foreign import (
 NAME: Final = "verifiers"
 
 VERSION: Final = 1
-"""Version of a trace's form that is read."""
+"""The supported version of traces."""
 
 _CUT: Final = frozenset(
     {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"}
 )
-"""Stops that are limits."""
+"""Stop conditions that are limits."""
 
 _TASK: Final = "it must be the task that was played"
 
 
-def known_by(row: Mapping[str, Any]) -> bool:
+def matches(row: Mapping[str, Any]) -> bool:
     """Whether a line is one of this format."""
     if "nodes" in row and "task" in row:
         return True
@@ -48,21 +49,21 @@ def known_by(row: Mapping[str, Any]) -> bool:
 
 
 def read(source: Source) -> Entries:
-    """The episodes of a file: a trace each, or a row of results each."""
+    """Yield the episodes of a file, one per trace or per row of results."""
     return each_row(source, _episodes)
 
 
 def _episodes(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
     value = row.value
     if "traces" in value:
-        yield from _of_episode(value)
+        yield from _traces(value)
     elif "nodes" in value:
         yield _trace(value, {})
     else:
         yield _result(row)
 
 
-def _of_episode(value: Mapping[str, Any]) -> Iterator[ForeignEpisode]:
+def _traces(value: Mapping[str, Any]) -> Iterator[ForeignEpisode]:
     traces = need(value, "traces", list, "it must list the traces of the episode")
     if traces:
         for trace in traces:
@@ -74,15 +75,15 @@ def _of_episode(value: Mapping[str, Any]) -> Iterator[ForeignEpisode]:
         environment=_environment(value, task),
         turns=[],
         group=_group(value, task),
-        error=_errors(value) or "no agent began",
+        error=_errors(value) or "no agent started",
     )
 
 
 def _trace(trace: Any, episode: Mapping[str, Any]) -> ForeignEpisode:
     if not isinstance(trace, Mapping):
-        raise UnreadableEntry("traces holds something that is no trace")
+        raise UnreadableEntry(f"traces contains {kind_of(trace)}: it must contain objects only")
     if trace.get("version", VERSION) != VERSION:
-        raise UnreadableEntry(f"version is {trace.get('version')!r}: traces of version {VERSION} are read")
+        raise UnreadableEntry(f"version is {trace.get('version')!r}: only version {VERSION} is supported")
     task = need(trace, "task", dict, _TASK)
     nodes = need(trace, "nodes", list, "it must list the messages")
     path, others = _last_branch(nodes)
@@ -122,11 +123,11 @@ def _trace(trace: Any, episode: Mapping[str, Any]) -> ForeignEpisode:
 
 
 def _last_branch(nodes: Sequence[Any]) -> tuple[list[int], int]:
-    """The places of the messages from the root to the last leaf, and how many other leaves there are."""
+    """Return the node indexes from root to last leaf, and the number of other leaves."""
     parents = set()
     for place, node in enumerate(nodes):
         if not isinstance(node, Mapping):
-            raise UnreadableEntry(f"nodes[{place}] is no object")
+            raise UnreadableEntry(f"nodes[{place}] is {kind_of(node)}: it must be an object")
         parent = node.get("parent")
         if parent is not None and not (isinstance(parent, int) and 0 <= parent < place):
             raise UnreadableEntry(f"nodes[{place}].parent is {parent!r}: it must be an earlier message")
@@ -144,7 +145,7 @@ def _turns(
     nodes: Sequence[Mapping[str, Any]], path: Sequence[int], calls: Mapping[Any, Mapping[str, Any]]
 ) -> tuple[list[ForeignTurn], list[Any]]:
     turns: list[ForeignTurn] = []
-    said: list[Any] = []
+    asked: list[Any] = []
     tokens: list[int] = []
     for place in path:
         node = nodes[place]
@@ -154,7 +155,7 @@ def _turns(
             call = calls.get(place) or {}
             turns.append(
                 ForeignTurn(
-                    asked=said,
+                    asked=asked,
                     reply=message,
                     model=text(call.get("model")) or None,
                     finish_reason=text(call.get("finish_reason")) or None,
@@ -164,15 +165,15 @@ def _turns(
                     **_sampled(node, tokens, ids),
                 )
             )
-            said = []
+            asked = []
         else:
-            said.append(message)
+            asked.append(message)
         tokens += ids
-    return turns, said
+    return turns, asked
 
 
 def _sampled(node: Mapping[str, Any], before: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
-    """The tokens of a prompt and of its answer: those that the mask says the model wrote."""
+    """Return the tokens of prompt and answer; the mask marks the answer's tokens."""
     mask = node.get("mask")
     if not ids or not isinstance(mask, list) or len(mask) != len(ids) or not any(mask):
         return {}
@@ -197,8 +198,8 @@ def _usage(usage: object) -> dict[str, int] | None:
 def _took(span: object) -> float:
     if not isinstance(span, Mapping):
         return 0.0
-    began, over = number(span.get("start")), number(span.get("end"))
-    return max(0.0, over - began) if began and over else 0.0
+    start, end = number(span.get("start")), number(span.get("end"))
+    return max(0.0, end - start) if start and end else 0.0
 
 
 def _environment(episode: Mapping[str, Any], task: Mapping[str, Any]) -> str:
@@ -217,7 +218,7 @@ def _errors(row: Mapping[str, Any]) -> str:
 
 
 def _result(row: FileRow) -> ForeignEpisode:
-    """A row of ``results.jsonl``."""
+    """Return the episode of a row of ``results.jsonl``."""
     value = row.value
     prompt = messages_of(value.get("prompt"), "prompt")
     steps = value.get("trajectory")
@@ -257,25 +258,25 @@ def _classic_error(error: object) -> str | None:
 
 
 def _steps(steps: Sequence[Any]) -> list[ForeignTurn]:
-    """The steps of a trajectory, each with its whole prompt, reward and tokens."""
+    """Return the turns of a trajectory, each with its whole prompt, reward and tokens."""
     turns = []
     for place, step in enumerate(steps):
         if not isinstance(step, Mapping):
-            raise UnreadableEntry(f"trajectory[{place}] is no step")
+            raise UnreadableEntry(f"trajectory[{place}] is {kind_of(step)}: it must be an object")
         name = f"trajectory[{place}]"
-        said = list(messages_of(step.get("completion"), f"{name}.completion"))
-        reply = next((one for one in said if one["role"] == "assistant"), None)
+        messages = list(messages_of(step.get("completion"), f"{name}.completion"))
+        reply = next((one for one in messages if one["role"] == "assistant"), None)
         if isinstance(step.get("completion"), str):
-            reply = {"role": "assistant", "content": said[0]["content"]}
+            reply = {"role": "assistant", "content": messages[0]["content"]}
         if reply is None:
-            raise UnreadableEntry(f"{name}.completion has no answer of the assistant")
+            raise UnreadableEntry(f"{name}.completion has no assistant message")
         tokens = step.get("tokens") or {}
         ids = integers(tokens.get("completion_ids"))
         turns.append(
             ForeignTurn(
                 asked=messages_of(step.get("prompt"), f"{name}.prompt"),
                 reply=reply,
-                anew=True,
+                fresh_prompt=True,
                 reward=number(step.get("reward")),
                 prompt_token_ids=integers(tokens.get("prompt_ids")),
                 token_ids=ids,

@@ -1,4 +1,4 @@
-"""The client of OpenAI-compatible chat completions, shared by live captains and by rollouts.
+"""The client for language models, used by live captains and by rollouts.
 
-``client`` and ``transport`` import aiohttp, which takes long: they are imported when a model is first asked.
+``client`` and ``transport`` import aiohttp, which is slow: import them only when a model is first asked.
 """

@@ -1,7 +1,7 @@
-"""Assemble a model's answer from streamed chunks or from one whole completion.
+"""Assemble a model's answer from streamed chunks or from one complete response.
 
 Endpoints are not trusted: a field of the wrong type is skipped. Unknown members of a message (thoughts,
-their signatures, content blocks) are kept, because providers expect them back exactly as they came.
+their signatures, content blocks) are kept, because providers expect them back unchanged.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Kind = Literal["thought", "text"]
 _NAMES: Final = ("think", "thinking", "thought", "reasoning")
 _OPENING: Final = re.compile(rf"<(?:{'|'.join(_NAMES)})>")
 _CLOSING: Final = re.compile(rf"</(?:{'|'.join(_NAMES)})>")
-_MARK: Final = re.compile(rf"</?(?:{'|'.join(_NAMES)})>")
-_ALL: Final = tuple(f"{start}{name}>" for name in _NAMES for start in ("<", "</"))
-_LONGEST: Final = max(map(len, _ALL))
+_TAG: Final = re.compile(rf"</?(?:{'|'.join(_NAMES)})>")
+_TAGS: Final = tuple(f"{start}{name}>" for name in _NAMES for start in ("<", "</"))
+_LONGEST_TAG: Final = max(map(len, _TAGS))
 
 
 class ThoughtSplitter:
-    """Splits a text that arrives in pieces; a mark may be cut anywhere.
+    """Splits streamed text into thoughts and answer; a tag may be cut anywhere.
 
-    A closing mark without an opening one (many templates write the opening themselves) makes thoughts of
-    all that came before it; that is known only at the end, see :func:`split_thought`.
+    A closing tag without an opening one (many chat templates write the opening tag themselves) turns all text
+    before it into thoughts. Only :func:`split_thought`, which sees the whole text, handles that.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class ThoughtSplitter:
         self._held = ""
 
     def feed(self, piece: str) -> Iterator[tuple[Kind, str]]:
-        """Parts of the text that are certain after ``piece``, in order."""
+        """Yield the parts of the text that are certain after ``piece``, in order."""
         text = self._held + piece
         if "<" not in text:
             self._held = ""
@@ -55,26 +55,26 @@ class ThoughtSplitter:
                 yield self._kind, text[: found.start()]
             self._kind = "thought" if self._kind == "text" else "text"
             text = text[found.end() :]
-        cut = _start_of_mark(text)
+        cut = _tag_start(text)
         self._held = text[cut:]
         if cut:
             yield self._kind, text[:cut]
 
     def end(self) -> Iterator[tuple[Kind, str]]:
-        """What was held back, once nothing more comes."""
+        """Yield the text that was held back, at the end of the stream."""
         if self._held:
             yield self._kind, self._held
         self._held = ""
 
 
-def _start_of_mark(text: str) -> int:
-    """Where a mark may begin that is not yet complete; the length of ``text`` when there is none."""
-    start = text.rfind("<", max(0, len(text) - _LONGEST))
-    return start if start >= 0 and any(mark.startswith(text[start:]) for mark in _ALL) else len(text)
+def _tag_start(text: str) -> int:
+    """Return where an incomplete tag at the end of ``text`` starts, or its length."""
+    start = text.rfind("<", max(0, len(text) - _LONGEST_TAG))
+    return start if start >= 0 and any(tag.startswith(text[start:]) for tag in _TAGS) else len(text)
 
 
 def split_thought(text: str) -> tuple[str, str]:
-    """The thoughts and the answer in a complete ``text``; a thought that never closes is all thought.
+    """Return thoughts and answer of a text; an unclosed thought extends to the end.
 
     >>> split_thought("<think>Short ball: pull.</think>Pull it.")
     ('Short ball: pull.', 'Pull it.')
@@ -84,35 +84,35 @@ def split_thought(text: str) -> tuple[str, str]:
     thoughts: list[str] = []
     answer: list[str] = []
     thinking, start = False, 0
-    for mark in _MARK.finditer(text):
-        opens = not mark[0].startswith("</")
+    for tag in _TAG.finditer(text):
+        opens = not tag[0].startswith("</")
         if opens and thinking:
             continue
-        (thoughts if thinking else answer).append(text[start : mark.start()])
+        (thoughts if thinking else answer).append(text[start : tag.start()])
         if not opens and not thinking:
             thoughts += answer
             answer.clear()
-        thinking, start = opens, mark.end()
+        thinking, start = opens, tag.end()
     (thoughts if thinking else answer).append(text[start:])
     stripped = filter(None, (thought.strip() for thought in thoughts))
     return "\n\n".join(stripped), "".join(answer).strip()
 
 
 def token_ids(values: Sequence[Any]) -> array[int]:
-    """An array of ``values``; in half the time of ``array`` where they are many.
+    """Return ``values`` as an array; twice as fast as ``array`` for many values.
 
     >>> token_ids([7, 2**40])
     array('q', [7, 1099511627776])
 
     Raises:
-        ValueError: One is no whole number of 0 .. 2**63 - 1.
+        ValueError: A value is not an integer from 0 to 2**63 - 1.
     """
     try:
         packed = pack(f"<{len(values)}q", *values)
     except StructError as error:
-        raise ValueError("an id of a token is no whole number of at most 63 bits") from error
-    if not packed[7::8].isascii():  # their signs
-        raise ValueError("an id of a token is below 0")
+        raise ValueError("a token id is not an integer of at most 63 bits") from error
+    if not packed[7::8].isascii():  # the sign bits
+        raise ValueError("a token id is negative")
     ids = array("q", packed)
     if sys.byteorder == "big":
         ids.byteswap()
@@ -120,16 +120,16 @@ def token_ids(values: Sequence[Any]) -> array[int]:
 
 
 Clean = Callable[[str], str]
-"""Makes a text fit to be kept: without the key, encodable."""
+"""Makes a text safe to keep: removes the key and what cannot be encoded."""
 
 _GROWING: Final = frozenset({"reasoning_content", "reasoning", "text", "summary", "data", "thinking"})
-"""Texts of which each chunk of a stream has a part, even if it is the same part again."""
+"""Text members that are concatenated over chunks; others that repeat their value are kept once."""
 
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 class VerbatimParts:
-    """Puts such members together from the chunks of a stream; a whole message is one chunk.
+    """Joins unknown message members from the chunks of a stream.
 
     >>> parts = VerbatimParts()
     >>> for text, signature in (("Short ", None), ("ball.", "c2ln")):
@@ -143,52 +143,52 @@ class VerbatimParts:
         self._others: dict[str, Any] = {}
 
     def add(self, name: str, value: Any) -> None:
-        """Take in a member; what is empty says nothing."""
+        """Add a chunk's member; empty values are ignored."""
         if isinstance(value, str) and value:
             texts = self._texts.setdefault(name, [])
             if name in _GROWING or texts != [value]:
                 texts.append(value)
         elif value not in _EMPTY:
-            self._others[name] = _grown(self._others.get(name), value)
+            self._others[name] = _merged(self._others.get(name), value)
 
     def whole(self, clean: Clean) -> dict[str, Any]:
-        """The members, in the order of their names."""
+        """Return the joined members, sorted by name."""
         texts = {name: "".join(parts) for name, parts in self._texts.items()}
         whole = {**self._others, **texts}
         return {name: cleaned(whole[name], clean) for name in sorted(whole)}
 
 
-def _grown(held: Any, more: Any) -> Any:
-    """``held`` with the same member of a later chunk."""
-    if isinstance(held, dict) and isinstance(more, dict):
-        return {name: _member(name, held.get(name), more.get(name)) for name in {**held, **more}}
-    if isinstance(held, list) and isinstance(more, list):
-        grown = list(held)
-        for part in more:
-            place = next((at for at in range(len(grown)) if _same_part(grown[at], part)), None)
-            if place is None:
-                grown.append(part)
+def _merged(old: Any, new: Any) -> Any:
+    """Merge a member with the same member of a later chunk."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {name: _merged_member(name, old.get(name), new.get(name)) for name in {**old, **new}}
+    if isinstance(old, list) and isinstance(new, list):
+        merged = list(old)
+        for part in new:
+            index = next((at for at in range(len(merged)) if _same_part(merged[at], part)), None)
+            if index is None:
+                merged.append(part)
             else:
-                grown[place] = _grown(grown[place], part)
-        return grown
-    return held if more is None else more
+                merged[index] = _merged(merged[index], part)
+        return merged
+    return old if new is None else new
 
 
-def _member(name: str, held: Any, more: Any) -> Any:
-    if isinstance(held, str) and isinstance(more, str):
-        return held + more if name in _GROWING or held != more else held
-    return _grown(held, more)
+def _merged_member(name: str, old: Any, new: Any) -> Any:
+    if isinstance(old, str) and isinstance(new, str):
+        return old + new if name in _GROWING or old != new else old
+    return _merged(old, new)
 
 
-def _same_part(held: Any, part: Any) -> bool:
-    """Whether two parts of lists are of one thing that grows, by their own account."""
-    if not isinstance(held, dict) or not isinstance(part, dict) or "index" not in part:
+def _same_part(old: Any, new: Any) -> bool:
+    """Whether two list items have the same ``index`` and ``type``, and so are merged."""
+    if not isinstance(old, dict) or not isinstance(new, dict) or "index" not in new:
         return False
-    return held.get("index") == part["index"] and held.get("type") == part.get("type")
+    return old.get("index") == new["index"] and old.get("type") == new.get("type")
 
 
 def cleaned(value: Any, clean: Clean) -> Any:
-    """``value`` with every text in it cleaned, names too."""
+    """Return ``value`` with every text in it cleaned, including member names."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -199,41 +199,40 @@ def cleaned(value: Any, clean: Clean) -> Any:
 
 
 MAX_TOOL_CALLS: Final = 64
-"""Calls of one answer that are looked at."""
+"""Tool calls of one answer; further ones are ignored."""
 
 MAX_DELTA: Final = 2_048
-"""Characters beyond which what came together is told in parts."""
+"""Characters passed to ``on_delta`` at once, about; longer text is split."""
 
-TOLD_OF_KEY: Final = 8
-"""Characters that end a text like the key begins and are told all the same: a word may, too."""
+MIN_MASKED: Final = 8
+"""At the end of a text, shorter beginnings of the key are shown: ordinary words can match them."""
 
-NO_IDS: Final = "the endpoint's token ids are no whole numbers of at least 0"
-"""Said where an answer holds such."""
+INVALID_IDS: Final = "the endpoint's token ids are not integers of at least 0"
 
 _VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
 _KNOWN: Final = frozenset(
     {"id", "object", "created", "model", "choices", "system_fingerprint", "service_tier", "provider"}
 )
-"""Members of a chunk that say nothing new once the model is known."""
+"""Members of a chunk that can be skipped once the model is known."""
 
 _TOKEN_FIELDS: Final = frozenset({"token_ids", "logprobs", "meta_info"})
-_GROWS: Final = frozenset({"role", "content", "reasoning_content"})
-"""Members of a message that nearly every chunk is made of."""
+_COMMON_FIELDS: Final = frozenset({"role", "content", "reasoning_content"})
+"""The only members in most chunks' messages."""
 
 THOUGHT: Final = "thought"
-"""Member of a message that holds thoughts which are not to be sent back."""
+"""Our own message member for thoughts that are not sent back to the endpoint."""
 
-_OF_MESSAGE: Final = frozenset({"role", "content", "refusal", "tool_calls", THOUGHT})
-_OF_CALL: Final = frozenset({"id", "index", "type", "function"})
-_OF_FUNCTION: Final = frozenset({"name", "arguments"})
+_MESSAGE_FIELDS: Final = frozenset({"role", "content", "refusal", "tool_calls", THOUGHT})
+_CALL_FIELDS: Final = frozenset({"id", "index", "type", "function"})
+_FUNCTION_FIELDS: Final = frozenset({"name", "arguments"})
 
 
 class Assembly:
-    """Puts an answer together from its pieces; a whole answer is one piece.
+    """Assembles an answer from its pieces; a whole answer is one piece.
 
     Args:
-        key: Masked wherever the endpoint repeats it.
-        on_delta: Hears what grows.
+        key: Masked if the endpoint repeats it.
+        on_delta: Called with each part as it arrives.
     """
 
     def __init__(self, key: ApiKey | None = None, on_delta: OnDelta | None = None) -> None:
@@ -258,21 +257,21 @@ class Assembly:
         self.begun = False
 
     def feed(self, piece: Any) -> None:
-        """Add a decoded completion, or a chunk of one; see :meth:`feed_all`."""
+        """Add one decoded completion or chunk; see :meth:`feed_all`."""
         self.feed_all((piece,))
 
     def feed_all(self, pieces: Iterable[Any]) -> None:
-        """Add what came together: decoded completions, or chunks of one. What grew by it is told at once.
+        """Add decoded completions or chunks that arrived together; then call ``on_delta``.
 
         Raises:
-            EndpointError: A piece reports an error instead, or is no completion at all.
+            EndpointError: A piece reports an error, or is not a completion.
         """
         try:
             for piece in pieces:
                 if not isinstance(piece, dict):
-                    raise EndpointMalformed("the endpoint answered something that is not a completion")
+                    raise EndpointMalformed("the endpoint's answer is not a completion")
                 if not _KNOWN.issuperset(piece) or (self._model is None and "model" in piece):
-                    self._about(piece)
+                    self._metadata(piece)
                 choices = piece.get("choices")
                 if isinstance(choices, list) and choices and isinstance(choices[0], dict):
                     self.begun = True
@@ -281,31 +280,31 @@ class Assembly:
             self._flush()
 
     def answer(self, *, latency_s: float, first_token_s: float | None, attempts: int) -> ChatAnswer:
-        """The whole answer.
+        """Return the complete answer.
 
         Raises:
-            EndpointMalformed: There was never a choice in it.
+            EndpointMalformed: No piece had a choice.
         """
         if not self.begun:
-            raise EndpointMalformed("the endpoint's answer holds no completion")
+            raise EndpointMalformed("the endpoint's answer contains no completion")
         if self._splitter is not None:
             for kind, part in self._splitter.end():
                 self._grow(kind, part)
             self._flush(whole=True)
         inline, text = split_thought("".join(self._text))
-        apart, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
+        separate, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
         calls = [call.whole(self._clean) for _, call in sorted(self._calls.items())] if self._calls else ()
         logprobs, token_ids, prompt = (None, None, None) if self._tokens is None else self._tokens.whole()
         return ChatAnswer(
             text=self._clean(text),
-            thought=self._clean(f"{apart}\n\n{inline}" if apart and inline else apart or inline),
+            thought=self._clean(f"{separate}\n\n{inline}" if separate and inline else separate or inline),
             tool_calls=tuple(calls),
             refusal=self._clean(refusal) or None if refusal else None,
             verbatim={} if self._verbatim is None else self._verbatim.whole(self._clean),
             finish_reason=self.finish_reason,
             model=self._model,
             weight_version=self._version,
-            weight_versions=self._runs_of_versions(),
+            weight_versions=self._weight_versions(),
             usage=self._usage,
             logprobs=logprobs,
             token_ids=token_ids,
@@ -315,7 +314,7 @@ class Assembly:
             attempts=attempts,
         )
 
-    def _about(self, piece: dict[str, Any]) -> None:
+    def _metadata(self, piece: dict[str, Any]) -> None:
         if piece.get("error"):
             raise _reported(piece["error"])
         if self._model is None:
@@ -324,31 +323,31 @@ class Assembly:
             self._usage = _usage(usage)
         if not _VERSION_FIELDS.isdisjoint(piece):
             for holder in (piece.get("metadata"), piece.get("sglext"), piece):
-                self._weights(holder)
+                self._read_version(holder)
         if "prompt_token_ids" in piece:
-            tokens = self._taken()
+            tokens = self._token_store()
             tokens.prompt = _integers(piece["prompt_token_ids"]) or tokens.prompt
 
-    def _weights(self, holder: Any) -> None:
+    def _read_version(self, holder: Any) -> None:
         if isinstance(holder, dict) and isinstance(holder.get("weight_version"), str | int):
             self._version = self._clean(str(holder["weight_version"]))
 
-    def _note_version(self, tokens: int) -> None:
-        """Note that the weights of now made so many tokens."""
+    def _count_version(self, tokens: int) -> None:
+        """Attribute ``tokens`` tokens to the current version of the weights."""
         if tokens and self._runs and self._runs[-1][0] == self._version:
             tokens += self._runs.pop()[1]
         if tokens:
             self._runs.append((self._version, tokens))
 
-    def _runs_of_versions(self) -> Sequence[tuple[str, int]]:
-        """Versions with how many tokens each made; those before the first that is known count to it."""
+    def _weight_versions(self) -> Sequence[tuple[str, int]]:
+        """Return ``(version, tokens)``; the first version includes tokens before it."""
         unknown = self._runs[0][1] if self._runs and self._runs[0][0] is None else 0
         runs = [(version, tokens) for version, tokens in self._runs if version is not None]
         if unknown and runs:
             runs[0] = (runs[0][0], runs[0][1] + unknown)
         return tuple(runs) if runs or self._version is None else ((self._version, unknown),)
 
-    def _taken(self) -> _Tokens:
+    def _token_store(self) -> _Tokens:
         if self._tokens is None:
             self._tokens = _Tokens()
         return self._tokens
@@ -360,11 +359,11 @@ class Assembly:
         if reason := choice.get("finish_reason"):
             self.finish_reason = self._clean(_text(reason)) or self.finish_reason
         if not _TOKEN_FIELDS.isdisjoint(choice):
-            self._weights(choice.get("meta_info"))
-            tokens = self._taken()
+            self._read_version(choice.get("meta_info"))
+            tokens = self._token_store()
             before = tokens.count
             tokens.add(choice)
-            self._note_version(tokens.count - before)
+            self._count_version(tokens.count - before)
 
     def _message(self, message: dict[str, Any]) -> None:
         content = message.get("content")
@@ -379,11 +378,11 @@ class Assembly:
             if self._splitter is not None:
                 for kind, part in self._splitter.feed(text):
                     self._grow(kind, part)
-        if _GROWS.issuperset(message):
+        if _COMMON_FIELDS.issuperset(message):
             if thought:
                 self._keep("reasoning_content", thought)
             return
-        for name in message.keys() - _OF_MESSAGE:
+        for name in message.keys() - _MESSAGE_FIELDS:
             self._keep(name, message[name])
         if "refusal" in message and (refusal := _text(message["refusal"])):
             self._refusal.append(refusal)
@@ -417,24 +416,24 @@ class Assembly:
         self._grown.append(text)
 
     def _flush(self, *, whole: bool = False) -> None:
-        """Tell what grew; unless that is all, what may be the beginning of the key waits for the rest."""
+        """Pass text on; hold back a possible beginning of the key, unless ``whole``."""
         if self._grown and self._on_delta is not None:
             grown, self._grown = self._clean("".join(self._grown)), []
-            begun = 0 if self._key is None else self._key.opened_run(grown)
-            if begun:
-                held = grown[-begun:]
-                grown = grown[:-begun]
+            length = 0 if self._key is None else self._key.prefix_at_end(grown)
+            if length:
+                prefix = grown[-length:]
+                grown = grown[:-length]
                 if not whole:
-                    self._grown = [held]
+                    self._grown = [prefix]
                 else:
-                    grown += held if begun < TOLD_OF_KEY else MASK
+                    grown += prefix if length < MIN_MASKED else MASK
             if grown:
                 self._on_delta(self._grown_kind, grown)
         self._grown_size = 0
 
 
 class _CallParts:
-    """A tool call that grows."""
+    """A tool call that is still being streamed."""
 
     def __init__(self) -> None:
         self._id = ""
@@ -443,15 +442,15 @@ class _CallParts:
         self._verbatim: VerbatimParts | None = None
 
     def add(self, call: dict[str, Any]) -> str:
-        """Add a piece; returns what it wrote."""
+        """Add a piece; return its text."""
         self._id = self._id or _text(call.get("id"))
         function = call.get("function")
-        if not _OF_CALL.issuperset(call):
-            self._keep({name: call[name] for name in call.keys() - _OF_CALL})
+        if not _CALL_FIELDS.issuperset(call):
+            self._keep({name: call[name] for name in call.keys() - _CALL_FIELDS})
         if not isinstance(function, dict):
             return ""
-        if not _OF_FUNCTION.issuperset(function):
-            self._keep({"function": {name: function[name] for name in function.keys() - _OF_FUNCTION}})
+        if not _FUNCTION_FIELDS.issuperset(function):
+            self._keep({"function": {name: function[name] for name in function.keys() - _FUNCTION_FIELDS}})
         name = "" if self._name else _text(function.get("name"))
         self._name = self._name or name
         arguments = function.get("arguments")
@@ -461,9 +460,9 @@ class _CallParts:
         return f"{name} {_text(arguments)}" if name else _text(arguments)
 
     def whole(self, clean: Clean) -> ToolCall:
-        """The call."""
-        beside = {} if self._verbatim is None else self._verbatim.whole(clean)
-        return ToolCall(clean(self._id), clean(self._name), clean("".join(self._arguments)), beside)
+        """Return the complete call."""
+        verbatim = {} if self._verbatim is None else self._verbatim.whole(clean)
+        return ToolCall(clean(self._id), clean(self._name), clean("".join(self._arguments)), verbatim)
 
     def _keep(self, members: dict[str, Any]) -> None:
         if self._verbatim is None:
@@ -473,7 +472,7 @@ class _CallParts:
 
 
 class _Tokens:
-    """Token ids and log probabilities, straight into arrays."""
+    """Token ids and log probabilities of an answer, as arrays."""
 
     def __init__(self) -> None:
         self.logprobs: array[float] = array("d")
@@ -486,11 +485,11 @@ class _Tokens:
         return len(self.ids) or len(self.logprobs)
 
     def whole(self) -> tuple[array[float] | None, array[int] | None, array[int] | None]:
-        """Log probabilities and ids of the answer, and ids of the prompt, as far as there are any."""
+        """Return log probabilities, answer ids and prompt ids; ``None`` if empty."""
         return self.logprobs or None, self.ids or None, self.prompt or None
 
     def add(self, choice: dict[str, Any]) -> None:
-        """Take what a choice holds, in the form of OpenAI, vLLM or SGLang."""
+        """Add the tokens of a choice in the form of OpenAI, vLLM or SGLang."""
         if "token_ids" in choice:
             self.ids.extend(_integers(choice["token_ids"]))
         logprobs = choice.get("logprobs")
@@ -515,11 +514,11 @@ class _Tokens:
             if not self.ids:
                 self.ids = token_ids(ids)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise EndpointMalformed(NO_IDS) from error
+            raise EndpointMalformed(INVALID_IDS) from error
 
 
 def _reported(error: Any) -> EndpointError:
-    """The error that an endpoint reports in a body whose status was 200."""
+    """Return the error that a body with status 200 reports."""
     code = error.get("code") or error.get("status") if isinstance(error, dict) else None
     status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[345][0-9]{2}", str(code)) else 500
     return error_within(status, error)
@@ -530,7 +529,7 @@ def _text(value: Any) -> str:
 
 
 def _content(value: Any) -> str:
-    """Text of a content that is a string or, as some endpoints have it, a list of parts."""
+    """Return the text of a content: a string or, at some endpoints, a list of parts."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -566,4 +565,4 @@ def _integers(value: Any) -> array[int]:
     try:
         return token_ids(value)
     except ValueError as error:
-        raise EndpointMalformed(NO_IDS) from error
+        raise EndpointMalformed(INVALID_IDS) from error

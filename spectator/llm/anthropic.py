@@ -1,7 +1,7 @@
 """Anthropic's Messages API: requests, and answers as completion chunks.
 
-The system message is a field of its own, content is a list of blocks, tool results are user messages, and
-the unchanging beginning is marked for caching. Thinking is sent back as it came, with its signature.
+The system message is a separate field, content is a list of blocks, tool results are user messages, and the
+unchanging beginning is marked for caching. Thinking blocks are sent back unchanged, with their signatures.
 """
 
 from __future__ import annotations
@@ -16,10 +16,18 @@ from spectator.llm.answers import THOUGHT
 from spectator.llm.chat import ChatRequest, Conversation, Message
 from spectator.llm.endpoints import Address, ApiKey
 from spectator.llm.retry import error_within
-from spectator.llm.wire_forms import Chunk, Translation, called, count, delta, encode_json_body, joined
+from spectator.llm.wire_forms import (
+    Chunk,
+    Translation,
+    alternate,
+    call_delta,
+    delta,
+    encode_json_body,
+    token_count,
+)
 
 BLOCKS: Final = "content_blocks"
-"""Member of a message of ours that holds the blocks of its content as they came."""
+"""Our own message member with the blocks of its content, unchanged."""
 
 _FINISHED: Final[Mapping[str, str]] = {
     "end_turn": "stop",
@@ -46,11 +54,12 @@ _TEXTS: Final[Mapping[str, str]] = {
     "thinking_delta": "thinking",
     "signature_delta": "signature",
 }
-_SAID_ANYWAY: Final = frozenset({"text", "tool_use"})
+_TRANSLATED: Final = frozenset({"text", "tool_use"})
+"""Types of blocks that text and tool calls of a completion represent completely."""
 
 
 class AnthropicTranslation:
-    """See :class:`spectator.llm.wire_forms.Translation`."""
+    """Translates one answer; a :class:`spectator.llm.wire_forms.Translation`."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, dict[str, Any]] = {}
@@ -61,7 +70,7 @@ class AnthropicTranslation:
     def chunks(self, piece: Any) -> Iterator[Chunk]:
         """See :meth:`Translation.chunks`."""
         if not isinstance(piece, dict):
-            raise EndpointMalformed("the endpoint answered something that is not a message")
+            raise EndpointMalformed("the endpoint's answer is not a message")
         match piece.get("type"):
             case "error":
                 raise _reported(piece.get("error"))
@@ -75,7 +84,7 @@ class AnthropicTranslation:
                 yield from self._grown(piece)
             case "message_delta":
                 yield from self._ended(piece)
-            case _:  # pings, ends of blocks, and whatever joins the stream later
+            case _:  # pings, ends of blocks, and events added to the API later
                 return
 
     def _whole(self, message: dict[str, Any]) -> Iterator[Chunk]:
@@ -85,7 +94,7 @@ class AnthropicTranslation:
             yield from self._block({"index": index, "content_block": block})
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 arguments = orjson.dumps(block.get("input") or {}).decode()
-                yield called(self._calls[index], arguments=arguments)
+                yield call_delta(self._calls[index], arguments=arguments)
         yield from self._ended({"delta": message})
 
     def _begun(self, message: Any) -> Iterator[Chunk]:
@@ -105,7 +114,7 @@ class AnthropicTranslation:
                 yield delta(**{THOUGHT: block.get("thinking") or ""})
             case "tool_use":
                 self._calls[index] = len(self._calls)
-                yield called(self._calls[index], id=block.get("id"), name=block.get("name"), arguments="")
+                yield call_delta(self._calls[index], id=block.get("id"), name=block.get("name"), arguments="")
 
     def _grown(self, piece: dict[str, Any]) -> Iterator[Chunk]:
         index, grown = piece.get("index"), piece.get("delta")
@@ -116,7 +125,7 @@ class AnthropicTranslation:
         if kind == "input_json_delta" and index in self._calls:
             written = str(grown.get("partial_json") or "")
             self._inputs.setdefault(index, []).append(written)
-            yield called(self._calls[index], arguments=written)
+            yield call_delta(self._calls[index], arguments=written)
         elif kind == "citations_delta":
             block["citations"] = [*(block.get("citations") or ()), grown.get("citation")]
         elif (name := _TEXTS.get(str(kind))) is not None and isinstance(text := grown.get(name), str):
@@ -132,11 +141,11 @@ class AnthropicTranslation:
         yield {**delta(finish, **self._kept()), "usage": self._counted()}
 
     def _kept(self) -> dict[str, Any]:
-        """The blocks as they are to go back; none where text and calls say all of it."""
-        if all(block.get("type") in _SAID_ANYWAY for block in self._blocks.values()):
+        """Return the blocks to send back, unless text and tool calls represent them."""
+        if all(block.get("type") in _TRANSLATED for block in self._blocks.values()):
             return {}
         for index, written in self._inputs.items():
-            self._blocks[index]["input"] = _object("".join(written))
+            self._blocks[index]["input"] = _parsed_input("".join(written))
         return {BLOCKS: [block for _, block in sorted(self._blocks.items())]}
 
     def _used(self, usage: Any) -> None:
@@ -144,20 +153,20 @@ class AnthropicTranslation:
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
     def _counted(self) -> dict[str, Any] | None:
-        """The usage as chat completions state it: all of the prompt, and how much of it was cached."""
+        """Return the usage of chat completions, where cached tokens count as prompt."""
         if not self._usage:
             return None
-        read = count(self._usage.get("cache_read_input_tokens"))
-        written = count(self._usage.get("cache_creation_input_tokens"))
+        read = token_count(self._usage.get("cache_read_input_tokens"))
+        written = token_count(self._usage.get("cache_creation_input_tokens"))
         return {
-            "prompt_tokens": count(self._usage.get("input_tokens")) + read + written,
-            "completion_tokens": count(self._usage.get("output_tokens")),
+            "prompt_tokens": token_count(self._usage.get("input_tokens")) + read + written,
+            "completion_tokens": token_count(self._usage.get("output_tokens")),
             "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": written},
         }
 
 
-def _object(written: str) -> Any:
-    """The object that was written; an empty one where it was cut."""
+def _parsed_input(written: str) -> Any:
+    """Return the parsed tool input; an empty object if it was cut."""
     try:
         return orjson.loads(written or "{}")
     except orjson.JSONDecodeError:
@@ -165,25 +174,25 @@ def _object(written: str) -> Any:
 
 
 def _reported(error: Any) -> Exception:
-    """The error that an event of the stream reports, by the status that it would have had."""
+    """Return the error that a stream event reports, by its corresponding status."""
     kind = str(error.get("type")) if isinstance(error, dict) else ""
     return error_within(_STATUS.get(kind, 500), error)
 
 
 VERSION: Final = "2023-06-01"
-"""Version of the API, as its header names it."""
+"""Version of the API, for its header."""
 
-LONGEST: Final = 4096
-"""Longest answer, in tokens, where the request names none: the API must be told one."""
+DEFAULT_MAX_TOKENS: Final = 4096
+"""Longest answer, tokens, if the request sets none: the API requires a limit."""
 
 _CACHED: Final = {"cache_control": {"type": "ephemeral"}}
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
 
 class AnthropicForm:
-    """Anthropic's own API: a :class:`spectator.llm.wire_forms.WireForm`.
+    """Anthropic's Messages API; a :class:`spectator.llm.wire_forms.WireForm`.
 
-    It has no seeds, token ids or log probabilities.
+    The API has no seeds, token ids or log probabilities.
     """
 
     headers: Mapping[str, str] = {"anthropic-version": VERSION}
@@ -202,9 +211,9 @@ class AnthropicForm:
         body: dict[str, Any] = {
             **request.extra,
             "model": request.model,
-            "max_tokens": request.max_tokens or LONGEST,
+            "max_tokens": request.max_tokens or DEFAULT_MAX_TOKENS,
             "messages": [
-                {"role": role, "content": blocks} for role, blocks in joined(_turns(request.messages))
+                {"role": role, "content": blocks} for role, blocks in alternate(_turns(request.messages))
             ],
         }
         if system:
@@ -225,14 +234,14 @@ class AnthropicForm:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Who said which blocks, the last that is settled marked as the end of what is worth caching."""
+    """Yield role and blocks of each message; mark the end of the cached prefix."""
     settled = messages.settled if isinstance(messages, Conversation) else len(messages)
     for number, message in enumerate(messages):
         match message["role"]:
             case "system":
                 continue
             case "assistant":
-                role, blocks = "assistant", _said(message)
+                role, blocks = "assistant", _assistant_blocks(message)
             case "tool":
                 role, blocks = "user", [_result(message)]
             case _:
@@ -243,7 +252,7 @@ def _turns(messages: Sequence[Message]) -> Iterator[tuple[str, list[dict[str, An
 
 
 def _text(text: Any) -> list[dict[str, Any]]:
-    """A block of text; none where there is nothing to read in it, which the API refuses."""
+    """Return a block of text; none for blank text, which the API rejects."""
     return [{"type": "text", "text": text}] if isinstance(text, str) and text.strip() else []
 
 
@@ -251,8 +260,8 @@ def _result(message: Message) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
 
 
-def _said(message: Message) -> list[dict[str, Any]]:
-    """The model's own message: its blocks as they came, where it has any, but for calls left out."""
+def _assistant_blocks(message: Message) -> list[dict[str, Any]]:
+    """Return the blocks of the model's message, without omitted calls."""
     calls = message.get("tool_calls") or ()
     if isinstance(blocks := message.get(BLOCKS), list):
         kept = {call["id"] for call in calls}

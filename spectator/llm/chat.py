@@ -1,4 +1,4 @@
-"""The types of a chat completion: request, answer, tool calls, token usage."""
+"""Types of chat completions: request, answer, tool calls, token usage."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Literal
 from spectator.checked_dataclass import checked_dataclass
 
 Message = Mapping[str, Any]
-"""One message of a conversation as the endpoint takes it: ``role``, ``content``, ``tool_calls``, ..."""
+"""One message of a conversation: ``role``, ``content``, ``tool_calls``, ..."""
 
 
 class FrozenMessage(dict[str, Any]):
-    """A message that changes no more, so that what is made of it can be kept with it.
+    """A message that no longer changes, with its cached JSON and hash.
 
     Args:
         message: The message.
@@ -25,13 +25,13 @@ class FrozenMessage(dict[str, Any]):
     def __init__(self, message: Message) -> None:
         super().__init__(message)
         self.encoded: Any = None
-        """Its JSON, once made; see :mod:`spectator.llm.wire_forms`."""
+        """Cached JSON; see :mod:`spectator.llm.wire_forms`."""
         self.hashed: tuple[Any, Any] | None = None
-        """The hash before and after it, once made; see :mod:`spectator.llm.exchanges`."""
+        """Cached hash states before and after it; see :mod:`spectator.llm.exchanges`."""
 
 
 class FrozenTools(list[Mapping[str, Any]]):
-    """Tools that change no more, so that what is made of them can be kept with them.
+    """Tools that no longer change, with their cached JSON.
 
     Args:
         tools: The tools.
@@ -42,35 +42,34 @@ class FrozenTools(list[Mapping[str, Any]]):
     def __init__(self, tools: Iterable[Mapping[str, Any]]) -> None:
         super().__init__(tools)
         self.encoded: Any = None
-        """Their JSON, once made; see :mod:`spectator.llm.wire_forms`."""
+        """Cached JSON; see :mod:`spectator.llm.wire_forms`."""
         self.canonical: bytes | None = None
-        """The same with sorted keys; see :mod:`spectator.llm.exchanges`."""
+        """Cached JSON with sorted keys; see :mod:`spectator.llm.exchanges`."""
 
 
 class FrozenPrefix:
-    """What is made of the beginning of a conversation that grows by messages that change no more."""
+    """Cached JSON and hash of the frozen beginning of a growing conversation."""
 
     __slots__ = ("encoded", "encoded_of", "hashed", "hashed_of")
 
     def __init__(self) -> None:
         self.encoded = bytearray()
-        """Its messages as JSON, with commas between; see :mod:`spectator.llm.wire_forms`."""
+        """Messages as JSON, separated by commas; see :mod:`spectator.llm.wire_forms`."""
         self.encoded_of = 0
-        """How many of them."""
+        """Number of messages in ``encoded``."""
         self.hashed: Any = None
-        """The hash after its messages; see :mod:`spectator.llm.exchanges`."""
+        """Hash state after the messages; see :mod:`spectator.llm.exchanges`."""
         self.hashed_of = 0
-        """How many of them."""
+        """Number of messages in ``hashed``."""
 
 
 class Conversation(list[Message]):
-    """Messages of which the first ``settled`` change no more; changed by nobody once it is made.
+    """An immutable list of messages, of which the first ``settled`` are frozen.
 
     Args:
         messages: Oldest first.
-        settled: How many of them change no more; they are the beginning of all later conversations that share
-            ``beginning``.
-        beginning: Keeps what is made of them.
+        settled: Number of frozen messages. All later conversations that share ``beginning`` begin with them.
+        beginning: Cache for the frozen messages.
     """
 
     __slots__ = ("beginning", "settled")
@@ -82,7 +81,7 @@ class Conversation(list[Message]):
 
 
 def common_frozen(before: Sequence[Message], after: Sequence[Message]) -> int:
-    """How many messages two conversations surely begin with together, without a look at any of them.
+    """Return how many frozen messages two conversations share, without comparing any.
 
     >>> beginning = FrozenPrefix()
     >>> first = Conversation([{"role": "system"}], 1, beginning)
@@ -95,38 +94,38 @@ def common_frozen(before: Sequence[Message], after: Sequence[Message]) -> int:
 
 
 DeltaKind = Literal["thought", "text", "tool", "restart"]
-"""Part of the answer that grew; ``restart`` voids all before it, because the request is sent anew."""
+"""Kind of a streamed part; ``restart`` discards all parts before it, because the request is retried."""
 
 OnDelta = Callable[[DeltaKind, str], None]
-"""Hears an answer while it forms; called on the event loop and must return at once."""
+"""Called on the event loop with each part of an answer as it arrives; must return at once."""
 
 Wait = Literal["place", "model", "retry"]
-"""What a request waits for: its turn among those under way, an answer, the time to be sent again."""
+"""What a request waits for: a free place among concurrent requests, the model's answer, its retry."""
 
 OnWait = Callable[[Wait, float | None, str], None]
-"""Hears what a request waits for from now on, until when by the clock where that is known, and why."""
+"""Called with what a request now waits for, until when (monotonic clock, if known), and why."""
 
 
 @checked_dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One question to a model. What is ``None`` or empty is not sent.
+    """One request to a model. Fields that are ``None`` or empty are not sent.
 
     Args:
         model: Name of the model at its endpoint.
         messages: The conversation so far, oldest first.
-        tools: Tools that it may call, in the form of the endpoint.
+        tools: Tools that the model may call, in OpenAI's form.
         tool_choice: ``auto``, ``required`` or ``none``.
         temperature: 0 .. 2.
         top_p: 0 .. 1.
         max_tokens: Longest answer, thoughts included.
-        max_tokens_field: Name of the field that carries ``max_tokens``; newer endpoints of OpenAI want
+        max_tokens_field: Name of the field for ``max_tokens``; newer OpenAI models need
             ``max_completion_tokens``.
         stop: Texts that end the answer.
-        seed: Seed of the sampling, where the endpoint has one.
-        logprobs: Ask for the log probability of each token.
-        token_ids: Ask for token ids, as vLLM and SGLang give them.
-        stream: Ask for the answer while it forms.
-        extra: Further fields of the body, sent as they are.
+        seed: Sampling seed, if the endpoint supports one.
+        logprobs: Request the log probability of each token.
+        token_ids: Request token ids, as vLLM and SGLang return them.
+        stream: Request the answer as a stream.
+        extra: Further fields of the body, sent unchanged.
     """
 
     model: str
@@ -147,13 +146,13 @@ class ChatRequest:
 
 @checked_dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call as the model wrote it.
+    """A tool call as the model wrote it.
 
     Args:
-        id: The endpoint's name for it; empty when it gave none.
+        id: The endpoint's id; empty if it gave none.
         name: Name of the tool.
-        arguments: Its arguments as text, meant to be a JSON object.
-        verbatim: Members of it that this library does not know, to be sent back as they are.
+        arguments: The arguments as text; should be a JSON object.
+        verbatim: Members that this library does not know, to send back unchanged.
     """
 
     id: str
@@ -164,14 +163,14 @@ class ToolCall:
 
 @checked_dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that an answer took, as the endpoint counts them.
+    """Token usage of an answer, as the endpoint counts it.
 
     Args:
         tokens_in: Tokens of the prompt.
         tokens_out: Tokens of the answer, thoughts included.
-        cached_in: How many of ``tokens_in`` the endpoint had at hand.
-        thought_out: How many of ``tokens_out`` were thoughts, where it says so.
-        cache_written: How many of ``tokens_in`` the endpoint put into its cache at a price of their own.
+        cached_in: Part of ``tokens_in`` that the endpoint read from its cache.
+        thought_out: Part of ``tokens_out`` that was thoughts, if reported.
+        cache_written: Part of ``tokens_in`` that the endpoint wrote to its cache, at a separate price.
 
     >>> (Usage(1200, 80) + Usage(1300, 70)).cost(price_in=2.0, price_out=10.0)
     0.0065
@@ -193,32 +192,32 @@ class Usage:
         )
 
     def cost(self, price_in: float, price_out: float) -> float:
-        """What it cost, at prices for a million tokens."""
+        """Return the cost, at prices per million tokens."""
         return (self.tokens_in * price_in + self.tokens_out * price_out) / 1_000_000
 
 
 @dataclass(slots=True, kw_only=True)
 class ChatAnswer:
-    """What a model answered. Fields that the endpoint did not give are ``None``.
+    """A model's answer. Fields that the endpoint did not give are ``None``.
 
     Args:
-        text: What it wrote, without its thoughts.
-        thought: Its thoughts: the endpoint's own field for them, and what stood in ``<think>``.
-        tool_calls: Calls in the endpoint's own form.
-        refusal: The endpoint's word that the model declined.
-        verbatim: Members of its message that this library does not know, to be sent back as they are.
+        text: The answer without thoughts.
+        thought: The thoughts: the endpoint's field for them, and text in ``<think>``.
+        tool_calls: Native tool calls.
+        refusal: The endpoint's statement that the model declined.
+        verbatim: Members of the message that this library does not know, to send back unchanged.
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter``, ...
-        model: The model that answered, by its own account.
-        weight_version: Version of its weights; the last one, where they changed while it answered.
-        weight_versions: Runs of ``(version, tokens)`` over the tokens of the answer, in order; 0 tokens where
-            the endpoint does not tell them apart.
-        usage: Tokens.
+        model: The model that answered, as the endpoint names it.
+        weight_version: Version of the weights; the last one, if they changed during the answer.
+        weight_versions: Runs of ``(version, tokens)`` over the tokens of the answer, in order; 0 tokens if
+            the endpoint does not assign tokens to versions.
+        usage: Token usage.
         logprobs: Log probability of each token of the answer, shape ``(tokens_out,)``.
         token_ids: Ids of the tokens of the answer, same shape.
         prompt_token_ids: Ids of the tokens of the prompt, shape ``(tokens_in,)``.
-        latency_s: From the request that was answered to the end of the answer.
-        first_token_s: From that request to the first part of the answer.
-        attempts: Requests that it took, at least 1.
+        latency_s: Seconds from the successful request to the end of the answer.
+        first_token_s: Seconds from that request to the first part of the answer.
+        attempts: Number of requests, including failed ones, at least 1.
     """
 
     text: str

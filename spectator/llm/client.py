@@ -1,6 +1,6 @@
 """The chat client: one request to a model, with retries, deadline and streaming.
 
-Server-sent events are read as WHATWG HTML, section 9.2 defines them.
+Server-sent events are parsed as defined in WHATWG HTML, section 9.2.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from spectator.llm.wire_forms import OpenAIForm, Translation, WireForm, decode_j
 
 
 class EventReader:
-    """Reads a stream that arrives in pieces, cut anywhere, with any of the three line ends.
+    """Parses server-sent events from pieces of any size, with any line ends.
 
-    Event names, ids and comments are passed over: chat completions only use ``data``.
+    Event names, ids and comments are ignored: chat completions only use ``data``.
 
     >>> reader = EventReader()
     >>> reader.feed(b'data: {"id": 1}\\n\\ndata: {"id"'), reader.feed(b': 2}\\n\\n')
@@ -50,14 +50,15 @@ class EventReader:
         self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> Sequence[bytes]:
-        """The data of each event that ``piece`` completes, in order."""
+        """Return the data of each event that ``piece`` completes, in order."""
         if piece.startswith(b"data: ") and piece.endswith(b"\n\n") and not self._rest and not self._data:
+            # Fast path for the usual case: complete events of one line each.
             whole = piece[6:-2].split(b"\n\ndata: ")
             if piece.count(b"\n") == 2 * len(whole) and b"\r" not in piece:
-                return whole  # events of one line each, none of them cut, as endpoints send nearly all
+                return whole
         buffer = self._rest + piece
         if b"\r" in buffer:
-            # A carriage return at the very end may be half of a line end: it waits for what follows.
+            # A carriage return at the very end may be half of a line end: keep it for the next piece.
             held = b"\r" if buffer.endswith(b"\r") else b""
             buffer = buffer[: len(buffer) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
         *lines, self._rest = buffer.split(b"\n")
@@ -71,7 +72,7 @@ class EventReader:
                 yield self._complete()
 
     def end(self) -> Iterator[bytes]:
-        """The data of an event whose closing blank line never came, once the stream is over."""
+        """Yield the data of a last event without a closing blank line."""
         yield from self.feed(b"\n\n")
         if self._data:
             yield self._complete()
@@ -85,11 +86,11 @@ DONE: Final = b"[DONE]"
 """Data of the event that ends a stream."""
 
 LINGER_S: Final = 0.05
-"""How long the last bytes after a whole answer are waited for, so that the connection can be used again."""
+"""How long to wait for the last bytes after an answer, so that the connection can be reused."""
 
 
 class AnswerReader:
-    """Reads one answer, at most ``limit`` bytes of it."""
+    """Reads one answer of at most ``limit`` bytes."""
 
     def __init__(
         self, assembly: Assembly, limit: int, clock: Clock, translation: Translation | None = None
@@ -102,33 +103,33 @@ class AnswerReader:
         self._read = 0
 
     async def stream(self, reply: Reply) -> None:
-        """Read an answer that forms; also one that comes whole although a stream was asked for."""
+        """Read a streamed answer, or one that arrives whole despite the request."""
         events = EventReader()
         while piece := await reply.read():
             is_first = not self._read
             self._count(piece)
             if is_first and piece.lstrip().startswith(b"{"):
                 return await self.whole(reply, piece)
-            came = events.feed(piece)
-            self._feed(came)
-            if DONE in came:
+            completed = events.feed(piece)
+            self._feed(completed)
+            if DONE in completed:
                 return await _linger(reply)
         self._feed(list(events.end()))
         if self.assembly.begun and self.assembly.finish_reason is None:
-            raise EndpointUnavailable("the endpoint broke off in the middle of its answer")
+            raise EndpointUnavailable("the endpoint closed the connection before the end of its answer")
 
     def _feed(self, events: Sequence[bytes]) -> None:
-        """Take what came together, up to the end of the stream."""
+        """Take events that arrived together, up to the end of the stream."""
         self.take(decode_json(data) for data in takewhile(DONE.__ne__, events))
         if self.first_at is None and self.assembly.begun:
             self.first_at = self._clock.monotonic()
 
     async def whole(self, reply: Reply, begun: bytes = b"") -> None:
-        """Read an answer that does not form; ``begun`` was read of it before."""
+        """Read an answer that is not streamed; ``begun`` is its already read beginning."""
         self.take([decode_json(await read_body(reply, self._limit, begun))])
 
     def take(self, pieces: Iterable[Any]) -> None:
-        """Take pieces of the answer, decoded, or all of it in one."""
+        """Take decoded pieces of the answer, or the whole answer as one piece."""
         if self._translation is None:
             self.assembly.feed_all(pieces)
         else:
@@ -141,15 +142,15 @@ class AnswerReader:
 
 
 async def read_body(reply: Reply, limit: int, begun: bytes = b"") -> bytes:
-    """The whole body of a response.
+    """Read the whole body of a response.
 
     Args:
         reply: The response.
-        limit: The most bytes that are read.
-        begun: What was read of it before.
+        limit: Maximum size, bytes.
+        begun: Its already read beginning.
 
     Raises:
-        EndpointMalformed: It is longer.
+        EndpointMalformed: The body is longer than ``limit``.
     """
     pieces, size = [begun] if begun else [], len(begun)
     while not reply.at_end and (piece := await reply.read()):
@@ -182,34 +183,35 @@ _FORMS: Final[Mapping[Form, Callable[[], WireForm]]] = {
 }
 
 
-def form_called(name: Form) -> WireForm:
-    """The form that captains call ``name``."""
+def wire_form(name: Form) -> WireForm:
+    """Return the wire form with this name."""
     return _FORMS[name]()
 
 
 logger = logging.getLogger(__name__)
 
 MAX_ERROR_BYTES: Final = 64 * 1024
-"""How much of an error's body is read."""
+"""Bytes read of an error's body, about."""
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""Bytes of a request that are taken for a token until the endpoint has counted."""
+"""Estimated bytes per token of a request, until the endpoint reports its usage."""
 
-_ALWAYS: Final = nullcontext()
+_NO_BREAKER: Final = nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
-    """What a client may take.
+    """Time and size limits of a client.
 
     Args:
-        request_s: Longest single request, seconds, at least 1.
-        connect_s: Longest wait for a connection, at least 0.1.
-        read_s: Longest silence while an answer is read, at least 0.1; ``None`` leaves it to ``request_s``.
-        connections: Most connections at once.
-        concurrency: Most requests under way at once; 0 for no limit. Who waits to retry holds no place.
-        startup_jitter_s: Requests within this time of the client's first are spread over what is left of it.
-        answer_bytes: Largest answer that is read.
+        request_s: Timeout of a single request, seconds, at least 1.
+        connect_s: Timeout for connecting, seconds, at least 0.1.
+        read_s: Longest silence while reading an answer, seconds, at least 0.1; ``None`` for ``request_s``.
+        connections: Maximum number of connections.
+        concurrency: Maximum number of concurrent requests; 0 for no limit. Requests that wait for a retry do
+            not count.
+        startup_jitter_s: Requests in the first seconds are delayed randomly, at most to the end of this time.
+        answer_bytes: Maximum size of an answer.
     """
 
     request_s: float = 300.0
@@ -223,17 +225,19 @@ class ClientLimits:
     def __post_init__(self) -> None:
         read_s = self.request_s if self.read_s is None else self.read_s
         if self.request_s < 1 or self.connect_s < 0.1 or read_s < 0.1:
-            raise ValueError("floors: request_s 1, connect_s 0.1, read_s 0.1")
+            raise ValueError("request_s must be at least 1, connect_s and read_s at least 0.1")
         if self.connections < 1 or self.concurrency < 0 or self.startup_jitter_s < 0 or self.answer_bytes < 1:
-            raise ValueError("connections and answer_bytes are at least 1, the others at least 0")
+            raise ValueError(
+                "connections and answer_bytes must be at least 1, concurrency and startup_jitter_s at least 0"
+            )
 
     @classmethod
     def for_fleet(cls, workers: int, *, by_session: bool = False) -> Self:
-        """The usual limits of a fleet.
+        """Return the usual limits of a fleet.
 
         Args:
-            workers: Episodes under way at once.
-            by_session: Whether its endpoint keeps whole sessions, and may therefore queue for long.
+            workers: Number of concurrent episodes.
+            by_session: Whether its endpoint keeps whole sessions; such endpoints may queue for long.
         """
         return cls(
             request_s=900.0 if by_session else 300.0,
@@ -243,7 +247,7 @@ class ClientLimits:
         )
 
     def transport(self, *, public_only: bool = False) -> HttpTransport:
-        """Connections within these limits; for ``public_only`` see :class:`HttpTransport`."""
+        """Return a transport with these limits; see :class:`HttpTransport`."""
         return HttpTransport(
             max_connections=self.connections,
             connect_s=self.connect_s,
@@ -253,21 +257,21 @@ class ClientLimits:
 
 
 class ChatClient:
-    """Asks one endpoint; used from one event loop, by any number of tasks at once.
+    """A client of one endpoint; used from one event loop, by any number of tasks.
 
     Args:
         transport: The connections; closed by :meth:`aclose`.
-        address: Where requests go.
+        address: The endpoint's address.
         clock: Time.
-        rng: Draws the waits.
-        key: The endpoint's key, where it needs one.
-        limits: What it may take; the usual when left out.
-        retry: How stubborn it is; the usual when left out.
-        breaker: Leaves the endpoint alone when it keeps failing; ``None`` never does.
-        adaptive: Finds out how many requests the endpoint bears at once; takes the place of
-            ``limits.concurrency``.
-        form: How requests and answers are written; as chat completions when left out.
-        pacing: How fast the endpoint is asked, by all clients that share it; ``adaptive`` is then its own.
+        rng: Draws random delays.
+        key: The endpoint's key, if it needs one.
+        limits: Time and size limits; default: ``ClientLimits()``.
+        retry: Retry policy; default: ``RetryPolicy()``.
+        breaker: Pauses requests when the endpoint keeps failing; ``None`` for no pauses.
+        adaptive: Adapts the number of concurrent requests; replaces ``limits.concurrency``.
+        form: The endpoint's API; default: chat completions.
+        pacing: Rate limits shared by all clients of the endpoint; its own adaptive limit replaces
+            ``adaptive``.
     """
 
     def __init__(
@@ -295,12 +299,12 @@ class ChatClient:
         self._breaker = breaker
         self._pacing = pacing
         self.adaptive = adaptive = adaptive if pacing is None else pacing.places
-        """How many requests the endpoint bears at once, where that is found out."""
+        """Limit of concurrent requests, if it is adaptive."""
         self._places: asyncio.Semaphore | AdaptiveLimit | None = adaptive
         if adaptive is None and limits.concurrency:
             self._places = asyncio.Semaphore(limits.concurrency)
-        self._first_asked: float | None = None
-        self._spread_out = False  # whether the time over which first requests are spread is over
+        self._first_request_at: float | None = None
+        self._started = False  # whether the time of the startup jitter is over
         self._form = form or OpenAIForm()
         self._headers = {
             "Content-Type": "application/json",
@@ -318,19 +322,19 @@ class ChatClient:
         on_delta: OnDelta | None = None,
         on_wait: OnWait | None = None,
     ) -> ChatAnswer:
-        """Ask until there is an answer, or trying again cannot help, or there is no time left.
+        """Send a request, retrying until it succeeds, cannot succeed, or the time is up.
 
         Cancelling closes the connection at once.
 
         Args:
-            request: What to ask.
-            deadline: Seconds from now after which nobody waits for the answer; it wins over every retry.
-            session: The session's name, for endpoints that route by it.
-            on_delta: Hears the answer while it forms, when ``request.stream`` is set.
-            on_wait: Hears what is waited for.
+            request: The request.
+            deadline: Seconds from now until the time is up, retries included.
+            session: Name of the session, for endpoints that route by session.
+            on_delta: Called with parts of the answer, if ``request.stream`` is set.
+            on_wait: Called when the request begins to wait for something.
 
         Raises:
-            EndpointError: There is no answer; its class says why.
+            EndpointError: There is no answer; the class says why.
             ConfigurationError: The address needs a session.
         """
         until = self._clock.monotonic() + deadline
@@ -338,8 +342,8 @@ class ChatClient:
         tokens = len(body) // CHARACTERS_PER_TOKEN + (request.max_tokens or 0)
         pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait, tokens)
         attempts: Attempts | None = None
-        if self._limits.startup_jitter_s and not self._spread_out:
-            await self._spread(until)
+        if self._limits.startup_jitter_s and not self._started:
+            await self._jitter(until)
         while True:
             try:
                 answer = await self._attempt(pending, 1 if attempts is None else attempts.failed + 1)
@@ -352,10 +356,8 @@ class ChatClient:
                 error.detail = mask(error.detail, self._key)
                 attempts = attempts or Attempts(self._retry, self._rng)
                 wait = attempts.wait_after(error)
-                severity = logging.DEBUG if isinstance(error, EndpointResting) else logging.WARNING
-                logger.log(
-                    severity, "a request to a model failed: %s (%s)", error, error.detail or error.kind
-                )
+                level = logging.DEBUG if isinstance(error, EndpointResting) else logging.WARNING
+                logger.log(level, "a request to a model failed: %s (%s)", error, error.detail or error.kind)
                 if wait is None or self._clock.monotonic() + wait >= until:
                     raise
                 failed = error
@@ -374,19 +376,19 @@ class ChatClient:
     def __repr__(self) -> str:
         return f"ChatClient({type(self._address).__name__}, {self._limits})"
 
-    async def _spread(self, until: float) -> None:
-        """Keep a fleet that starts at once from asking at once."""
+    async def _jitter(self, until: float) -> None:
+        """Delay a request randomly, to spread the first requests of a fleet."""
         now = self._clock.monotonic()
-        if self._first_asked is None:
-            self._first_asked = now
-        over = self._first_asked + self._limits.startup_jitter_s
-        self._spread_out = now >= over
+        if self._first_request_at is None:
+            self._first_request_at = now
+        over = self._first_request_at + self._limits.startup_jitter_s
+        self._started = now >= over
         left = min(over, until) - now
         if left > 0:
             await self._clock.sleep(self._rng.uniform(0.0, left))
 
     def _slow_down(self, error: EndpointBusy) -> None:
-        """The endpoint asks to wait: fewer requests at once from now on, and none before that is over."""
+        """Reduce concurrency, and wait as long as the endpoint asks for."""
         if self.adaptive is not None:
             self.adaptive.refused()
         if self._pacing is not None and error.retry_after_s is not None:
@@ -416,25 +418,25 @@ class ChatClient:
                 places.release()
 
     async def _paced(self, pacing: RateLimiter, pending: _PendingRequest, number: int) -> ChatAnswer:
-        """Ask when the limits of a minute allow it."""
-        slot, taken = pacing.reserve(pending.tokens, pending.until), 0
+        """Send the request when the limits per minute allow it."""
+        slot, used = pacing.reserve(pending.tokens, pending.until), 0
         try:
             if (wait := slot.at - self._clock.monotonic()) > 0:
                 if pending.on_wait is not None:
                     pending.on_wait("place", slot.at, "")
                 await self._clock.sleep(wait)
-            taken = pending.tokens
+            used = pending.tokens
             answer = await self._ask(pending, number)
             if answer.usage is not None:
-                taken = answer.usage.tokens_in + answer.usage.tokens_out
+                used = answer.usage.tokens_in + answer.usage.tokens_out
             return answer
         finally:
-            pacing.settle(slot, taken)
+            pacing.settle(slot, used)
 
     async def _ask(self, pending: _PendingRequest, number: int) -> ChatAnswer:
         if pending.on_wait is not None:
             pending.on_wait("model", None, "")
-        with _ALWAYS if self._breaker is None else self._breaker.request():
+        with _NO_BREAKER if self._breaker is None else self._breaker.request():
             began = self._clock.monotonic()
             limit = min(self._limits.request_s, pending.until - began)
             try:
@@ -446,15 +448,15 @@ class ChatClient:
             raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
 
     async def _take_place(self, places: asyncio.Semaphore | AdaptiveLimit, pending: _PendingRequest) -> None:
-        """Wait for one of the places among the requests under way."""
+        """Wait until a further concurrent request is allowed."""
         if pending.on_wait is not None:
             pending.on_wait("place", None, "")
         try:
             async with asyncio.timeout(pending.until - self._clock.monotonic()):
                 await places.acquire()
         except TimeoutError:
-            late = "no place among the requests under way came free in time"
-            raise (EndpointTimeout if self._pacing is None else EndpointBusy)(late) from None
+            message = "too many concurrent requests: none finished in time"
+            raise (EndpointTimeout if self._pacing is None else EndpointBusy)(message) from None
 
     async def _exchange(self, pending: _PendingRequest, number: int, began: float) -> ChatAnswer:
         headers = self._headers

@@ -1,6 +1,6 @@
 """Model endpoints: addresses, API keys, and providers with their published prices.
 
-A key goes into one request header and is masked everywhere else.
+A key is sent in one request header and masked everywhere else.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _BEARER: Final = re.compile(r"(?i)\bbearer\s+[^\s\"',;}]+")
 
 
 class ApiKey:
-    """A key that never shows itself: not in ``repr``, not in ``str``, not when pickled.
+    """A key that never appears in ``repr`` or ``str`` and cannot be pickled.
 
     Args:
-        value: Printable ASCII without spaces, as an HTTP header takes it.
+        value: Printable ASCII without spaces, as HTTP headers require.
 
     Raises:
-        ConfigurationError: It is not; the message does not repeat it.
+        ConfigurationError: The value is invalid; the message does not contain it.
 
     >>> key = ApiKey("sk-123456")
     >>> key, key.mask("refused: sk-123456")
@@ -46,21 +46,21 @@ class ApiKey:
         self._value = value
 
     def header(self) -> str:
-        """The value of the ``Authorization`` header."""
+        """Return the value of the ``Authorization`` header."""
         return f"Bearer {self._value}"
 
     def bare(self) -> str:
-        """The key itself, for endpoints with a header of their own for it."""
+        """Return the key itself, for endpoints with another header for it."""
         return self._value
 
     def mask(self, text: str) -> str:
-        """``text`` without the key, should the endpoint have repeated it."""
+        """Return ``text`` with the key masked."""
         return text.replace(self._value, MASK) if len(self._value) > 4 else text
 
-    def opened_run(self, text: str) -> int:
-        """Characters at the end of ``text`` that may be the beginning of the key.
+    def prefix_at_end(self, text: str) -> int:
+        """Return the length of the key's beginning that ``text`` ends with.
 
-        >>> ApiKey("sk-123456").opened_run("it is sk-12")
+        >>> ApiKey("sk-123456").prefix_at_end("it is sk-12")
         5
         """
         first = self._value[0]
@@ -73,11 +73,11 @@ class ApiKey:
         return "ApiKey(...)"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a key is not pickled")
+        raise TypeError("an API key cannot be pickled")
 
 
 def cleaner(key: ApiKey | None) -> Callable[[str], str]:
-    """What makes a text of an endpoint fit to be kept: without ``key``, and encodable.
+    """Return a function that masks ``key`` in a text and makes the text encodable.
 
     >>> cleaner(ApiKey("sk-123456"))("refused: sk-123456 \\ud800")
     'refused: [key] ?'
@@ -86,7 +86,7 @@ def cleaner(key: ApiKey | None) -> Callable[[str], str]:
 
 
 def mask(text: str, key: ApiKey | None) -> str:
-    """``text`` without ``key`` and without anything else that looks like a bearer token."""
+    """Return ``text`` with ``key`` and everything like a bearer token masked."""
     return _BEARER.sub(f"Bearer {MASK}", text if key is None else key.mask(text))
 
 
@@ -96,11 +96,11 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
 class Address(Protocol):
-    """Where chat completions are asked for."""
+    """Address of an endpoint for chat completions."""
 
     @property
     def base_url(self) -> str:
-        """What all requests' URLs begin with."""
+        """Common beginning of all requests' URLs."""
         ...
 
     @property
@@ -109,10 +109,10 @@ class Address(Protocol):
         ...
 
     def url(self, session: str | None) -> str:
-        """The full URL for a request of ``session``.
+        """Return the full URL for a request of ``session``.
 
         Raises:
-            ConfigurationError: A session is needed and missing, or is not a plain name.
+            ConfigurationError: A session is required and missing, or its name is invalid.
         """
         ...
 
@@ -122,7 +122,7 @@ class StaticAddress:
     """One URL for every request.
 
     Args:
-        base_url: Up to and without ``/chat/completions``, such as ``https://router.huggingface.co/v1``.
+        base_url: The URL before ``/chat/completions``, such as ``https://router.huggingface.co/v1``.
     """
 
     base_url: str
@@ -132,20 +132,20 @@ class StaticAddress:
 
     @property
     def by_session(self) -> bool:
-        """No request needs a session."""
+        """Always false."""
         return False
 
     def url(self, session: str | None) -> str:
-        """The URL; a session makes no difference."""
+        """Return the URL, which is the same for every session."""
         return f"{self.base_url.rstrip('/')}/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionAddress:
-    """A URL for each session, for endpoints that keep the tokens of a conversation together.
+    """One URL per session, for endpoints that keep the tokens of each conversation.
 
     Args:
-        base_url: The session's name and ``/chat/completions`` are appended to it.
+        base_url: The URL to which the session's name and ``/chat/completions`` are appended.
 
     >>> SessionAddress("http://localhost:8000/v1").url("match-7")
     'http://localhost:8000/v1/match-7/chat/completions'
@@ -158,26 +158,26 @@ class SessionAddress:
 
     @property
     def by_session(self) -> bool:
-        """Every request must name its session."""
+        """Always true."""
         return True
 
     def url(self, session: str | None) -> str:
-        """The URL of ``session``; see :meth:`Address.url`."""
+        """Return the URL of ``session``; see :meth:`Address.url`."""
         if session is None:
-            raise ConfigurationError("this endpoint routes by session; the request names none")
+            raise ConfigurationError("this endpoint routes by session; pass a session with each request")
         if not _SESSION.fullmatch(session):
             raise ConfigurationError(
-                f"{session[:80]!r} cannot be part of a URL: use letters, digits and ._~-"
+                f"the session {session[:80]!r} cannot be part of a URL; use letters, digits and ._~-"
             )
         return f"{self.base_url.rstrip('/')}/{session}/chat/completions"
 
 
 def check_base_url(base_url: str) -> str:
-    """The base URL, if requests can be sent to it.
+    """Return the base URL, if it is valid.
 
     Raises:
-        ConfigurationError: It is not an http or https URL with a host, or it carries a password, a query, or
-            the path of completions. The message does not repeat it, because it may hold a secret.
+        ConfigurationError: It is not an http or https URL with a host, or it contains a password, a query,
+            or the path of completions. The message does not repeat it, because it may contain a secret.
     """
     try:
         parts = urlsplit(base_url)
@@ -187,18 +187,20 @@ def check_base_url(base_url: str) -> str:
     if not usable or re.search(r"[\s\x00-\x1f]", base_url):
         raise ConfigurationError("base_url must look like https://host/v1")
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("base_url must not carry a password; name the key's variable in api_key_env")
+        raise ConfigurationError(
+            "base_url must not contain a password; set api_key_env to the variable with the key"
+        )
     if parts.path.rstrip("/").endswith("/chat/completions"):
         raise ConfigurationError("base_url must end before /chat/completions, which is appended to it")
     if parts.query or parts.fragment:
-        raise ConfigurationError("base_url must not carry a query or a fragment")
+        raise ConfigurationError("base_url must not contain a query or a fragment")
     return base_url
 
 
 def is_public_address(address: str) -> bool:
     """Return whether an IP address belongs to the public internet.
 
-    An IPv6 address that carries an IPv4 address (mapped, NAT64, 6to4) is public if that one is.
+    An IPv6 address that contains an IPv4 address (mapped, NAT64, 6to4) is public if the IPv4 address is.
 
     Args:
         address: As the operating system writes it, such as ``203.0.113.7`` or ``fe80::1%eth0``.
@@ -218,25 +220,25 @@ def is_public_address(address: str) -> bool:
 
 
 Form = Literal["openai", "anthropic", "gemini"]
-"""How requests and answers are written: chat completions, Anthropic's Messages, Gemini's generateContent."""
+"""API of an endpoint: chat completions, Anthropic's Messages, Gemini's generateContent."""
 
 
 _DAY: Final = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
-"""What follows a model's name in the name of its version of a day."""
+"""Suffix of a dated version of a model, such as ``-2025-08-07`` or ``-20251001``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What tokens cost at one provider, as published on a day; it may have changed since.
+    """Token prices of a model, as published on one day; they may have changed since.
 
     Args:
         input: Price of ``per`` prompt tokens.
         output: Price of ``per`` tokens of the answer, thoughts included.
-        cached_input: Price of ``per`` prompt tokens that the provider had at hand; as ``input`` if ``None``.
-        cache_write: Price of ``per`` prompt tokens that it put into its cache; as ``input`` if ``None``.
+        cached_input: Price of ``per`` prompt tokens read from the provider's cache; ``input`` if ``None``.
+        cache_write: Price of ``per`` prompt tokens written to its cache; ``input`` if ``None``.
         currency: ISO 4217.
-        per: Tokens that the prices are for.
-        as_of: The day on which they were published or last read; ``None`` for prices of the user's own.
+        per: Number of tokens that the prices are for.
+        as_of: The day on which they were published or last checked; ``None`` for prices set by the user.
 
     Raises:
         ValueError: A price is negative, or ``per`` is not at least 1.
@@ -256,10 +258,10 @@ class Price:
     def __post_init__(self) -> None:
         prices = (self.input, self.output, self.cached_input or 0.0, self.cache_write or 0.0)
         if not all(price >= 0 for price in prices) or self.per < 1:
-            raise ValueError("prices are 0 or more, for at least one token")
+            raise ValueError("prices must be 0 or more, and per at least 1")
 
     def cost(self, usage: Usage) -> float:
-        """What ``usage`` costs, in ``currency``."""
+        """Return the cost of ``usage``, in ``currency``."""
         cached = min(usage.cached_in, usage.tokens_in)
         written = min(usage.cache_written, usage.tokens_in - cached)
         read_at = self.input if self.cached_input is None else self.cached_input
@@ -279,20 +281,20 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """What a captain of one provider need not say itself.
+    """Default settings of the captains of one provider.
 
     Args:
-        label: Its name, for people.
-        base_url: Where it is asked.
-        form: In which form.
-        key_env: Variable that usually holds its key; ``None`` where it needs none.
+        label: Display name.
+        base_url: Base URL of its API.
+        form: API that it uses.
+        key_env: Environment variable that usually holds its key; ``None`` if it needs no key.
         max_tokens_field: See :class:`spectator.llm.chat.ChatRequest`.
-        stream: Whether answers are asked for while they form.
-        send_seed: Whether it takes a seed.
-        local: Whether it is a program on one's own machine, for which nobody is paid.
-        tools_need: What must be done there before models can call tools; empty where nothing.
-        context_needs: What must be done there for prompts of usual length; empty where nothing.
-        prices: Of its models, by the beginning of their names; only those that were certain on their day.
+        stream: Whether to request answers as a stream.
+        send_seed: Whether it accepts a seed.
+        local: Whether it is a program on the user's machine, which costs nothing.
+        tools_need: How to enable tool calls there; empty if always enabled.
+        context_needs: How to enable prompts of the usual length there; empty if always enabled.
+        prices: Known prices, by model name.
     """
 
     label: str
@@ -308,7 +310,7 @@ class Provider:
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     def price_of(self, model: str) -> Price | None:
-        """The price of ``model``, or of that which it is a dated version of; ``None`` where it is not known.
+        """Return the price of ``model``, or of the model that it is a dated version of.
 
         >>> PROVIDERS["anthropic"].price_of("claude-haiku-4-5-20251001").output
         5.0
@@ -332,7 +334,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             base_url="https://api.openai.com/v1",
             key_env="OPENAI_API_KEY",
             max_tokens_field="max_completion_tokens",
-            stream=False,  # organisations that are not verified may not stream its newer models
+            stream=False,  # unverified organizations may not stream its newer models
             prices={
                 "gpt-5-mini": Price(input=0.25, cached_input=0.025, output=2.0, as_of=_OPENAI),
                 "gpt-5-nano": Price(input=0.05, cached_input=0.005, output=0.4, as_of=_OPENAI),
@@ -397,4 +399,4 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
         ),
     }
 )
-"""The providers that captains can name, by what they call them."""
+"""The known providers, by the name that captains use for them."""

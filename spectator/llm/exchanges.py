@@ -1,7 +1,6 @@
-"""Record exchanges with a model, and replay the replies to the same requests.
+"""Record exchanges with a model, and replay the replies to equal requests.
 
-A request is identified by a fingerprint. A conversation that grew is hashed from where the last hash
-ended.
+Requests are identified by a hash. For a growing conversation, only new messages are hashed.
 """
 
 from __future__ import annotations
@@ -38,43 +37,41 @@ _canonical: Final = partial(orjson.dumps, option=orjson.OPT_SORT_KEYS)
 
 
 def hash_request(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
-    """SHA-256, in hex, of messages and tools as one JSON object with sorted keys.
+    """Return the SHA-256, in hex, of messages and tools as JSON with sorted keys.
 
     Raises:
-        TypeError: Something in them is not JSON.
+        TypeError: A value is not JSON.
     """
     try:
         if isinstance(messages, Conversation) and messages.beginning.hashed_of <= messages.settled:
-            whole = _grown(messages)
+            whole = _hash_conversation(messages)
         else:
-            whole = _after(messages).copy()
+            whole = _hash_messages(messages).copy()
         whole.update(b'],"tools":' + _canonical_tools(tools) + b"}")
     except orjson.JSONEncodeError:
-        # Lone surrogates and integers beyond 64 bits: the standard library writes both.
-        question = {"messages": list(messages), "tools": list(tools)}
-        return hashlib.sha256(
-            json.dumps(question, sort_keys=True, separators=(",", ":")).encode()
-        ).hexdigest()
+        # Lone surrogates and integers beyond 64 bits: only the standard library encodes them.
+        request = {"messages": list(messages), "tools": list(tools)}
+        return hashlib.sha256(json.dumps(request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     return whole.hexdigest()
 
 
-def _after(messages: Sequence[Message]) -> hashlib._Hash:
-    """The state of the hash after ``messages``; what is settled keeps it."""
+def _hash_messages(messages: Sequence[Message]) -> hashlib._Hash:
+    """Return the cached hash state after ``messages``; do not update it."""
     state = _BEGINNING
     for message in messages:
-        settled = message if isinstance(message, FrozenMessage) else None
-        if settled is not None and settled.hashed is not None and settled.hashed[0] is state:
-            state = settled.hashed[1]
+        frozen = message if isinstance(message, FrozenMessage) else None
+        if frozen is not None and frozen.hashed is not None and frozen.hashed[0] is state:
+            state = frozen.hashed[1]
             continue
         before, state = state, state.copy()
         state.update(_canonical(message) if before is _BEGINNING else b"," + _canonical(message))
-        if settled is not None:
-            settled.hashed = before, state
+        if frozen is not None:
+            frozen.hashed = before, state
     return state
 
 
-def _grown(messages: Conversation) -> hashlib._Hash:
-    """The same after a conversation that grew; nobody else holds it."""
+def _hash_conversation(messages: Conversation) -> hashlib._Hash:
+    """Return a new hash state after a conversation, extending its cached prefix."""
     beginning, settled = messages.beginning, messages.settled
     if beginning.hashed is None:
         beginning.hashed = _BEGINNING.copy()
@@ -97,21 +94,21 @@ def _canonical_tools(tools: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 MAX_REPLY: Final = 32_768
-"""Characters of a reply beyond which an event does not hold it: a part of it would be another reply."""
+"""Characters; events omit longer replies entirely, because a cut reply would be a different one."""
 
 _TEXTS: Final = ("content", "thought", "refusal", "finish_reason", "model")
 
 
 def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
-    """SHA-256, in hex, of the messages and the tools of a question; equal in every process.
+    """Return the SHA-256, in hex, of messages and tools; equal in every process.
 
-    Model, sampling and streaming are no part of it, so that any client may ask the same question.
+    Model, sampling and streaming are not included, so that any client can send an equal request.
     """
     return hash_request(messages, tools)
 
 
 def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
-    """The call that was answered, whole, with whatever tokens the endpoint gave."""
+    """Return the complete record of an answered call, including tokens."""
     latency_s, first_token_s = round(answer.latency_s, 6), answer.first_token_s
     measured = {
         "latency_s": latency_s,
@@ -132,24 +129,24 @@ def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
 
 
 def call_failed(request: ChatRequest) -> ModelCall:
-    """The call that got no answer."""
+    """Return the record of a call without an answer."""
     return ModelCall(messages=request.messages, tools=request.tools, about=_sampling(request))
 
 
 def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
-    """What the event holds of a call that was answered; no ``reply`` where it is too long for an event."""
+    """Return the event data of an answered call, without a reply that is too long."""
     asked = fingerprint(request.messages, request.tools)
     reply = call.reply or {}
     size = sum([len(reply[name]) for name in _TEXTS if reply[name]])
     for made in reply["tool_calls"]:
         size += len(made["id"]) + len(made["name"]) + len(made["arguments"])
-    size += sum(_size(held["verbatim"]) for held in (reply, *reply["tool_calls"]) if "verbatim" in held)
-    stated = call.reply if size <= MAX_REPLY else None
-    return {"request": asked, "reply": stated, "digest": call.digest(asked)}
+    size += sum(_size(part["verbatim"]) for part in (reply, *reply["tool_calls"]) if "verbatim" in part)
+    short = call.reply if size <= MAX_REPLY else None
+    return {"request": asked, "reply": short, "digest": call.digest(asked)}
 
 
 def _sampling(request: ChatRequest) -> dict[str, Any]:
-    """How the answer was asked for; not ``extra``, which is the operator's own."""
+    """Return model and sampling options; not ``extra``, which is the operator's."""
     asked: dict[str, Any] = {"model": request.model}
     if request.tool_choice is not None:
         asked["tool_choice"] = request.tool_choice
@@ -192,7 +189,7 @@ def _reply(answer: ChatAnswer) -> dict[str, Any]:
 
 
 def _size(value: Any) -> int:
-    """Characters of all texts in a value, names of members too."""
+    """Return the number of characters of all texts in a value, including member names."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
@@ -213,14 +210,14 @@ def _tokens(usage: Usage) -> dict[str, int]:
 
 
 def failed(request: ChatRequest, call: ModelCall, error: EndpointError) -> dict[str, Any]:
-    """What the event holds of a call that got no answer."""
+    """Return the event data of a call without an answer."""
     failure = {"kind": error.kind, "status": error.status, "retry_after_s": error.retry_after_s}
     asked = fingerprint(request.messages, request.tools)
     return {"request": asked, "failure": failure, "digest": call.digest(asked)}
 
 
 def answer_of(reply: Mapping[str, Any]) -> ChatAnswer:
-    """The answer that was recorded as ``reply``."""
+    """Return the answer that was recorded as ``reply``."""
     usage = reply.get("usage")
     return ChatAnswer(
         text=reply["content"],
@@ -235,22 +232,22 @@ def answer_of(reply: Mapping[str, Any]) -> ChatAnswer:
 
 
 EXCERPT: Final = 60
-"""Characters that are quoted on each side of where two questions part."""
+"""Characters quoted from the first difference of two requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedExchange:
-    """One question to a model as an episode recorded it.
+    """One recorded request to a model, and its reply or failure.
 
     Args:
-        turn: The turn that it was about.
-        actor: Who was to decide.
-        request: Fingerprint of the question.
-        messages: The question itself.
-        tools: Its tools.
-        reply: What came back; ``None`` when nothing did.
-        failure: Why nothing came back: ``kind``, ``status``, ``retry_after_s``.
-        call: The whole call, with its tokens.
+        turn: The turn of the decision.
+        actor: The seat that had to decide.
+        request: Hash of the request; see :func:`fingerprint`.
+        messages: The request's messages.
+        tools: The request's tools.
+        reply: The reply; ``None`` if there was none.
+        failure: Why there was no reply: ``kind``, ``status``, ``retry_after_s``.
+        call: The complete call, with its tokens.
     """
 
     turn: int
@@ -264,11 +261,11 @@ class RecordedExchange:
 
 
 class NotRecorded(SpectatorError):
-    """A question that was never asked.
+    """The request is not in the record.
 
     Args:
-        message: The nearest question that was, and how this one differs.
-        where: Where they part, such as ``messages[3]``.
+        message: Names the most similar recorded request and the difference.
+        where: The part that differs, such as ``messages[3]``.
     """
 
     def __init__(self, message: str, where: str) -> None:
@@ -277,18 +274,18 @@ class NotRecorded(SpectatorError):
 
 
 class Playback:
-    """Answers the questions of one episode, as often as they are asked.
+    """Serves the recorded replies of one episode, any number of times.
 
-    A question that was answered in different ways gives its answers in turn, then begins again.
+    If equal requests got different replies, they are served in turn, and then from the start again.
 
     Args:
-        exchanges: What was recorded, in order.
+        exchanges: The recorded exchanges, in order.
     """
 
     def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
         self._exchanges = exchanges
         self._by_request: dict[str, list[RecordedExchange]] = defaultdict(list)
-        self._asked: dict[str, int] = defaultdict(int)
+        self._served: dict[str, int] = defaultdict(int)
         for exchange in exchanges:
             self._by_request[exchange.request].append(exchange)
 
@@ -297,43 +294,43 @@ class Playback:
 
     @property
     def models(self) -> list[str]:
-        """Names of the models that answered, by their own account."""
+        """Names of the models in the replies."""
         return sorted(
             {str(one.reply["model"]) for one in self._exchanges if one.reply and one.reply["model"]}
         )
 
     def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> RecordedExchange:
-        """The exchange that began with this question.
+        """Return the next recorded exchange with this request.
 
         Raises:
-            NotRecorded: None did.
+            NotRecorded: There is none.
         """
         request = fingerprint(messages, tools)
-        kept = self._by_request.get(request)
-        if kept is None:
+        recorded = self._by_request.get(request)
+        if recorded is None:
             raise self._unknown(messages, tools)
-        exchange = kept[self._asked[request] % len(kept)]
-        self._asked[request] += 1
+        exchange = recorded[self._served[request] % len(recorded)]
+        self._served[request] += 1
         return exchange
 
     def _unknown(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> NotRecorded:
         if not self._exchanges:
-            return NotRecorded("no question is recorded", "messages")
-        nearest = max(self._exchanges, key=lambda one: _nearness(one.messages, messages))
+            return NotRecorded("the record has no requests", "messages")
+        nearest = max(self._exchanges, key=lambda one: _similarity(one.messages, messages))
         where, how = _difference(nearest, messages, tools)
-        near = f"the nearest is that of turn {nearest.turn} for {nearest.actor}"
-        return NotRecorded(f"this question is not recorded; {near}: {how}", where)
+        near = f"the most similar one is of turn {nearest.turn} for {nearest.actor}"
+        return NotRecorded(f"this request is not recorded; {near}: {how}", where)
 
 
-def _nearness(recorded: Sequence[Message], asked: Sequence[Message]) -> tuple[int, int, int]:
-    """Equal messages at the beginning; how many more there are; equal characters of the next."""
-    same = _same(recorded, asked)
+def _similarity(recorded: Sequence[Message], asked: Sequence[Message]) -> tuple[int, int, int]:
+    """Return a sort key: equal messages, difference in length, equal characters."""
+    same = _common_messages(recorded, asked)
     follow = zip(recorded[same : same + 1], asked[same : same + 1], strict=False)
-    characters = sum(_shared(_content(one), _content(other)) for one, other in follow)
+    characters = sum(_common_prefix(_content(one), _content(other)) for one, other in follow)
     return same, -abs(len(recorded) - len(asked)), characters
 
 
-def _same(recorded: Sequence[Message], asked: Sequence[Message]) -> int:
+def _common_messages(recorded: Sequence[Message], asked: Sequence[Message]) -> int:
     pairs = enumerate(zip(recorded, asked, strict=False))
     return next((number for number, (one, other) in pairs if one != other), min(len(recorded), len(asked)))
 
@@ -342,30 +339,30 @@ def _difference(
     nearest: RecordedExchange, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
 ) -> tuple[str, str]:
     recorded = nearest.messages
-    place = _same(recorded, messages)
-    if place == len(recorded) == len(messages):
+    index = _common_messages(recorded, messages)
+    if index == len(recorded) == len(messages):
         return "tools", _different_tools(nearest.tools, tools)
-    if place in (len(recorded), len(messages)):
+    if index in (len(recorded), len(messages)):
         return "messages", f"it has {len(recorded)} messages, this one {len(messages)}; the others are equal"
-    one, other = recorded[place], messages[place]
-    where = f"messages[{place}]"
+    one, other = recorded[index], messages[index]
+    where = f"messages[{index}]"
     before, after = _content(one), _content(other)
     if before == after:
         names = [name for name in {*one, *other} if one.get(name) != other.get(name)]
-        return where, f"message {place} differs in {', '.join(sorted(names))}"
-    at = _shared(before, after)
+        return where, f"message {index} differs in {', '.join(sorted(names))}"
+    at = _common_prefix(before, after)
     return where, (
-        f"message {place} ({other.get('role')}) differs from character {at} on: recorded "
-        f"{_excerpt(before, at)!r}, asked {_excerpt(after, at)!r}"
+        f"message {index} ({other.get('role')}) differs from character {at}: recorded "
+        f"{_excerpt(before, at)!r}, received {_excerpt(after, at)!r}"
     )
 
 
 def _different_tools(recorded: Sequence[Mapping[str, Any]], asked: Sequence[Mapping[str, Any]]) -> str:
     one, other = ([_tool_name(tool) for tool in tools] for tools in (recorded, asked))
     if one != other:
-        return f"its tools are {', '.join(one) or 'none'}; this one's {', '.join(other) or 'none'}"
+        return f"its tools are {', '.join(one) or 'none'}, this one's are {', '.join(other) or 'none'}"
     changed = [name for name, a, b in zip(one, recorded, asked, strict=True) if a != b]
-    return f"the messages are equal, and the tools differ in the schema of {', '.join(changed)}"
+    return f"the messages are equal, but the schemas of these tools differ: {', '.join(changed)}"
 
 
 def _tool_name(tool: Mapping[str, Any]) -> str:
@@ -373,8 +370,8 @@ def _tool_name(tool: Mapping[str, Any]) -> str:
     return str(function.get("name")) if isinstance(function, Mapping) else "unnamed"
 
 
-def _shared(one: str, other: str) -> int:
-    """Characters that both begin with."""
+def _common_prefix(one: str, other: str) -> int:
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -1,9 +1,9 @@
 """Gemini's generateContent API: requests, and answers as completion chunks.
 
 Content is a list of parts; function calls and their results are parts too. If the model signed its
-thoughts, all parts of its message are sent back as they came. Function declarations accept only a subset
-of JSON Schema and reject other keywords, so what the subset cannot express is described to the model in
-words. Answers are still checked against the world's own schema.
+thoughts, all parts of its message are sent back unchanged. Function declarations accept only a subset of
+JSON Schema and reject other keywords, so rules beyond the subset are described in the description. Answers
+are still checked against the world's full schema.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from spectator.errors import EndpointMalformed
 from spectator.llm.answers import THOUGHT
 from spectator.llm.chat import ChatRequest, Message
 from spectator.llm.endpoints import Address, ApiKey
-from spectator.llm.wire_forms import Chunk, Translation, called, count, delta, encode_json_body, joined
+from spectator.llm.wire_forms import (
+    Chunk,
+    Translation,
+    alternate,
+    call_delta,
+    delta,
+    encode_json_body,
+    token_count,
+)
 
 _KEPT: Final = frozenset({
     "type", "title", "description", "nullable", "maxItems", "minItems", "required", "minProperties",
@@ -31,7 +39,7 @@ _DEPTH: Final = 12
 
 
 def gemini_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """``schema`` in Gemini's subset.
+    """Translate a JSON Schema to Gemini's subset.
 
     >>> gemini_schema({"enum": [1, 2], "additionalProperties": False})
     {'type': 'integer', 'description': 'One of 1, 2.'}
@@ -62,7 +70,7 @@ def _subset(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _without_reference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``schema`` with what it refers to, and with all that must hold at once, in one."""
+    """Merge the targets of ``$ref`` and ``allOf`` into ``schema``."""
     target = schema.get("$ref")
     if isinstance(target, str) and target.startswith("#/"):
         found: Any = root
@@ -79,7 +87,7 @@ def _without_reference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Ma
 
 
 def _type(made: dict[str, Any], schema: Mapping[str, Any]) -> None:
-    """One type, and apart whether there may be none."""
+    """Set one type, and ``nullable``."""
     kinds = schema.get("type")
     if isinstance(kinds, list):
         named = [kind for kind in kinds if kind != "null"]
@@ -96,7 +104,7 @@ def _type_of(value: Any) -> str:
 
 
 def _choices(made: dict[str, Any], schema: Mapping[str, Any], notes: list[str]) -> None:
-    """Choices between texts as they are, others in words."""
+    """Set an enum of texts; describe other choices in ``notes``."""
     choices = list(schema.get("enum") or ([schema["const"]] if "const" in schema else ()))
     if choices and all(isinstance(choice, str) and choice for choice in choices):
         made["enum"] = choices
@@ -105,7 +113,7 @@ def _choices(made: dict[str, Any], schema: Mapping[str, Any], notes: list[str]) 
 
 
 def _bounds(made: dict[str, Any], schema: Mapping[str, Any], notes: list[str]) -> None:
-    """Open bounds, steps and the like, in words."""
+    """Describe exclusive bounds, multiples and uniqueness in ``notes``."""
     for name, words in (
         ("exclusiveMinimum", "More than"),
         ("exclusiveMaximum", "Less than"),
@@ -118,7 +126,7 @@ def _bounds(made: dict[str, Any], schema: Mapping[str, Any], notes: list[str]) -
 
 
 def _options(made: dict[str, Any], options: list[dict[str, Any]]) -> None:
-    """Alternatives; one that is nothing but null is said by ``nullable``."""
+    """Set alternatives; express null by ``nullable``."""
     real = [option for option in options if option.get("type") != "null"]
     if len(real) < len(options):
         made["nullable"] = True
@@ -129,10 +137,10 @@ def _options(made: dict[str, Any], options: list[dict[str, Any]]) -> None:
 
 
 PARTS: Final = "parts"
-"""Member of a message of ours that holds the parts of its content as they came."""
+"""Our own message member with the parts of its content, unchanged."""
 
 NO_ID: Final = "call_"
-"""How the id of a call begins that the model gave none; its place among the calls follows."""
+"""Prefix of our ids of calls without an id; the number of the call follows."""
 
 _FINISHED: Final[Mapping[str, str]] = {"STOP": "stop", "MAX_TOKENS": "length"}
 _FILTERED: Final = frozenset(
@@ -141,18 +149,18 @@ _FILTERED: Final = frozenset(
 
 
 def calls_of(parts: Sequence[Any]) -> dict[int, str]:
-    """Places of the calls among ``parts``, with their ids."""
-    named: dict[int, str] = {}
-    for place, part in enumerate(parts):
+    """Return the ids of the calls among ``parts``, by index."""
+    ids: dict[int, str] = {}
+    for index, part in enumerate(parts):
         call = part.get("functionCall") if isinstance(part, Mapping) else None
         if isinstance(call, Mapping):
             given = call.get("id")
-            named[place] = given if isinstance(given, str) and given else f"{NO_ID}{len(named)}"
-    return named
+            ids[index] = given if isinstance(given, str) and given else f"{NO_ID}{len(ids)}"
+    return ids
 
 
 class GeminiTranslation:
-    """See :class:`spectator.llm.wire_forms.Translation`."""
+    """Translates one answer; a :class:`spectator.llm.wire_forms.Translation`."""
 
     def __init__(self) -> None:
         self._parts: list[dict[str, Any]] = []
@@ -160,7 +168,7 @@ class GeminiTranslation:
     def chunks(self, piece: Any) -> Iterator[Chunk]:
         """See :meth:`Translation.chunks`."""
         if not isinstance(piece, dict):
-            raise EndpointMalformed("the endpoint answered something that is not a response")
+            raise EndpointMalformed("the endpoint's answer is not a Gemini response")
         if piece.get("error"):
             yield {"error": piece["error"]}
             return
@@ -188,14 +196,14 @@ class GeminiTranslation:
         if isinstance(text, str) and text:
             yield delta(**{THOUGHT if part.get("thought") else "content": text})
         if isinstance(call, dict):
-            named = calls_of(self._parts)
+            ids = calls_of(self._parts)
             arguments = orjson.dumps(call.get("args") or {}).decode()
-            yield called(
-                len(named) - 1, id=named[len(self._parts) - 1], name=call.get("name"), arguments=arguments
+            yield call_delta(
+                len(ids) - 1, id=ids[len(self._parts) - 1], name=call.get("name"), arguments=arguments
             )
 
     def _add(self, part: dict[str, Any]) -> None:
-        """Keep a part; plain text that follows its like is one part with it, signed parts never are."""
+        """Keep a part; join consecutive plain text, but never signed parts."""
         if self._parts and part.keys() <= {"text", "thought"} and isinstance(part.get("text"), str):
             last = self._parts[-1]
             if last.keys() == part.keys() and last.get("thought") == part.get("thought"):
@@ -204,28 +212,32 @@ class GeminiTranslation:
         self._parts.append(part)
 
     def _kept(self) -> dict[str, Any]:
-        """The parts as they are to go back; none where text and calls say all of it."""
+        """Return the parts to send back, unless text and tool calls represent them."""
         plain = all(part.keys() <= {"text"} or part.keys() <= {"functionCall"} for part in self._parts)
         return {} if plain else {PARTS: self._parts}
 
 
 def _counted(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """The usage as chat completions state it: thoughts are of the answer, what was cached of the prompt."""
-    thoughts = count(usage.get("thoughtsTokenCount"))
+    """Return the usage of chat completions, where thoughts count as completion."""
+    thoughts = token_count(usage.get("thoughtsTokenCount"))
     return {
-        "prompt_tokens": count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount")),
-        "completion_tokens": count(usage.get("candidatesTokenCount")) + thoughts,
-        "prompt_tokens_details": {"cached_tokens": count(usage.get("cachedContentTokenCount"))},
+        "prompt_tokens": token_count(usage.get("promptTokenCount"))
+        + token_count(usage.get("toolUsePromptTokenCount")),
+        "completion_tokens": token_count(usage.get("candidatesTokenCount")) + thoughts,
+        "prompt_tokens_details": {"cached_tokens": token_count(usage.get("cachedContentTokenCount"))},
         "completion_tokens_details": {"reasoning_tokens": thoughts},
     }
 
 
 _MODES: Final = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-_OURS: Final = re.compile(rf"{NO_ID}\d+")
+_OUR_ID: Final = re.compile(rf"{NO_ID}\d+")
 
 
 class GeminiForm:
-    """See :class:`spectator.llm.wire_forms.WireForm`. Token ids and log probabilities are not asked for."""
+    """Gemini's generateContent API; a :class:`spectator.llm.wire_forms.WireForm`.
+
+    Token ids and log probabilities are not requested.
+    """
 
     headers: Mapping[str, str] = {}
 
@@ -244,7 +256,9 @@ class GeminiForm:
         extra = dict(request.extra)
         body: dict[str, Any] = {
             **extra,
-            "contents": [{"role": role, "parts": parts} for role, parts in joined(_turns(request.messages))],
+            "contents": [
+                {"role": role, "parts": parts} for role, parts in alternate(_turns(request.messages))
+            ],
         }
         system = [message["content"] for message in request.messages if message["role"] == "system"]
         if system:
@@ -274,7 +288,7 @@ def _config(request: ChatRequest) -> dict[str, Any]:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Who said which parts."""
+    """Yield role and parts of each message."""
     names: dict[str, str] = {}
     for message in messages:
         match message["role"]:
@@ -282,7 +296,7 @@ def _turns(messages: Sequence[Message]) -> Iterator[tuple[str, list[dict[str, An
                 continue
             case "assistant":
                 names = {call["id"]: call["function"]["name"] for call in message.get("tool_calls") or ()}
-                yield "model", _said(message)
+                yield "model", _model_parts(message)
             case "tool":
                 yield "user", [_response(message, names.get(message["tool_call_id"], "unknown"))]
             case _:
@@ -290,26 +304,26 @@ def _turns(messages: Sequence[Message]) -> Iterator[tuple[str, list[dict[str, An
 
 
 def _response(message: Message, name: str) -> dict[str, Any]:
-    """The result of a function; its id goes with it where the model gave one."""
-    asked = message["tool_call_id"]
-    by_id = {} if _OURS.fullmatch(asked) else {"id": asked}
+    """Return the result of a function, with the call's id if the model gave one."""
+    call_id = message["tool_call_id"]
+    by_id = {} if _OUR_ID.fullmatch(call_id) else {"id": call_id}
     return {"functionResponse": {**by_id, "name": name, "response": {"result": message["content"]}}}
 
 
-def _said(message: Message) -> list[dict[str, Any]]:
-    """The model's own message: its parts as they came, where it has any, but for calls that were left out."""
+def _model_parts(message: Message) -> list[dict[str, Any]]:
+    """Return the parts of the model's message, without omitted calls."""
     calls = message.get("tool_calls") or ()
     if isinstance(parts := message.get(PARTS), list):
         kept = {call["id"] for call in calls}
-        named = calls_of(parts)
-        return [part for place, part in enumerate(parts) if place not in named or named[place] in kept]
+        ids = calls_of(parts)
+        return [part for index, part in enumerate(parts) if index not in ids or ids[index] in kept]
     text = [{"text": message["content"]}] if message.get("content") else []
     return [*text, *map(_call, calls)]
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call["function"]
-    by_id = {} if _OURS.fullmatch(call["id"]) else {"id": call["id"]}
+    by_id = {} if _OUR_ID.fullmatch(call["id"]) else {"id": call["id"]}
     return {
         "functionCall": {
             **by_id,
@@ -320,7 +334,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _declared(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A function; without parameters where it takes none, since an object without properties is refused."""
+    """Return a function declaration; the API rejects parameters without properties."""
     function = tool["function"]
     schema = gemini_schema(function.get("parameters") or {})
     takes = {"parameters": schema} if schema.get("properties") else {}

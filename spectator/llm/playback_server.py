@@ -18,28 +18,28 @@ PIECE: Final = 24
 """Characters of a streamed piece."""
 
 Reply = Mapping[str, Any]
-"""A reply as :mod:`spectator.llm.exchanges` records it."""
+"""A reply as recorded by :mod:`spectator.llm.exchanges`."""
 
 
 Tokens = Sequence[Mapping[str, Any]]
-"""Members of a completion and, under ``choice``, of its choice: a part of the answer's tokens each."""
+"""Parts of an answer's tokens: members of the completion and, under ``choice``, of its choice."""
 
 
-def tokens_of(call: ModelCall, asked: Mapping[str, Any]) -> Tokens:
-    """The tokens of a recorded call as servers send them, a part for each version of the weights.
+def tokens_of(call: ModelCall, body: Mapping[str, Any]) -> Tokens:
+    """Return the tokens of a recorded call, one part per version of the weights.
 
     Args:
         call: The call.
-        asked: The body of the request: ``return_token_ids`` and ``logprobs`` say what of them is wanted.
+        body: The request's body; ``return_token_ids`` and ``logprobs`` select what to return.
     """
-    ids = call.token_ids if asked.get("return_token_ids") else None
-    logprobs = call.logprobs if asked.get("logprobs") else None
+    ids = call.token_ids if body.get("return_token_ids") else None
+    logprobs = call.logprobs if body.get("logprobs") else None
     length = max(len(call.token_ids or ()), len(call.logprobs or ()))
     runs: Sequence[tuple[str | None, int]] = call.weight_versions or [(None, length)]
     parts, first = [], 0
     for version, tokens in runs:
         part: dict[str, Any] = {} if version is None else {"metadata": {"weight_version": version}}
-        if first == 0 and asked.get("return_token_ids") and call.prompt_token_ids is not None:
+        if first == 0 and body.get("return_token_ids") and call.prompt_token_ids is not None:
             part["prompt_token_ids"] = call.prompt_token_ids.tolist()
         choice: dict[str, Any] = {}
         if ids is not None:
@@ -53,15 +53,15 @@ def tokens_of(call: ModelCall, asked: Mapping[str, Any]) -> Tokens:
 
 
 def completion(reply: Reply, about: Mapping[str, Any], tokens: Tokens = ()) -> dict[str, Any]:
-    """The completion that says ``reply``.
+    """Return the completion for ``reply``.
 
     Args:
-        reply: What was recorded.
+        reply: The recorded reply.
         about: ``id`` and ``created`` of the completion.
-        tokens: What :func:`tokens_of` says of it; of several versions of the weights only the last is told.
+        tokens: Tokens from :func:`tokens_of`; of several versions of the weights only the last is included.
     """
     message: dict[str, Any] = {"role": "assistant", "content": _content(reply) or None}
-    message |= _beside(reply)
+    message |= _other_members(reply)
     if reply["refusal"]:
         message["refusal"] = reply["refusal"]
     if reply["tool_calls"]:
@@ -76,22 +76,22 @@ def completion(reply: Reply, about: Mapping[str, Any], tokens: Tokens = ()) -> d
 def chunks(
     reply: Reply, about: Mapping[str, Any], tokens: Tokens = (), *, with_usage: bool
 ) -> Iterator[dict[str, Any]]:
-    """The chunks of a stream that says ``reply``; ``with_usage`` as ``stream_options`` asks for it."""
+    """Yield the chunks for ``reply``; ``with_usage``: the request's ``include_usage``."""
     head = _head(reply, about, "chat.completion.chunk")
 
     def chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
         return {**head, "choices": [{"index": 0, "delta": dict(delta), "finish_reason": finish}]}
 
     yield chunk({"role": "assistant", "content": ""})
-    for name, value in _beside(reply).items():
+    for name, value in _other_members(reply).items():
         for piece in _pieces(value) if isinstance(value, str) else (value,):
             yield chunk({name: piece})
     for name, text in (("content", _content(reply)), ("refusal", reply["refusal"] or "")):
         for piece in _pieces(text):
             yield chunk({name: piece})
     for index, call in enumerate(reply["tool_calls"]):
-        begun = _call({**call, "arguments": ""})
-        yield chunk({"tool_calls": [{"index": index, **begun}]})
+        start = _call({**call, "arguments": ""})
+        yield chunk({"tool_calls": [{"index": index, **start}]})
         for piece in _pieces(call["arguments"]):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     for part in tokens:
@@ -103,7 +103,7 @@ def chunks(
 
 
 def _joined(tokens: Tokens) -> dict[str, Any]:
-    """The tokens of all parts, for a completion that comes whole."""
+    """Return the tokens of all parts, for a completion that is not streamed."""
     joined: dict[str, Any] = {}
     for part in tokens:
         for name, value in part["choice"].items():
@@ -121,26 +121,27 @@ def _head(reply: Reply, about: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = {"name": call["name"], "arguments": call["arguments"]}
-    beside = dict(call.get("verbatim") or {})
-    return {"id": call["id"], "type": "function", "function": function | beside.pop("function", {}), **beside}
+    verbatim = dict(call.get("verbatim") or {})
+    function |= verbatim.pop("function", {})
+    return {"id": call["id"], "type": "function", "function": function, **verbatim}
 
 
-def _beside(reply: Reply) -> dict[str, Any]:
-    """The thoughts, and whatever else the message held.
+def _other_members(reply: Reply) -> dict[str, Any]:
+    """Return the thoughts and all other members of the message.
 
-    Thoughts that were not to be sent back must not be this time: they stand in a member of our own.
+    Thoughts that must not be sent back to a model are in our own member :data:`THOUGHT`.
     """
     verbatim = reply.get("verbatim") or {}
-    told = verbatim.get("reasoning_content") or verbatim.get("reasoning")
-    thought = {} if isinstance(told, str) or not reply["thought"] else {THOUGHT: reply["thought"]}
+    reasoning = verbatim.get("reasoning_content") or verbatim.get("reasoning")
+    thought = {} if isinstance(reasoning, str) or not reply["thought"] else {THOUGHT: reply["thought"]}
     return {**thought, **verbatim}
 
 
 def _content(reply: Reply) -> str:
-    """The text, after those of its thoughts that stood in it beside others that did not."""
+    """Return the text, with inline thoughts in ``<think>`` if there are any."""
     verbatim, text = reply.get("verbatim") or {}, reply["content"] or ""
-    told = verbatim.get("reasoning_content") or verbatim.get("reasoning")
-    inline = reply["thought"].removeprefix(told.strip()).strip() if isinstance(told, str) else ""
+    reasoning = verbatim.get("reasoning_content") or verbatim.get("reasoning")
+    inline = reply["thought"].removeprefix(reasoning.strip()).strip() if isinstance(reasoning, str) else ""
     return f"<think>{inline}</think>{text}" if inline else text
 
 
@@ -159,16 +160,16 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
-"""Largest question that is read."""
+"""Largest accepted request body."""
 
 SILENCE_S: Final = 3600.0
-"""How long a question is left without an answer that timed out when it was recorded."""
+"""How long to stay silent for a request that timed out when it was recorded."""
 
 _PLAYBACK: Final = web.AppKey("playback", Playback)
 
 
 def playback_app(playback: Playback) -> web.Application:
-    """The endpoint, at ``/v1`` and, for sessions in the URL, at ``/v1/SESSION``."""
+    """Return the app that serves ``/v1`` and, for sessions, ``/v1/SESSION``."""
     app = web.Application(client_max_size=MAX_REQUEST_BYTES)
     app[_PLAYBACK] = playback
     app.router.add_get("/v1/models", _models)
@@ -179,10 +180,10 @@ def playback_app(playback: Playback) -> web.Application:
 
 @asynccontextmanager
 async def serving_playback(playback: Playback, host: str, port: int) -> AsyncIterator[str]:
-    """Serve until the context ends; gives the base URL that clients need.
+    """Serve until the context ends; yield the base URL for clients.
 
     Raises:
-        OSError: The address cannot be listened on.
+        OSError: Cannot listen on the address.
     """
     runner = web.AppRunner(
         playback_app(playback), access_log=None, handler_cancellation=True, shutdown_timeout=1
@@ -208,21 +209,23 @@ async def _complete(request: web.Request) -> web.StreamResponse:
         if not all(isinstance(one, dict) for many in (messages, tools) for one in many):
             raise TypeError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return _error(400, "send a JSON object with a list of messages", "invalid_request_error", "messages")
+        message = "the body must be a JSON object with a list of messages"
+        return _error(400, message, "invalid_request_error", "messages")
     try:
-        kept = request.app[_PLAYBACK].answer(messages, tools)
+        exchange = request.app[_PLAYBACK].answer(messages, tools)
     except NotRecorded as error:
         return _error(404, str(error), "not_recorded", error.where)
-    if kept.failure is not None:
-        return await _fail(kept.failure, request)
-    if kept.reply is None:
-        return _error(404, f"the reply of turn {kept.turn} was too long to be recorded", "not_recorded", None)
-    about = {"id": f"chatcmpl-{kept.request[:24]}", "created": 0}
-    tokens = () if kept.call is None else tokens_of(kept.call, body)
+    if exchange.failure is not None:
+        return await _fail(exchange.failure, request)
+    if exchange.reply is None:
+        message = f"the reply of turn {exchange.turn} was too long to be recorded"
+        return _error(404, message, "not_recorded", None)
+    about = {"id": f"chatcmpl-{exchange.request[:24]}", "created": 0}
+    tokens = () if exchange.call is None else tokens_of(exchange.call, body)
     if not stream:
-        return web.json_response(completion(kept.reply, about, tokens))
+        return web.json_response(completion(exchange.reply, about, tokens))
     with_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-    return await _stream(request, chunks(kept.reply, about, tokens, with_usage=with_usage))
+    return await _stream(request, chunks(exchange.reply, about, tokens, with_usage=with_usage))
 
 
 async def _stream(request: web.Request, pieces: Iterator[dict[str, Any]]) -> web.StreamResponse:
@@ -236,13 +239,13 @@ async def _stream(request: web.Request, pieces: Iterator[dict[str, Any]]) -> web
 
 
 async def _fail(failure: Mapping[str, Any], request: web.Request) -> web.StreamResponse:
-    """Fail as the endpoint did when it was recorded."""
+    """Fail in the same way as the recorded endpoint."""
     if failure["status"] is not None:
         return _error(failure["status"], "recorded", failure["kind"], None, failure["retry_after_s"])
     if failure["kind"] == "timeout":
         await asyncio.sleep(SILENCE_S)
     if failure["kind"] == "malformed":
-        return web.Response(text="this is no completion")
+        return web.Response(text="this is not a completion")
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)

@@ -1,7 +1,7 @@
 """Limits of one endpoint: requests and tokens per minute, and concurrent requests.
 
-The limit of concurrent requests adapts where the endpoint states none: it grows with success and is cut
-by status 429. All processes of a machine can share limits through files in one folder.
+If no limit of concurrent requests is known, it adapts: it grows with successes and is halved by status 429.
+All processes of a machine can share limits through files in one folder.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from spectator.clock import Clock
 from spectator.errors import EndpointBusy
 
 CUT: Final = 0.5
-"""Factor of the limit after a refusal (multiplicative decrease)."""
+"""Factor of the limit after a rejection (multiplicative decrease)."""
 
 CUT_AGAIN_S: Final = 1.0
-"""Refusals within this time of a cut belong to the same overload and cut no further."""
+"""Rejections within this time of a cut belong to the same overload and cause no further cut."""
 
 
 class AdaptiveLimit:
-    """Places for requests under way: one more after each full round of successes, half after a refusal.
+    """Adaptive limit of concurrent requests, counted in places.
 
-    Additive increase and multiplicative decrease, as TCP does it (Chiu and Jain 1989): it finds what an
-    endpoint bears without being told. Waiters are served in the order in which they came. Used from one event
-    loop.
+    One more place after each full round of successes, half of them after a rejection: additive increase and
+    multiplicative decrease, as in TCP (Chiu and Jain 1989). This finds the limit of an endpoint that states
+    none. Waiting requests are served first come, first served. Used from one event loop.
 
     Args:
-        clock: Measures how far apart two cuts are.
-        start: Places at first.
-        lowest: Fewest places, at least 1.
-        highest: Most places.
-        slow_start: Whether, until the first refusal, a full round of successes doubles the places, as TCP
-            begins (Jacobson 1988): from 64, 512 are found within a few rounds instead of 448.
+        clock: Measures the time between two cuts.
+        start: Initial number of places.
+        lowest: Minimum, at least 1.
+        highest: Maximum.
+        slow_start: Whether, until the first rejection, a full round of successes doubles the places, as in
+            TCP slow start (Jacobson 1988): from 64, 512 are reached within a few rounds instead of 448.
 
     Raises:
         ValueError: Not ``1 <= lowest <= start <= highest``.
@@ -55,7 +55,7 @@ class AdaptiveLimit:
         slow_start: bool = False,
     ) -> None:
         if not 1 <= lowest <= start <= highest:
-            raise ValueError("an adaptive limit needs 1 <= lowest <= start <= highest")
+            raise ValueError("limits must satisfy 1 <= lowest <= start <= highest")
         self._places = float(start)
         self._taken = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -67,26 +67,26 @@ class AdaptiveLimit:
 
     @property
     def places(self) -> int:
-        """How many there are now."""
+        """Current number of places."""
         return int(self._places)
 
     @property
     def taken(self) -> int:
-        """How many are taken."""
+        """Number of taken places."""
         return self._taken
 
     def locked(self) -> bool:
-        """Whether whoever asks for a place now has to wait."""
+        """Whether a further request has to wait."""
         return self._taken >= self.places or bool(self._waiting)
 
     def take(self) -> bool:
-        """Take a place where one is free and nobody waits; whether there was."""
+        """Take a place if no request has to wait; return whether it was taken."""
         free = self._taken < int(self._places) and not self._waiting
         self._taken += free
         return free
 
     async def acquire(self) -> None:
-        """Take a place; waits until one is free and all who came before have theirs."""
+        """Take a place; wait until one is free and all earlier requests have theirs."""
         if self.take():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -95,8 +95,8 @@ class AdaptiveLimit:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.release()  # the place was given just as its taker gave up
-            elif turn in self._waiting:  # else it was passed over already
+                self.release()  # the place was assigned just before the cancellation
+            elif turn in self._waiting:  # otherwise already skipped by _admit
                 self._waiting.remove(turn)
             raise
 
@@ -114,7 +114,7 @@ class AdaptiveLimit:
                 turn.set_result(None)
 
     def succeeded(self) -> None:
-        """A request was answered: a whole round of them adds one place."""
+        """Count a success: a full round of them adds one place."""
         if self._taken >= int(self._places) // 2:  # an idle limit proves nothing about a larger one
             grown = self._places + (1.0 if self._doubling else 1.0 / self._places)
             self._places = min(float(self._highest), grown)
@@ -122,7 +122,7 @@ class AdaptiveLimit:
                 self._admit()
 
     def refused(self) -> None:
-        """A request was refused for load (429, 503): halve the places, once for each overload."""
+        """Halve the places after a rejection for load (429, 503), once per overload."""
         now = self._clock.monotonic()
         self._doubling = False
         if self._cut_at is None or now - self._cut_at >= CUT_AGAIN_S:
@@ -132,24 +132,24 @@ class AdaptiveLimit:
 
 try:
     import fcntl
-except ImportError:  # Windows has no flock: there each process keeps places of its own
+except ImportError:  # Windows has no flock: there, processes do not share concurrency limits
     fcntl = None  # type: ignore[assignment]
 
 
 LEDGER: Final = "minutes.db"
-"""The file in the folder that holds what was asked in the last minute."""
+"""Name of the SQLite file with the requests of the last minute."""
 
 SPAN_S: Final = 60.0
-"""The span that limits are for, seconds."""
+"""The time span of the limits, seconds."""
 
 BUSY_S: Final = 0.25
-"""Longest wait for another process that writes the ledger, seconds; then this one counts alone."""
+"""Longest wait for another process that writes the ledger, seconds; then limits are not shared."""
 
 FAR_S: Final = 3600.0
-"""What is reserved for later than this is from before the machine's clock was put back, and forgotten."""
+"""Later reservations were made before the machine's clock was set back; they are deleted."""
 
 UNAVAILABLE: Final = (OSError, sqlite3.Error)
-"""What is raised where the files cannot be read or written."""
+"""Errors raised if the files cannot be read or written."""
 
 _TABLES: Final = """
 PRAGMA journal_mode = WAL;
@@ -160,33 +160,33 @@ CREATE TABLE IF NOT EXISTS rests (endpoint TEXT PRIMARY KEY, until REAL);
 
 
 class SharedSlot:
-    """One of the requests that an endpoint bears at once; held until :meth:`release`, or its process ends.
+    """A place for one concurrent request, held until released or the process ends.
 
     Args:
-        held: Descriptor of the locked file.
+        descriptor: Descriptor of the locked file.
     """
 
-    def __init__(self, held: int) -> None:
-        self._held = held
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give it back."""
-        os.close(self._held)
+        """Release the place."""
+        os.close(self._descriptor)
 
 
 class SharedLimits:
-    """What the processes of a machine that ask one endpoint tell each other, by files in one folder.
+    """Limits of one endpoint, shared by all processes of a machine through files.
 
-    Requests of the last minute stand in an SQLite file; each place is a file, locked while it is held
-    (``flock``), so that a process that dies gives its places back at once. What it had reserved counts for
-    the minute it was reserved for, as if it had been sent. The wall clock is what processes share.
+    Requests of the last minute are rows of an SQLite file. Each concurrent request holds the lock of a file
+    (``flock``), so that a process that dies releases its places at once; its reserved requests count as sent.
+    Processes share the wall clock.
 
-    Nothing is opened before something is asked. Whatever cannot be read or written then raises one of
+    Files are opened on first use. If they cannot be read or written, methods raise one of
     :data:`UNAVAILABLE`, and nothing is reserved.
 
     Args:
-        folder: Where the files are; made when it is not there.
-        endpoint: What is limited: address, model and account, in any words that are the same everywhere.
+        folder: Folder of the files; created if missing.
+        endpoint: Identifies the limits: address, model and account, equal in all processes.
         clock: Time.
     """
 
@@ -200,20 +200,20 @@ class SharedLimits:
     def reserve(
         self, at: float, until: float, tokens: int, *, requests: int | None, tokens_limit: int | None
     ) -> tuple[int, float]:
-        """Reserve the first moment from ``at`` on that is within the limits.
+        """Reserve the first time from ``at`` that is within the limits.
 
         Args:
-            at: Earliest moment, by the clock's ``monotonic``.
-            until: Latest.
-            tokens: How many it takes.
-            requests: Most requests in a minute; ``None`` for no limit.
-            tokens_limit: Most tokens in a minute; ``None`` for no limit.
+            at: Earliest time, on the monotonic clock.
+            until: Latest time, on the monotonic clock.
+            tokens: Estimated tokens of the request.
+            requests: Requests per minute; ``None`` for no limit.
+            tokens_limit: Tokens per minute; ``None`` for no limit.
 
         Returns:
-            The number of what was reserved, for :meth:`settle`, and its moment by ``monotonic``.
+            The id of the reservation, for :meth:`settle`, and its time on the monotonic clock.
 
         Raises:
-            EndpointBusy: There is none before ``until``; nothing is reserved.
+            EndpointBusy: No time before ``until`` is free; nothing is reserved.
         """
         now = self._clock.now().timestamp()
         ahead = now - self._clock.monotonic()
@@ -224,7 +224,7 @@ class SharedLimits:
             wanted = max(now, at + ahead)
             free = self._free_from(wanted, tokens, requests, tokens_limit)
             if free > now and free - ahead >= until:
-                message = "the next request that its limits allow comes too late"
+                message = "its limits per minute allow no further request in time"
                 raise EndpointBusy(message, retry_after_s=free - now)
             row = (self._name, free, tokens)
             number = ledger.execute(
@@ -238,14 +238,14 @@ class SharedLimits:
         return number, at if free <= wanted else free - ahead
 
     def settle(self, number: int, tokens: int) -> None:
-        """Count what a request really took; 0 where it was never sent."""
+        """Replace the estimate by the tokens used; 0 if the request was not sent."""
         if tokens:
             self._ledger.execute("UPDATE slots SET tokens = ? WHERE id = ?", (tokens, number))
         else:
             self._ledger.execute("DELETE FROM slots WHERE id = ?", (number,))
 
     def rest(self, seconds: float) -> None:
-        """Let nobody send anything for so long."""
+        """Let no process send anything for ``seconds``."""
         row = (self._name, self._clock.now().timestamp() + seconds)
         self._ledger.execute(
             "INSERT INTO rests VALUES (?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)",
@@ -253,25 +253,25 @@ class SharedLimits:
         )
 
     def take_slot(self, places: int) -> SharedSlot | None:
-        """Take one of ``places`` places; ``None`` when all are held, here or in another process."""
+        """Take one of ``places`` places; ``None`` if all are taken, by any process."""
         if fcntl is None:
             return SharedSlot(os.open(os.devnull, os.O_RDONLY))
         self._folder.mkdir(parents=True, exist_ok=True)
-        for more in range(places):
-            number = (self._next_place + more) % places
-            held = os.open(
+        for offset in range(places):
+            number = (self._next_place + offset) % places
+            descriptor = os.open(
                 self._folder / f"{self._name}-{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
             )
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                os.close(held)
+                os.close(descriptor)
                 continue
             except BaseException:
-                os.close(held)
+                os.close(descriptor)
                 raise
             self._next_place = number
-            return SharedSlot(held)
+            return SharedSlot(descriptor)
         return None
 
     def close(self) -> None:
@@ -289,7 +289,8 @@ class SharedLimits:
             )
             try:
                 ledger.executescript(_TABLES)
-                ledger.execute("PRAGMA synchronous = OFF")  # a power cut forgets a minute, which is over then
+                # A power failure may lose the last minute, which is over by the time of the restart.
+                ledger.execute("PRAGMA synchronous = OFF")
             except BaseException:
                 ledger.close()
                 raise
@@ -297,32 +298,32 @@ class SharedLimits:
         return self._opened
 
     def _forget(self, now: float) -> None:
-        """Forget what no limit reaches back to."""
+        """Delete reservations that are too old to count."""
         reach = (self._name, now - SPAN_S)
         self._ledger.execute("DELETE FROM slots WHERE endpoint = ? AND at <= ?", reach)
         self._ledger.execute("DELETE FROM slots WHERE endpoint = ? AND at > ?", (self._name, now + FAR_S))
 
     def _free_from(self, at: float, tokens: int, requests: int | None, tokens_limit: int | None) -> float:
-        """The first moment from ``at`` on, by the wall clock, at which one more request is within the limits.
+        """Return the first time from ``at``, by the wall clock, for a further request.
 
-        Whoever comes later is served later: never before the last that was reserved.
+        It is never before the last reserved one: first come, first served.
         """
-        ask = self._ledger.execute
-        last = ask("SELECT max(at) FROM slots WHERE endpoint = ?", (self._name,)).fetchone()[0]
-        rest = ask("SELECT until FROM rests WHERE endpoint = ? AND until <= ?", (self._name, at + FAR_S))
+        query = self._ledger.execute
+        last = query("SELECT max(at) FROM slots WHERE endpoint = ?", (self._name,)).fetchone()[0]
+        rest = query("SELECT until FROM rests WHERE endpoint = ? AND until <= ?", (self._name, at + FAR_S))
         until = rest.fetchone()
         at = max(at, last or 0.0, until[0] if until else 0.0)
         newest = "FROM slots WHERE endpoint = ? ORDER BY at DESC"
         if requests is not None:
-            row = ask(f"SELECT at {newest} LIMIT 1 OFFSET ?", (self._name, requests - 1)).fetchone()
+            row = query(f"SELECT at {newest} LIMIT 1 OFFSET ?", (self._name, requests - 1)).fetchone()
             at = at if row is None else max(at, row[0] + SPAN_S)
         if tokens_limit is None:
             return float(at)
         left = tokens_limit - tokens
-        spent = ask("SELECT total(tokens) FROM slots WHERE endpoint = ?", (self._name,)).fetchone()[0]
+        spent = query("SELECT total(tokens) FROM slots WHERE endpoint = ?", (self._name,)).fetchone()[0]
         if spent > left:
-            for then, took in ask(f"SELECT at, tokens {newest}", (self._name,)):
-                left -= took
+            for then, used in query(f"SELECT at, tokens {newest}", (self._name,)):
+                left -= used
                 if left < 0:
                     return float(max(at, then + SPAN_S))
         return float(at)
@@ -331,24 +332,24 @@ class SharedLimits:
 logger = logging.getLogger(__name__)
 
 LOOK_AGAIN_S: Final = 0.05
-"""How often whoever waits for a place that another process holds looks again, seconds."""
+"""Interval between attempts to take a place that another process holds, seconds."""
 
 START: Final = 16
-"""Requests at once to begin with where nobody says how many an endpoint bears."""
+"""Initial limit of concurrent requests, if the endpoint's limit is unknown."""
 
 WARN_EVERY_S: Final = 60.0
-"""How often the log says that limits are not shared, seconds."""
+"""Shortest interval between warnings that limits are not shared, seconds."""
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One request's place in time.
+    """A reserved time for one request.
 
     Args:
-        at: When it may be sent, by the clock's ``monotonic``.
-        tokens: How many it takes: estimated first, then as the endpoint counted.
+        at: When it may be sent, on the monotonic clock.
+        tokens: Its tokens: first estimated, then as counted by the endpoint.
         held: Whether it still counts.
-        shared: Its number in the ledger that all processes share; ``None`` where it stands in none.
+        shared: Its id in the shared ledger; ``None`` if it is not there.
     """
 
     at: float
@@ -358,19 +359,19 @@ class Slot:
 
 
 class RateLimiter:
-    """Keeps all requests of one captain within its limits, in whichever episode they are made.
+    """Keeps all requests of one captain, in all episodes, within its limits.
 
-    In no span of a minute are more requests sent, or tokens spent, than may be; who has to wait goes in the
-    order in which they came. When the endpoint asks one of them to wait, none is sent before that is over.
-    How many it bears at once is found out by asking. One event loop uses it at a time.
+    Limits hold for every span of 60 s. Waiting requests are sent first come, first served. If the endpoint
+    asks one of them to wait, all wait. Used from one event loop at a time.
 
     Args:
         clock: Time.
-        requests_per_minute: Most requests that are sent in a minute; ``None`` for no limit.
-        tokens_per_minute: Most tokens of prompts and answers in a minute; ``None`` for no limit.
-        concurrency: Most requests at once; found out, from :data:`START` on, where ``None``.
-        shared: Keeps the limits over all processes of the machine; only this one's requests count when left
-            out, and while it cannot be written.
+        requests_per_minute: Limit of requests per minute; ``None`` for no limit.
+        tokens_per_minute: Limit of tokens per minute, of prompts and answers; ``None`` for no limit.
+        concurrency: Limit of concurrent requests; ``None`` for an adaptive limit that starts with
+            :data:`START`.
+        shared: Shares the limits with all processes of the machine. Without it, and while its files are
+            unavailable, only requests of this process count.
 
     Raises:
         ValueError: A limit is less than 1.
@@ -387,7 +388,7 @@ class RateLimiter:
     ) -> None:
         for limit in (requests_per_minute, tokens_per_minute, concurrency):
             if limit is not None and limit < 1:
-                raise ValueError("a limit is at least 1")
+                raise ValueError("limits must be at least 1, or None for no limit")
         self._clock = clock
         self._requests = requests_per_minute
         self._tokens = tokens_per_minute
@@ -396,19 +397,19 @@ class RateLimiter:
         self._not_before = 0.0
         self._concurrency = concurrency
         self._shared = shared
-        self._told_at = float("-inf")
+        self._warned_at = float("-inf")
         self.places = (
             AdaptiveLimit(clock, start=START, slow_start=True)
             if concurrency is None
             else AdaptiveLimit(clock, start=concurrency, highest=concurrency)
         )
-        """How many requests may be under way at once."""
+        """Limit of concurrent requests."""
 
     def reserve(self, tokens: int, until: float) -> Slot:
-        """The next slot for a request of so many tokens; taken, unless it is given back.
+        """Reserve the next slot for a request with ``tokens`` tokens.
 
         Raises:
-            EndpointBusy: There is none before ``until``.
+            EndpointBusy: No slot before ``until`` is free.
         """
         now = self._clock.monotonic()
         at = max(now, self._not_before)
@@ -417,11 +418,11 @@ class RateLimiter:
             self._forget(now)
             at = self._free_from(at, tokens)
         if at > now and at >= until:
-            message = "the next request that its limits allow comes too late"
+            message = "its limits per minute allow no further request in time"
             raise EndpointBusy(message, retry_after_s=at - now)
         slot = Slot(at, tokens)
         if self._shared is not None:
-            self._reserve_everywhere(self._shared, slot, until)
+            self._reserve_shared(self._shared, slot, until)
         if self._requests is not None or self._tokens is not None:
             slot.held = True
             self._slots.append(slot)
@@ -429,12 +430,12 @@ class RateLimiter:
         return slot
 
     def settle(self, slot: Slot, tokens: int) -> None:
-        """Count what a request really took; 0 where it was never sent."""
+        """Replace the slot's estimate by the tokens used; 0 if the request was not sent."""
         if slot.shared is not None and self._shared is not None:
             try:
                 self._shared.settle(slot.shared, tokens)
             except UNAVAILABLE as error:
-                self._alone(error)
+                self._warn(error)
         if slot.held:
             self._spent += tokens - slot.tokens
             slot.tokens = tokens
@@ -443,19 +444,22 @@ class RateLimiter:
                 slot.held = False
 
     def rest(self, seconds: float) -> None:
-        """Send nothing for so long: the endpoint asked for it."""
+        """Send nothing for ``seconds``, because the endpoint asked to wait."""
         self._not_before = max(self._not_before, self._clock.monotonic() + seconds)
         if self._shared is not None:
             try:
                 self._shared.rest(seconds)
             except UNAVAILABLE as error:
-                self._alone(error)
+                self._warn(error)
 
     async def shared_slot(self, until: float) -> SharedSlot | None:
-        """A place among the requests of all processes, to be released; ``None`` where none is needed.
+        """Wait for a place among the requests of all processes; the caller releases it.
+
+        Returns:
+            The place; ``None`` if places are not shared.
 
         Raises:
-            EndpointBusy: None came free before ``until``.
+            EndpointBusy: No place became free before ``until``.
         """
         if self._shared is None or self._concurrency is None:
             return None
@@ -463,24 +467,24 @@ class RateLimiter:
             try:
                 place = self._shared.take_slot(self._concurrency)
             except UNAVAILABLE as error:
-                self._alone(error)
+                self._warn(error)
                 return None
             if place is not None:
                 return place
             if self._clock.monotonic() + LOOK_AGAIN_S >= until:
-                raise EndpointBusy("no place among the requests of all processes came free in time")
+                raise EndpointBusy("too many concurrent requests of all processes: none finished in time")
             await self._clock.sleep(LOOK_AGAIN_S)
 
-    def _reserve_everywhere(self, shared: SharedLimits, slot: Slot, until: float) -> None:
+    def _reserve_shared(self, shared: SharedLimits, slot: Slot, until: float) -> None:
         try:
             slot.shared, slot.at = shared.reserve(
                 slot.at, until, slot.tokens, requests=self._requests, tokens_limit=self._tokens
             )
         except UNAVAILABLE as error:
-            self._alone(error)
+            self._warn(error)
 
     def _free_from(self, at: float, tokens: int) -> float:
-        """The first moment from ``at`` on at which one more request is within the limits."""
+        """Return the first time from ``at`` at which a further request is allowed."""
         first, spent = 0, self._spent
         while True:
             while first < len(self._slots) and self._slots[first].at + SPAN_S <= at:
@@ -496,7 +500,7 @@ class RateLimiter:
         return self._tokens is not None and tokens > self._tokens
 
     def _forget(self, now: float) -> None:
-        """Forget the slots of more than a minute ago."""
+        """Delete slots older than a minute."""
         old = 0
         while old < len(self._slots) and self._slots[old].at + SPAN_S <= now:
             self._slots[old].held = False
@@ -504,8 +508,10 @@ class RateLimiter:
             old += 1
         del self._slots[:old]
 
-    def _alone(self, error: Exception) -> None:
+    def _warn(self, error: Exception) -> None:
         now = self._clock.monotonic()
-        if now >= self._told_at + WARN_EVERY_S:
-            self._told_at = now
-            logger.warning("limits are kept by this process alone, for their files cannot be: %s", error)
+        if now >= self._warned_at + WARN_EVERY_S:
+            self._warned_at = now
+            logger.warning(
+                "limits are not shared with other processes, their files are unavailable: %s", error
+            )

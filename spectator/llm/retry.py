@@ -1,4 +1,4 @@
-"""What a failed request means: wait, pay, retry, give up; and a circuit breaker."""
+"""Failed requests: classify errors, compute retry delays, break the circuit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from spectator.errors import (
 )
 
 _EXCERPT: Final = 300
-_NO_MONEY: Final = frozenset(
+_UNPAID_CODES: Final = frozenset(
     {
         "insufficient_quota",
         "billing_hard_limit_reached",
@@ -37,28 +37,33 @@ _NO_MONEY: Final = frozenset(
         "insufficient_credits",
     }
 )
-"""Codes and types of errors that no waiting helps against."""
+"""Codes and types of errors about payment: waiting does not help."""
 
-_POOR: Final = ("insufficient_quota", "credit balance", "credits are depleted", "insufficient balance")
-"""What such an error says where it has no code; quotas of a minute speak of billing, too."""
+_UNPAID_PHRASES: Final = (
+    "insufficient_quota",
+    "credit balance",
+    "credits are depleted",
+    "insufficient balance",
+)
+"""Phrases of such errors without a code; "billing" alone also occurs with per-minute quotas."""
 
 _BAD_KEY: Final = ("api_key_invalid", "api key not valid")
 _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
-_SENTENCES: Final[Mapping[int, str]] = {
+_MESSAGES: Final[Mapping[int, str]] = {
     401: "the endpoint does not accept the key",
     403: "the endpoint does not permit this",
-    404: "the endpoint knows no such address or model",
+    404: "the endpoint does not know this address or model",
     413: "the prompt is too large for the endpoint",
 }
 
 
 def error_of(status: int, body: bytes, *, retry_after_s: float | None = None) -> EndpointError:
-    """The error that a response means.
+    """Return the error for a response with an error status.
 
     Args:
-        status: Its status.
-        body: Its body, in whichever form: OpenAI's, Anthropic's, Gemini's.
-        retry_after_s: What its head asks to wait; else its body is read for that.
+        status: HTTP status.
+        body: The body, in OpenAI's, Anthropic's or Gemini's form.
+        retry_after_s: Delay from the response's headers, seconds; if ``None``, the body's delay is used.
 
     >>> error_of(429, b'{"error": {"details": [{"retryDelay": "21.5s"}]}}').retry_after_s
     21.5
@@ -66,56 +71,60 @@ def error_of(status: int, body: bytes, *, retry_after_s: float | None = None) ->
     error = _read(body)
     text = body[: 4 * _EXCERPT].decode(errors="replace").lower()
     wait = retry_after_s if retry_after_s is not None else _delay(error)
-    answered: dict[str, Any] = {"status": status, "retry_after_s": wait, "detail": _excerpt(body)}
-    if _means_no_money(status, error, text, wait):
-        return EndpointRefused("the endpoint wants to be paid first", **answered)
+    fields: dict[str, Any] = {
+        "status": status,
+        "retry_after_s": wait,
+        "detail": body[:_EXCERPT].decode(errors="replace"),
+    }
+    if _wants_payment(status, error, text, wait):
+        return EndpointRefused("the endpoint requires payment", **fields)
     if status == 429 and any("perday" in quota.lower() for quota in _quotas(error)):
-        used_up = EndpointRefused("the endpoint's quota of the day is used up", **answered)
+        used_up = EndpointRefused("the endpoint's daily quota is used up", **fields)
         used_up.failure_class = EndpointBusy.failure_class
         return used_up
     if status == 429 or status == 529 or (status == 503 and wait is not None):
-        return EndpointBusy("the endpoint asks to wait", **answered)
+        return EndpointBusy("the endpoint asks to wait", **fields)
     if status >= 500 or status in (408, 409, 425):
-        return EndpointUnavailable(f"the endpoint failed with status {status}", **answered)
+        return EndpointUnavailable(f"the endpoint failed with status {status}", **fields)
     if status == 400 and any(mark in text for mark in _BAD_KEY):
-        return EndpointRefused(_SENTENCES[401], **answered)
-    return EndpointRefused(_sentence(status), **answered)
+        return EndpointRefused(_MESSAGES[401], **fields)
+    return EndpointRefused(_message(status), **fields)
 
 
 def error_within(status: int, error: Any) -> EndpointError:
-    """The error that an answer reports although its own status is 200.
+    """Return the error for an answer with status 200 that reports an error.
 
     Args:
-        status: The status that it means.
+        status: The status that the error corresponds to.
         error: The decoded member ``error``.
     """
     return error_of(status, json.dumps({"error": error}, default=str).encode())
 
 
-def _sentence(status: int) -> str:
+def _message(status: int) -> str:
     if 300 <= status < 400:
-        return "the endpoint sends us elsewhere, and redirects are not followed"
-    return _SENTENCES.get(status, f"the endpoint refuses the request with status {status}")
+        return "the endpoint redirects the request, and redirects are not followed"
+    return _MESSAGES.get(status, f"the endpoint rejected the request with status {status}")
 
 
-def _means_no_money(status: int, error: Mapping[str, Any], text: str, wait: float | None) -> bool:
+def _wants_payment(status: int, error: Mapping[str, Any], text: str, wait: float | None) -> bool:
     if status == 402:
         return True
     if status not in (400, 403, 429):
         return False
-    if {str(error.get("code")), str(error.get("type"))} & _NO_MONEY:
+    if {str(error.get("code")), str(error.get("type"))} & _UNPAID_CODES:
         return True
-    return wait is None and any(mark in text for mark in _POOR)
+    return wait is None and any(mark in text for mark in _UNPAID_PHRASES)
 
 
 def _read(body: bytes) -> Mapping[str, Any]:
-    """The member ``error`` of the body; empty where there is none."""
+    """Return the body's member ``error``, or the body itself; empty if not an object."""
     try:
-        said = orjson.loads(body)
+        decoded = orjson.loads(body)
     except orjson.JSONDecodeError:
         return {}
-    said = said[0] if isinstance(said, list) and said else said
-    error = said.get("error", said) if isinstance(said, dict) else {}
+    decoded = decoded[0] if isinstance(decoded, list) and decoded else decoded
+    error = decoded.get("error", decoded) if isinstance(decoded, dict) else {}
     return error if isinstance(error, dict) else {}
 
 
@@ -125,7 +134,7 @@ def _details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _delay(error: Mapping[str, Any]) -> float | None:
-    """What Google's ``RetryInfo`` asks to wait, seconds."""
+    """Return the delay of Google's ``RetryInfo``, seconds."""
     for detail in _details(error):
         if found := _DELAY.fullmatch(str(detail.get("retryDelay", ""))):
             return float(found[1])
@@ -133,7 +142,7 @@ def _delay(error: Mapping[str, Any]) -> float | None:
 
 
 def _quotas(error: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the quotas that were exceeded, as Google tells them."""
+    """Yield the names of exceeded quotas in Google's error details."""
     for detail in _details(error):
         violations = detail.get("violations")
         for one in violations if isinstance(violations, list) else ():
@@ -142,25 +151,21 @@ def _quotas(error: Mapping[str, Any]) -> Iterator[str]:
         yield str(metadata.get("quota_limit", "")) if isinstance(metadata, dict) else ""
 
 
-def _excerpt(body: bytes) -> str:
-    return body[:_EXCERPT].decode(errors="replace")
-
-
 FOREVER: Final = -1
-"""As a number of retries: until the deadline."""
+"""As a number of retries: retry until the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How stubborn a client is. A deadline always wins over it.
+    """How often and how soon a client retries. A deadline always takes precedence.
 
-    Waits are those of :class:`~spectator.backoff.Backoff`.
+    Delays are those of :class:`~spectator.backoff.Backoff`.
 
     Args:
         busy: Retries after the endpoint asked to wait; :data:`FOREVER` allowed.
-        unavailable: Retries after everything else that can pass; counted apart.
-        base_s: Longest first wait, seconds.
-        longest_s: Longest wait of our own choosing; one that the endpoint asks for may be longer.
+        unavailable: Retries after other temporary failures, counted separately; :data:`FOREVER` allowed.
+        base_s: Upper bound of the first delay, seconds.
+        longest_s: Upper bound of later delays, seconds; the endpoint may ask for a longer delay.
     """
 
     busy: int = 6
@@ -170,22 +175,22 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if self.busy < FOREVER or self.unavailable < FOREVER:
-            raise ValueError("a number of retries is 0 or more, or -1 for as long as the deadline allows")
+            raise ValueError("busy and unavailable must be 0 or more, or -1 to retry until the deadline")
         if not (0 <= self.base_s <= self.longest_s < math.inf):
-            raise ValueError("waits must satisfy 0 <= base_s <= longest_s")
+            raise ValueError("delays must satisfy 0 <= base_s <= longest_s")
 
     @classmethod
     def patient(cls) -> Self:
-        """The stubbornness of a fleet that outlives restarts of its endpoint: until the deadline."""
+        """Return a policy that retries until the deadline, to survive restarts."""
         return cls(busy=FOREVER, unavailable=FOREVER, base_s=2.0, longest_s=30.0)
 
 
 class Attempts:
-    """How often one request has failed, by kind.
+    """Counts the failures of one request, and decides on retries.
 
     Args:
-        policy: How often it may.
-        rng: Draws the waits.
+        policy: Allowed retries and delays.
+        rng: Draws the delays.
     """
 
     def __init__(self, policy: RetryPolicy, rng: random.Random) -> None:
@@ -193,10 +198,10 @@ class Attempts:
         self._rng = rng
         self._busy = self._unavailable = 0
         self.failed = 0
-        """Failed attempts so far that may be made again."""
+        """Failed attempts so far, without those that cannot be retried."""
 
     def wait_after(self, error: EndpointError) -> float | None:
-        """Seconds to wait before the next attempt; ``None`` when there is to be none."""
+        """Return the seconds before the next attempt; ``None`` for no further attempt."""
         if not error.retryable:
             return None
         self.failed += 1
@@ -216,11 +221,11 @@ class Attempts:
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds that a ``Retry-After`` header asks for (RFC 9110, section 10.2.3); ``None`` for none.
+    """Return the seconds of a ``Retry-After`` header (RFC 9110, section 10.2.3).
 
     Args:
-        value: Seconds, or a date.
-        now: The wall clock, aware.
+        value: Seconds, or a date; ``None`` gives ``None``.
+        now: The current time, timezone-aware.
 
     >>> parse_retry_after("30", datetime(2026, 11, 21, tzinfo=UTC))
     30.0
@@ -247,28 +252,28 @@ def _seconds_until(date: str, now: datetime) -> float | None:
 
 
 PERMANENT_STATUSES: Final = frozenset({401, 402, 403, 404})
-"""Statuses that no other request to this endpoint will escape: key, payment, permission, address."""
+"""Statuses that every request to the endpoint would get: key, payment, permission, address."""
 
 
 class CircuitBreaker:
-    """Lets requests through until the endpoint failed ``failures`` times in a row; then it rests.
+    """Pauses requests to an endpoint after ``failures`` failures in a row.
 
-    After the rest one request is let through: its success ends the matter, its failure doubles the rest. A
-    request that is asked to wait is neither success nor failure; one that is refused by a status in
-    :data:`PERMANENT_STATUSES` starts the rest at once. One event loop uses it; many clients may share it.
+    After the pause, one request probes the endpoint: success ends the pause, failure doubles it. A request
+    that is asked to wait counts as neither; a status in :data:`PERMANENT_STATUSES` starts the pause at once.
+    Used from one event loop; clients may share it.
 
     Args:
-        clock: Measures the rest.
-        failures: Failures in a row that are borne, at least 1.
-        rest_s: The first rest, seconds.
-        longest_rest_s: The longest.
+        clock: Measures the pause.
+        failures: Failures in a row that start a pause, at least 1.
+        rest_s: The first pause, seconds.
+        longest_rest_s: The longest pause, seconds.
     """
 
     def __init__(
         self, clock: Clock, *, failures: int = 5, rest_s: float = 30.0, longest_rest_s: float = 300.0
     ) -> None:
         if failures < 1 or not 0 < rest_s <= longest_rest_s:
-            raise ValueError("a breaker needs failures >= 1 and 0 < rest_s <= longest_rest_s")
+            raise ValueError("failures must be at least 1, and 0 < rest_s <= longest_rest_s")
         self._clock = clock
         self._allowed = failures
         self._first_rest_s = rest_s
@@ -281,17 +286,17 @@ class CircuitBreaker:
         self._status: int | None = None
 
     def request(self) -> BreakerRequest:
-        """Around one request, which it has let through.
+        """Return the context manager for one request.
 
         Raises:
-            EndpointResting: It is turned away.
+            EndpointResting: The endpoint is paused.
         """
         if self._until is None:
             return BreakerRequest(self, False)
         left = self._until - self._clock.monotonic()
         if left > 0 or self._probing:
             raise EndpointResting(
-                f"the endpoint is left alone after failing: {self._why}",
+                f"requests to the endpoint are paused after failures: {self._why}",
                 status=self._status,
                 retry_after_s=max(0.0, left),
             )
@@ -299,14 +304,13 @@ class CircuitBreaker:
         return BreakerRequest(self, True)
 
     def settle(self, error: BaseException | None, probe: bool) -> None:
-        """Take in how a request ended that was let through; ``probe``: whether it tried the endpoint."""
+        """Count the end of a request; ``probe``: whether it probed the endpoint."""
         if error is not None:
-            self._judge(error, probe)
+            self._failure(error, probe)
         elif self._failed or self._until is not None:
             self._close()
 
-    def _judge(self, error: BaseException, probe: bool) -> None:
-        """Take in how a request failed; ``probe``: whether it was the one that tried the endpoint."""
+    def _failure(self, error: BaseException, probe: bool) -> None:
         if not isinstance(error, EndpointError):
             self._probing = self._probing and not probe
         elif isinstance(error, EndpointRefused):
@@ -337,11 +341,11 @@ class CircuitBreaker:
 
 @checked_dataclass(frozen=True, slots=True)
 class BreakerRequest(AbstractContextManager[None]):
-    """One request that a breaker has let through.
+    """One request through a breaker; its exit reports success or failure.
 
     Args:
-        breaker: It hears how the request ends.
-        probe: Whether it is the one that tries the endpoint.
+        breaker: The breaker to report to.
+        probe: Whether the request probes the endpoint after a pause.
     """
 
     breaker: CircuitBreaker

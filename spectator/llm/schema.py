@@ -1,6 +1,6 @@
-"""JSON Schema for tool arguments (a subset of draft 2020-12): violations in words, and safe coercions.
+"""JSON Schema for tool arguments (a subset of draft 2020-12): violations and safe coercions.
 
-Keywords that it does not know are refused, never passed over: an argument is valid or it is not.
+Unknown keywords are rejected, never ignored: otherwise an invalid argument could pass.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _COMBINING: Final = frozenset({"allOf", "anyOf", "oneOf", "not"})
 _TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 MAX_DEPTH: Final = 32
-"""Deepest nesting of a schema and of what it describes."""
+"""Maximum nesting of a schema and of a value."""
 
 
 class UnsupportedSchema(ValueError):
-    """The schema uses a keyword that is not understood here; the message names it."""
+    """The schema is invalid or uses an unsupported keyword; the message names it."""
 
 
 def first_violation(value: Any, schema: Schema | bool, *, root: Schema | None = None) -> str | None:
-    """The first rule of ``schema`` that ``value`` breaks, as a sentence; ``None`` when it is valid.
+    """Return the first violation of ``schema``, or ``None`` if ``value`` is valid.
 
     Args:
         value: Decoded JSON.
         schema: A schema; ``true`` accepts everything, ``false`` nothing.
-        root: Where ``$ref`` looks its targets up; ``schema`` itself when left out.
+        root: Schema that contains the targets of ``$ref``; default: ``schema``.
 
     Raises:
-        UnsupportedSchema: The schema cannot be judged by.
+        UnsupportedSchema: The schema uses an unsupported keyword.
 
     >>> first_violation({"share": 1.5}, {"type": "object", "properties": {"share": {"maximum": 1}}})
     'share: must be at most 1, not 1.5'
@@ -66,7 +66,7 @@ def _violations(value: Any, schema: Any, root: Schema, path: str, depth: int) ->
     if not isinstance(schema, Mapping):
         raise UnsupportedSchema(f"a schema must be an object, not {_type_of(schema)}")
     if unknown := [one for one in schema if one not in _ASSERTIONS and one not in _ANNOTATIONS]:
-        raise UnsupportedSchema(f"the keyword {unknown[0]!r} is not understood")
+        raise UnsupportedSchema(f"the keyword {unknown[0]!r} is not supported")
     if "$ref" in schema:
         yield from _violations(value, resolve(schema["$ref"], root), root, path, depth + 1)
     if "type" in schema and not _is_of(value, schema["type"]):
@@ -89,10 +89,10 @@ def _violations(value: Any, schema: Any, root: Schema, path: str, depth: int) ->
 
 
 def resolve(reference: Any, root: Schema) -> Any:
-    """The schema that a local ``$ref`` means.
+    """Return the target of a local ``$ref``.
 
     Raises:
-        UnsupportedSchema: It is not local, or names nothing.
+        UnsupportedSchema: The reference is not local, or has no target.
     """
     if reference == "#":
         return root
@@ -102,7 +102,7 @@ def resolve(reference: Any, root: Schema) -> Any:
     for part in reference[2:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
         if not isinstance(target, Mapping) or name not in target:
-            raise UnsupportedSchema(f"the reference {reference!r} names nothing")
+            raise UnsupportedSchema(f"the reference {reference!r} has no target")
         target = target[name]
     return target
 
@@ -128,7 +128,7 @@ def _is_multiple(value: float, unit: float) -> bool:
         return value % unit == 0
     try:
         return float(value / unit).is_integer()
-    except OverflowError:  # an integer beyond every float
+    except OverflowError:  # an integer too large for a float
         return False
 
 
@@ -195,9 +195,9 @@ def _combined(value: Any, schema: Schema, root: Schema, path: str, depth: int) -
 
 
 def coerce(value: Any, schema: Any, *, root: Schema | None = None, depth: int = 0) -> Any:
-    """``value`` as it was surely meant: numbers that came as text, the case of a choice, left-out nulls.
+    """Convert numbers given as text, the case of a choice, and surplus nulls.
 
-    What is not certain stays as it is, and is judged by :func:`first_violation`.
+    Everything else is unchanged; check the result with :func:`first_violation`.
 
     >>> coerce({"share": "0.5"}, {"type": "object", "properties": {"share": {"type": "number"}}})
     {'share': 0.5}
@@ -251,7 +251,7 @@ def _is_of(value: Any, kinds: Any) -> bool:
     own = _type_of(value)
     for kind in [kinds] if isinstance(kinds, str) else kinds:
         if kind not in _TYPES:
-            raise UnsupportedSchema(f"the type {kind!r} is not understood")
+            raise UnsupportedSchema(f"the type {kind!r} is not supported")
         if kind == own:
             return True
         if kind == "integer" and own == "number" and (isinstance(value, int) or value.is_integer()):
@@ -272,7 +272,7 @@ def _type_of(value: Any) -> str:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equality as JSON has it: 1 is 1.0, but not true."""
+    """Return JSON equality: 1 equals 1.0, but not true."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):

@@ -1,7 +1,7 @@
-"""Find tool calls in a model's answer: parsed leniently, checked strictly.
+"""Find tool calls in a model's answer: parse leniently, check strictly.
 
-JSON objects are found inside prose and repaired if they are nearly JSON. Run time is linear, or bounded,
-in the length of the text, because this runs on the event loop.
+JSON objects are found inside prose and repaired if they are almost JSON. The run time is linear in the length
+of the text, or bounded, because this runs on the event loop.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from spectator.observations import LegalAction
 from spectator.text import clean_text
 
 MAX_TEXT: Final = 16 * 1024
-"""Characters that are searched: of a longer text its beginning and its end."""
+"""Characters that are searched; of a longer text, the beginning and the end."""
 
 MAX_TRIES: Final = 32
-"""Opening braces that are tried."""
+"""Opening braces at which parsing is tried."""
 
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\n?")
 _TOKEN: Final = re.compile(
@@ -43,20 +43,20 @@ _WORDS: Final = {"True": "true", "False": "false", "None": "null", "undefined": 
 _QUOTES: Final = str.maketrans({"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'"})
 _DECODER: Final = json.JSONDecoder()
 _LENIENT: Final = json.JSONDecoder(strict=False)
-"""Takes line breaks and tabs inside a string as they are."""
+"""Accepts line breaks and tabs inside strings."""
 
 
 def shorten(text: str) -> str:
-    """``text``, or the beginning and the end of one that is too long to be searched."""
+    """Return ``text``; of one longer than :data:`MAX_TEXT`, the beginning and the end."""
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT // 2]}\n{text[-MAX_TEXT // 2 :]}"
 
 
 def find_objects(text: str, decoder: json.JSONDecoder = _DECODER) -> Iterator[dict[str, Any]]:
-    """The JSON objects in ``text``, in order, as far as they need no mending.
+    """Yield the JSON objects in ``text``, in order, without repairs.
 
     Args:
-        text: What a model wrote.
-        decoder: Says what needs none; what is strict JSON when left out.
+        text: Text of a model.
+        decoder: Decides what is JSON; default: strict JSON.
 
     >>> list(find_objects('I pull: {"shot": "pull"}. Or {"shot": "cut"}?'))
     [{'shot': 'pull'}, {'shot': 'cut'}]
@@ -75,18 +75,18 @@ def find_objects(text: str, decoder: json.JSONDecoder = _DECODER) -> Iterator[di
 
 
 def find_repaired(text: str) -> Iterator[dict[str, Any]]:
-    """The objects in ``text`` once all from its first brace to its last has been mended.
+    """Yield the objects in ``text``, repaired from the first brace to the last.
 
     >>> list(find_repaired("I pull: {shot: 'pull', aggression: 0.7,"))
     [{'shot': 'pull', 'aggression': 0.7}]
     """
     start, end = text.find("{"), text.rfind("}")
     if start >= 0:
-        yield from find_objects(mend(text[start : end + 1] if end > start else text[start:]), _LENIENT)
+        yield from find_objects(repair(text[start : end + 1] if end > start else text[start:]), _LENIENT)
 
 
-def parse_object(text: str, *, mending: bool = True) -> dict[str, Any] | None:
-    """The one JSON object that ``text`` is meant to be, mended if allowed; empty text means no members."""
+def parse_object(text: str, *, repairing: bool = True) -> dict[str, Any] | None:
+    """Parse ``text`` as one JSON object, repaired if allowed; empty text gives ``{}``."""
     text = shorten(text)
     if not text.strip():
         return {}
@@ -94,11 +94,11 @@ def parse_object(text: str, *, mending: bool = True) -> dict[str, Any] | None:
     try:
         return _DECODER.raw_decode(text, start)[0] if start >= 0 else None
     except (ValueError, RecursionError):
-        return next(find_repaired(text), None) if mending else None
+        return next(find_repaired(text), None) if repairing else None
 
 
-def mend(text: str) -> str:
-    """``text`` with Python's spelling, comments, bare keys, surplus commas and missing closings put right."""
+def repair(text: str) -> str:
+    """Fix Python literals, comments, bare keys, commas and missing brackets."""
     text = _TOKEN.sub(_repair_token, _FENCE.sub("", text.translate(_QUOTES)))
     text += _missing_closings(text)
     return _SURPLUS_COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)
@@ -140,10 +140,10 @@ def _missing_closings(text: str) -> str:
 
 
 MAX_ARGUMENTS: Final = 32_768
-"""Characters of the arguments of a call, as JSON; an episode takes no action that is much larger."""
+"""Maximum length of a call's arguments as JSON, characters; events cannot hold much larger actions."""
 
 REASON: Final = "reason"
-"""Member in which a model is asked to say why."""
+"""Member in which a model is asked to give its reason."""
 
 _written: Final = json_encoder(item=", ", member=": ")
 _REASONS: Final = (REASON, "reasoning", "rationale", "thought", "explanation")
@@ -163,13 +163,13 @@ _PARAMETER: Final = re.compile(
 
 @checked_dataclass(frozen=True, slots=True)
 class WrittenCall:
-    """A call as it was found, before it is judged.
+    """A call found in an answer, not yet checked.
 
     Args:
-        tool: The name that was written.
-        arguments: What was written for its arguments; ``None`` when that is no object at all.
-        reason: Why, in the model's words.
-        id: The endpoint's name for it; empty for calls found in text.
+        tool: The tool's name as written.
+        arguments: The arguments as written; ``None`` if they are not an object.
+        reason: The model's reason.
+        id: The endpoint's id; empty for calls found in text.
         verbatim: See :class:`spectator.llm.chat.ToolCall`.
     """
 
@@ -182,12 +182,12 @@ class WrittenCall:
 
 @checked_dataclass(frozen=True, slots=True)
 class ParsedCall:
-    """A call that breaks no rule of the legal tools.
+    """A call of a legal tool with valid arguments.
 
     Args:
         tool: Name of a legal tool.
-        arguments: Valid by its schema.
-        reason: Why, in the model's words.
+        arguments: Arguments that fit its schema.
+        reason: The model's reason.
         id: See :class:`WrittenCall`.
         verbatim: See :class:`WrittenCall`.
     """
@@ -200,10 +200,10 @@ class ParsedCall:
 
 
 class CallRejected(ValueError):
-    """A call breaks a rule; the message quotes it.
+    """A call breaks a rule.
 
     Args:
-        rule: The rule.
+        rule: The rule; the error's message.
         failure_class: The kind of failure.
     """
 
@@ -213,9 +213,9 @@ class CallRejected(ValueError):
 
 
 def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[WrittenCall]:
-    """Every call in ``answer``, in order: the endpoint's own form first, else whatever the text holds.
+    """Return the native tool calls of ``answer``, otherwise those in its text.
 
-    An answer that was cut at its longest length is not mended: half a number is another number.
+    An answer that was cut at its maximum length is not repaired: half a number is another number.
 
     >>> schema = {"type": "object", "properties": {"mass": {"type": "number"}}}
     >>> legal = [{"tool": "claim", "arguments": schema}]
@@ -228,7 +228,7 @@ def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Written
     if answer.tool_calls:
         return [
             WrittenCall(
-                call.name, parse_object(call.arguments, mending=whole), id=call.id, verbatim=call.verbatim
+                call.name, parse_object(call.arguments, repairing=whole), id=call.id, verbatim=call.verbatim
             )
             for call in answer.tool_calls
         ]
@@ -236,16 +236,16 @@ def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Written
     text = shorten(answer.text)
     if not whole:
         return list(_from_values(find_objects(text), names))
-    marked = list(_in_marks(text, names)) if "<" in text else []
-    return marked or list(_in_json(text, names)) or list(_bare_name(text, names))
+    tagged = list(_in_tags(text, names)) if "<" in text else []
+    return tagged or list(_in_json(text, names)) or list(_bare_name(text, names))
 
 
 def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> ParsedCall:
-    """``written`` as a call that the legal tools allow.
+    """Check a call against the legal tools, and return it with converted arguments.
 
     Raises:
         CallRejected: It breaks a rule.
-        UnsupportedSchema: The world's own schema cannot be judged by.
+        UnsupportedSchema: The world's schema uses an unsupported keyword.
     """
     action = _legal(written.tool, legal)
     if action is None:
@@ -266,7 +266,7 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> ParsedCall
 
 
 def _surely_short(arguments: Mapping[str, Any]) -> bool:
-    """Whether they need not be encoded to know that they are: a few short texts and numbers."""
+    """Whether the arguments are a few short texts and numbers, surely allowed."""
     return len(arguments) <= 8 and all(
         len(name) < 100 and (isinstance(value, float) or (isinstance(value, str) and len(value) < 500))
         for name, value in arguments.items()
@@ -274,7 +274,7 @@ def _surely_short(arguments: Mapping[str, Any]) -> bool:
 
 
 def unchecked_call(written: WrittenCall) -> ParsedCall:
-    """``written`` as it can be sent again, legal or not; without arguments that nobody can carry."""
+    """Return a call, legal or not, without arguments that cannot be encoded."""
     try:
         arguments = _plain(dict(written.arguments or {}))
     except CallRejected:
@@ -284,10 +284,10 @@ def unchecked_call(written: WrittenCall) -> ParsedCall:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """``value`` as every part of this library can carry it: encodable text, finite numbers, a sane depth.
+    """Return ``value`` with encodable texts, after checking numbers and nesting.
 
     Raises:
-        CallRejected: It cannot be made so.
+        CallRejected: A number is not finite, or the nesting is too deep.
     """
     if depth > MAX_DEPTH:
         raise CallRejected(f"the arguments are nested more than {MAX_DEPTH} deep")
@@ -314,17 +314,17 @@ def _legal(name: str, legal: Sequence[LegalAction]) -> LegalAction | None:
 
 
 def _take_reason(arguments: dict[str, Any], schema: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Take the reason out of the arguments where the world itself knows no such argument."""
-    own = schema.get("properties", {})
+    """Remove the reason from the arguments, unless the schema has such an argument."""
+    properties = schema.get("properties", {})
     for name in _REASONS:
-        if name in arguments and name not in own and isinstance(arguments[name], str):
+        if name in arguments and name not in properties and isinstance(arguments[name], str):
             rest = {key: value for key, value in arguments.items() if key != name}
             return arguments[name], rest
     return "", arguments
 
 
-def _in_marks(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
-    """Calls between ``<tool_call>`` marks, or in the form ``<function=...>`` or ``<invoke name=...>``."""
+def _in_tags(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
+    """Yield calls in ``<tool_call>``, ``<function=...>`` or ``<invoke name=...>``."""
     blocks = list(_between(text, _CALL, ("</tool_call>", "</tool_use>")))
     for _, block in blocks:
         yield from _in_functions(block) if _FUNCTION.search(block) else _in_json(block, names)
@@ -344,7 +344,7 @@ def _in_functions(text: str) -> Iterator[WrittenCall]:
 def _between(
     text: str, opening: re.Pattern[str], closings: Sequence[str]
 ) -> Iterator[tuple[re.Match[str], str]]:
-    """What stands between each ``opening`` and the nearest of ``closings``, the next opening, or the end."""
+    """Yield the text from each ``opening`` to a closing, the next opening or the end."""
     openings = list(opening.finditer(text))
     for number, found in enumerate(openings):
         after = openings[number + 1].start() if number + 1 < len(openings) else len(text)
@@ -364,10 +364,10 @@ def _from_values(values: Iterable[Any], names: Iterable[str]) -> Iterator[Writte
 
 
 def _from_value(value: Any, names: set[str], reason: str, depth: int = 0) -> Iterator[WrittenCall]:
-    """The calls that a decoded object means, in whichever of the usual shapes."""
+    """Yield the calls that a decoded object represents, in any of the usual shapes."""
     if not isinstance(value, dict) or depth > 3:
         return
-    reason = _stated(value) or reason
+    reason = _stated_reason(value) or reason
     if isinstance(function := value.get("function"), dict):
         yield from _from_value(function, names, reason, depth + 1)
         return
@@ -392,16 +392,16 @@ def _arguments(value: dict[str, Any]) -> Mapping[str, Any] | None:
             if isinstance(given, str):
                 return parse_object(given)
             return {} if given is None else given if isinstance(given, dict) else None
-    apart = (*_NAMES, *_REASONS, "type", "id")
-    return {key: member for key, member in value.items() if key not in apart}
+    others = (*_NAMES, *_REASONS, "type", "id")
+    return {key: member for key, member in value.items() if key not in others}
 
 
-def _stated(value: Mapping[str, Any]) -> str:
+def _stated_reason(value: Mapping[str, Any]) -> str:
     return next((value[key].strip() for key in _REASONS if isinstance(value.get(key), str)), "")
 
 
 def _bare_name(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
-    """A call by its name alone, as the last line."""
+    """Yield a call without arguments if the last line is only a tool's name."""
     lines = text.strip().splitlines()
     word = lines[-1].strip().strip("`*\"'.()[]{} ") if lines else ""
     if word in set(names):
@@ -409,6 +409,6 @@ def _bare_name(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
 
 
 def written_form(answer: ChatAnswer) -> str:
-    """Everything the model wrote but its thoughts, as one text for people and for the record."""
+    """Return everything the model wrote except its thoughts, as one text for display."""
     calls = [_written({"tool": call.name, "arguments": call.arguments}) for call in answer.tool_calls]
     return "\n".join([part for part in (answer.text, answer.refusal or "", *calls) if part])

@@ -1,4 +1,4 @@
-"""HTTP connections to endpoints, with this library's errors in place of aiohttp's."""
+"""HTTP connections to endpoints, with this library's errors instead of aiohttp's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from spectator.llm.endpoints import is_public_address
 
 
 class Reply(Protocol):
-    """A response whose head is here and whose body is on its way."""
+    """A response: its head has arrived, its body can be read."""
 
     @property
     def status(self) -> int:
@@ -36,26 +36,26 @@ class Reply(Protocol):
 
     @property
     def at_end(self) -> bool:
-        """Whether the whole body is read; where it is not yet known, ``False``."""
+        """Whether the whole body is known to have been read."""
         ...
 
     def header(self, name: str) -> str | None:
-        """A header by its name, in any case."""
+        """Return a header; the name is case-insensitive."""
         ...
 
     async def read(self) -> bytes:
-        """The next piece of the body, once it is here; empty at its end."""
+        """Wait for the next piece of the body; empty at its end."""
         ...
 
 
 class Transport(Protocol):
-    """What a client needs of HTTP."""
+    """The HTTP operations that a client needs."""
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Reply]:
         """Send a request; leaving the context early closes its connection.
 
         Raises:
-            EndpointError: On entry or while the body is read: unreachable, broken off, silent for too long.
+            EndpointError: On entry or while reading the body: unreachable, closed, or silent for too long.
         """
         ...
 
@@ -65,23 +65,24 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """Connections to endpoints, kept alive between requests; opened on first use, in the loop that uses it.
+    """Connections to endpoints, kept alive between requests; opened on first use.
 
-    A kept connection that turns out to be closed, before any byte of an answer, is replaced and the request
-    sent again at once: servers close idle connections, and some close after each answer without saying so.
+    If a kept-alive connection turns out to be closed before any byte of an answer, the request is sent again
+    at once on another connection: servers close idle connections, and some close after each answer without
+    saying so.
 
-    Redirects are not followed and cookies not kept, so that a key goes nowhere but where it was sent; proxies
-    from the process environment are not used.
+    Redirects are not followed and cookies are not kept, so that a key reaches only the configured endpoint.
+    Proxies from the process environment are not used.
 
     Args:
-        max_connections: Most connections at once, at least 1.
-        connect_s: Longest wait for a connection, seconds.
-        read_s: Longest silence of an endpoint that is answering, seconds; ``None`` for no limit of its own.
+        max_connections: Maximum number of connections, at least 1.
+        connect_s: Timeout for connecting, seconds.
+        read_s: Longest silence of an endpoint that is answering, seconds; ``None`` for no limit here.
         public_only: Raise :class:`EndpointPrivate` instead of connecting to an address for which
             :func:`is_public_address` is false. Each address is checked when its socket is opened, after the
-            host name is resolved, so a name that changes its address between a check and the connection is
-            rejected too, as is every spelling of an address (``0x7f.1``, ``2130706433``).
-        resolver: Resolves host names; the operating system when left out.
+            host name is resolved. This also rejects a name that changes its address between a check and the
+            connection, and every spelling of an address (``0x7f.1``, ``2130706433``).
+        resolver: Resolves host names; by default, the operating system.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class HttpTransport:
         return _Exchange(self._open(), url, body, headers)
 
     async def aclose(self) -> None:
-        """Close every connection; a later request opens new ones."""
+        """Close every connection; later requests open new ones."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -126,7 +127,7 @@ class HttpTransport:
 
 
 class _PrivateAddress(OSError):
-    """No socket was opened, because the address is private."""
+    """The address is private; no socket was opened."""
 
 
 def _public_socket(found: aiohttp.AddrInfoType) -> socket.socket:
@@ -136,12 +137,12 @@ def _public_socket(found: aiohttp.AddrInfoType) -> socket.socket:
     return socket.socket(family, kind, protocol)
 
 
-_kept: ContextVar[bool] = ContextVar("kept", default=False)
-"""Whether the request of this task goes out on a connection that was used before."""
+_reused: ContextVar[bool] = ContextVar("reused", default=False)
+"""Whether the request of this task is sent on a connection that was used before."""
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Sets :data:`_kept` for each connection that it gives; a ``TraceConfig`` costs 40 us a request."""
+    """Sets :data:`_reused`; a ``TraceConfig`` would cost 40 us per request."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -153,31 +154,34 @@ class _Connector(aiohttp.TCPConnector):
         connection = await super().connect(req, traces, timeout)
         protocol = connection.protocol
         assert protocol is not None
-        _kept.set(protocol in self._used)
+        _reused.set(protocol in self._used)
         self._used.add(protocol)
         return connection
 
 
 class _Exchange:
-    """One request and its response. aiohttp's errors hold the headers, and with them the key: none leaves."""
+    """One request and its response.
+
+    aiohttp's errors contain the headers and thus the key, so they are never chained to those raised here.
+    """
 
     def __init__(
         self, session: aiohttp.ClientSession, url: str, body: bytes, headers: Mapping[str, str]
     ) -> None:
         self._session = session
-        self._asked = (url, body, headers)
+        self._request = (url, body, headers)
         self._response: aiohttp.ClientResponse | None = None
 
     async def __aenter__(self) -> _HttpReply:
-        url, body, headers = self._asked
+        url, body, headers = self._request
         while True:
-            _kept.set(False)
+            _reused.set(False)
             try:
                 self._response = await self._session.post(
                     url, data=body, headers=headers, allow_redirects=False
                 )
             except (aiohttp.ClientError, OSError) as error:
-                if _kept.get() and _closed_unasked(error):
+                if _reused.get() and _closed_before_answer(error):
                     continue
                 failure = _translate(error)
             else:
@@ -191,17 +195,17 @@ class _Exchange:
             await self._response.__aexit__(kind, error, trace)
 
 
-def _closed_unasked(error: Exception) -> bool:
-    """Return whether the other end closed the connection before any byte of an answer."""
+def _closed_before_answer(error: Exception) -> bool:
+    """Whether the endpoint closed the connection before any byte of an answer."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return isinstance(error.message, str)  # else it is the head of an answer, or part of it
+        return isinstance(error.message, str)  # otherwise (part of) the head of an answer
     return isinstance(error, ConnectionResetError | BrokenPipeError) or (
         isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
     )
 
 
 class _HttpReply:
-    """A response of aiohttp."""
+    """A :class:`Reply` read by aiohttp."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -227,21 +231,21 @@ class _HttpReply:
 
 
 def _translate(error: Exception) -> EndpointError:
-    """This library's error for one of aiohttp's, in words that name no host; for the log, its own."""
+    """Translate aiohttp's error; only ``detail``, for the log, names the host."""
     if isinstance(error, TimeoutError):
         if isinstance(error, aiohttp.ConnectionTimeoutError):
-            return EndpointUnavailable("the endpoint could not be reached in time")
-        return EndpointTimeout("the endpoint fell silent")
+            return EndpointUnavailable("connecting to the endpoint timed out")
+        return EndpointTimeout("the endpoint stopped sending data")
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return EndpointRefused("the endpoint's address is not a valid URL; use https://HOST/PATH")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-        return EndpointUnavailable("the endpoint's certificate is not to be trusted", detail=str(error))
+        return EndpointUnavailable("the endpoint's certificate is not trusted", detail=str(error))
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return EndpointUnavailable("nobody knows the endpoint's host by its name", detail=str(error))
+        return EndpointUnavailable("cannot resolve the endpoint's host name", detail=str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
         if isinstance(error.os_error, _PrivateAddress):
             return EndpointPrivate(str(error))
-        return EndpointUnavailable("the endpoint could not be reached", detail=str(error))
+        return EndpointUnavailable("cannot connect to the endpoint", detail=str(error))
     if isinstance(error, aiohttp.ClientResponseError):
         return EndpointUnavailable("the endpoint does not speak HTTP")
-    return EndpointUnavailable("the endpoint broke off")
+    return EndpointUnavailable("the endpoint closed the connection")

@@ -1,7 +1,7 @@
 """The JSON of chat completions, and the protocol of every wire form.
 
-The rest of the library knows chat completions only. A wire form turns a request into what its endpoint
-takes, and the response into chunks of a completion. `anthropic` and `gemini` hold the native forms.
+The rest of the library uses chat completions only. A wire form translates a request for its endpoint, and
+the response into chunks of a completion. `anthropic` and `gemini` implement the native APIs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from spectator.llm.endpoints import Address, ApiKey
 
 
 def encode_request(request: ChatRequest) -> bytes:
-    """The body of the request.
+    """Encode the request's body as JSON.
 
     Raises:
-        TypeError: Something in it is not JSON.
+        TypeError: A value is not JSON.
     """
     body: dict[str, Any] = {**request.extra, "model": request.model, "messages": ()}
     if request.tools:
@@ -49,29 +49,29 @@ def encode_request(request: ChatRequest) -> bytes:
         body["messages"] = _encoded_messages(request.messages)
         return orjson.dumps(body)
     except orjson.JSONEncodeError:
-        # Lone surrogates and integers beyond 64 bits: the standard library writes both.
+        # Lone surrogates and integers beyond 64 bits: only the standard library encodes them.
         plain = {"messages": request.messages, **({"tools": request.tools} if request.tools else {})}
         return json.dumps({**body, **plain}, allow_nan=False, separators=(",", ":")).encode()
 
 
 def encode_json_body(body: Mapping[str, Any]) -> bytes:
-    """``body`` as JSON.
+    """Encode ``body`` as JSON.
 
     Raises:
-        TypeError: Something in it is not JSON.
+        TypeError: A value is not JSON.
     """
     try:
         return orjson.dumps(body)
     except orjson.JSONEncodeError:
-        # Lone surrogates and integers beyond 64 bits: the standard library writes both.
+        # Lone surrogates and integers beyond 64 bits: only the standard library encodes them.
         return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _encoded_messages(messages: Sequence[Message]) -> Any:
-    """``messages`` with whatever of them was encoded before.
+    """Return ``messages`` for orjson, reusing the JSON of frozen messages.
 
     Raises:
-        orjson.JSONEncodeError: One of those that are encoded here cannot be.
+        orjson.JSONEncodeError: A message cannot be encoded by orjson.
     """
     if isinstance(messages, Conversation) and messages.beginning.encoded_of <= messages.settled:
         beginning, settled = messages.beginning, messages.settled
@@ -87,88 +87,79 @@ def _encoded_messages(messages: Sequence[Message]) -> Any:
     ]
 
 
-def _encoded(settled: FrozenMessage | FrozenTools) -> Any:
-    """The JSON of what changes no more, which keeps it; itself where that cannot be made."""
+def _encoded(frozen: FrozenMessage | FrozenTools) -> Any:
+    """Return the cached JSON of ``frozen``, or itself if orjson cannot encode it."""
     try:
-        settled.encoded = orjson.Fragment(orjson.dumps(settled))
+        frozen.encoded = orjson.Fragment(orjson.dumps(frozen))
     except orjson.JSONEncodeError:
-        return settled
-    return settled.encoded
+        return frozen
+    return frozen.encoded
 
 
 def decode_json(data: bytes) -> Any:
-    """The JSON value in ``data``.
+    """Decode JSON, including NaN, infinities and lone surrogates.
 
     Raises:
-        EndpointMalformed: It is none.
+        EndpointMalformed: ``data`` is not JSON.
     """
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        return _decode_loosely(data)
-
-
-def _decode_loosely(data: bytes) -> Any:
-    """What Python servers write beyond the standard: NaN, infinities, lone surrogates."""
+        pass
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise EndpointMalformed(
-            "the endpoint answered something that is not JSON", detail=_excerpt(data)
-        ) from error
-
-
-def _excerpt(data: bytes) -> str:
-    return data[:300].decode(errors="replace")
+        excerpt = data[:300].decode(errors="replace")
+        raise EndpointMalformed("the endpoint's answer is not JSON", detail=excerpt) from error
 
 
 Chunk = Mapping[str, Any]
-"""A chunk of a chat completion, or a whole one."""
+"""A chunk of a chat completion, or a complete one."""
 
 
 class Translation(Protocol):
-    """Turns the pieces of one answer into chunks of a chat completion."""
+    """Translates the pieces of one answer into chunks of a chat completion."""
 
     def chunks(self, piece: Any) -> Iterable[Chunk]:
-        """The chunks that a decoded piece says: an event of the stream, or the whole answer.
+        """Translate a decoded piece: an event of the stream, or the whole answer.
 
         Raises:
-            EndpointError: It reports an error instead, or is nothing of this form.
+            EndpointError: The piece reports an error, or does not have the expected form.
         """
         ...
 
 
 class WireForm(Protocol):
-    """How one kind of endpoint is asked."""
+    """The requests and answers of one kind of endpoint."""
 
     def url(self, address: Address, session: str | None, request: ChatRequest) -> str:
-        """Where the request goes; raises as :meth:`Address.url` does."""
+        """Return the request's URL; raises as :meth:`Address.url` does."""
         ...
 
     def key_header(self, key: ApiKey) -> tuple[str, str]:
-        """The header that carries the key."""
+        """Return name and value of the header with the key."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What else the head of each request says."""
+        """Further headers of each request."""
         ...
 
     def encode(self, request: ChatRequest) -> bytes:
-        """The body of the request.
+        """Encode the request's body.
 
         Raises:
-            TypeError: Something in it is not JSON.
+            TypeError: A value is not JSON.
         """
         ...
 
     def translation(self) -> Translation | None:
-        """For one answer; ``None`` where it needs none."""
+        """Return a translation for one answer; ``None`` if none is needed."""
         ...
 
 
 class OpenAIForm:
-    """Chat completions, as OpenAI began them and most others take them."""
+    """Chat completions, as defined by OpenAI and accepted by most endpoints."""
 
     headers: Mapping[str, str] = {}
 
@@ -183,37 +174,39 @@ class OpenAIForm:
     encode = staticmethod(encode_request)
 
     def translation(self) -> Translation | None:
-        """Nothing is to be translated."""
+        """Return ``None``: nothing needs translation."""
         return None
 
 
 def delta(finish: str | None = None, **message: Any) -> dict[str, Any]:
-    """A chunk whose message grew by ``message``."""
+    """Return a chunk that adds ``message`` to the answer."""
     return {"choices": [{"delta": message, "finish_reason": finish}]}
 
 
-def called(index: int, **call: Any) -> dict[str, Any]:
-    """A chunk in which the call at ``index`` grew; ``name`` and ``arguments`` are its function's."""
+def call_delta(index: int, **call: Any) -> dict[str, Any]:
+    """Return a chunk that adds ``call`` to the tool call at ``index``."""
     function = {name: call.pop(name) for name in ("name", "arguments") if name in call}
     return delta(tool_calls=[{"index": index, "type": "function", **call, "function": function}])
 
 
-def joined(turns: Iterable[tuple[str, list[dict[str, Any]]]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """``(role, parts)`` with neighbours of one role made one, as roles must alternate; none is empty."""
-    held: tuple[str, list[dict[str, Any]]] | None = None
+def alternate(
+    turns: Iterable[tuple[str, list[dict[str, Any]]]],
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Merge neighbouring turns of one role and drop empty ones, so roles alternate."""
+    current: tuple[str, list[dict[str, Any]]] | None = None
     for role, parts in turns:
         if not parts:
             continue
-        if held is not None and held[0] == role:
-            held[1].extend(parts)
+        if current is not None and current[0] == role:
+            current[1].extend(parts)
             continue
-        if held is not None:
-            yield held
-        held = role, list(parts)
-    if held is not None:
-        yield held
+        if current is not None:
+            yield current
+        current = role, list(parts)
+    if current is not None:
+        yield current
 
 
-def count(value: Any) -> int:
-    """A number of tokens; 0 where it is none."""
+def token_count(value: Any) -> int:
+    """Return a number of tokens; 0 if ``value`` is not a positive integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,1 +1,1 @@
-"""Narration: commentary lines, and the voices that speak them."""
+"""Commentary lines, and the voices that speak them."""

@@ -1,4 +1,4 @@
-"""The Cartesia voice: one HTTP request a line."""
+"""The Cartesia voice: one HTTP request per line."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from spectator.clock import Clock
 from spectator.narration.commentary import Speech, SpeechFailure, SpeechFailureReason
 
 API_VERSION: Final = "2026-03-01"
-"""The version of the interface that this is written for; its documents name it as the current one."""
+"""Version of the API that this module uses."""
 
 DEADLINE_S: Final = 10.0
 LARGEST_CLIP: Final = 4 * 1024 * 1024
 QUICKEST_WORDS_PER_S: Final = 8.0
-"""Nobody speaks faster; a clip that claims to was cut."""
+"""Faster speech is impossible; such a clip was cut."""
 
 LEAST_SHARE: Final = 0.8
-"""Share of the bytes that a clip announces which must be there; headers and padding make it scatter."""
+"""Share of the announced bytes that must be there; not 1, because headers and padding vary."""
 
 FAILURES: Final = 3
 REST_S: Final = 60.0
 RETRY_WITHIN_S: Final = (0.2, 0.8)
 
-_WHY: Final[dict[int, SpeechFailureReason]] = {
+_REASONS: Final[dict[int, SpeechFailureReason]] = {
     401: "wrong_key",
     403: "wrong_key",
     402: "no_credit",
@@ -38,20 +38,20 @@ _WHY: Final[dict[int, SpeechFailureReason]] = {
 
 
 class CartesiaVoice:
-    """Speaks by Cartesia's HTTP interface.
+    """Speaks with Cartesia's HTTP API.
 
-    The key goes into one header and nowhere else. After three failures in a row the service is left alone for
-    a minute.
+    The key is sent in one header and used nowhere else. After three failures in a row, requests pause for a
+    minute.
 
     Args:
         key: The account's key.
-        clock: Measures the rest.
-        rng: Draws how long to wait before the one retry.
-        plan_concurrency: Requests at once that the account's plan allows; one of them is left free.
-        voice_id: Whose voice.
-        model: Which model, such as a dated snapshot.
-        base_url: Where the service is.
-        deadline_s: Longest wait for a line, the retry included, seconds.
+        clock: Measures the pause.
+        rng: Draws the delay before the only retry.
+        plan_concurrency: Concurrent requests that the account's plan allows; one of them is kept free.
+        voice_id: Id of the voice.
+        model: Model, such as a dated snapshot.
+        base_url: URL of the API.
+        deadline_s: Longest time for a line, retry included, seconds.
     """
 
     name = "cartesia"
@@ -88,21 +88,21 @@ class CartesiaVoice:
     async def speak(self, text: str) -> Speech | SpeechFailure:
         """See :meth:`spectator.narration.commentary.Voice.speak`."""
         if self._clock.monotonic() < self._rests_until:
-            return SpeechFailure("unavailable", "the service is left alone after failing")
+            return SpeechFailure("unavailable", "requests to the service are paused after failures")
         async with self._slots:
             try:
                 async with asyncio.timeout(self._deadline_s):
                     answer = await self._ask_twice(text)
             except TimeoutError:
                 answer = SpeechFailure("slow", f"the service took longer than {self._deadline_s:g} s")
-        self._judge(answer)
+        self._count(answer)
         return answer
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.aclose()
 
-    def _judge(self, answer: Speech | SpeechFailure) -> None:
+    def _count(self, answer: Speech | SpeechFailure) -> None:
         if isinstance(answer, Speech):
             self._failed = 0
             return
@@ -128,10 +128,11 @@ class CartesiaVoice:
         try:
             async with self._client.stream("POST", "/tts/bytes", json=body) as response:
                 if response.status_code != 200:
-                    return _refused(response.status_code)
+                    reason = _REASONS.get(response.status_code, "unavailable")
+                    return SpeechFailure(reason, f"the service answered {response.status_code}")
                 audio = await _read(response)
         except httpx.HTTPError as error:
-            return SpeechFailure("unavailable", f"the service broke off: {type(error).__name__}")
+            return SpeechFailure("unavailable", f"the request failed: {type(error).__name__}")
         return _checked(audio, text)
 
 
@@ -144,24 +145,19 @@ async def _read(response: httpx.Response) -> bytes:
     return bytes(audio)
 
 
-def _refused(status: int) -> SpeechFailure:
-    why = _WHY.get(status, "unavailable")
-    return SpeechFailure(why, f"the service answered {status}")
-
-
 def _checked(audio: bytes, text: str) -> Speech | SpeechFailure:
     if len(audio) > LARGEST_CLIP:
-        return SpeechFailure("garbage", "the service sent more than a clip")
+        return SpeechFailure("garbage", f"the service sent more than {LARGEST_CLIP} bytes")
     try:
         duration_s, announced = _measure(audio)
     except MutagenError:
-        return SpeechFailure("garbage", "the service sent something that is no MP3")
+        return SpeechFailure("garbage", "the service sent something that is not an MP3")
     if len(audio) < LEAST_SHARE * announced or duration_s * QUICKEST_WORDS_PER_S < len(text.split()):
-        return SpeechFailure("garbage", "the service sent only a part of the clip")
+        return SpeechFailure("garbage", "the service sent an incomplete clip")
     return Speech(audio, "audio/mpeg", duration_s)
 
 
 def _measure(audio: bytes) -> tuple[float, float]:
-    """How long an MP3 says that it lasts, seconds, and how many bytes that takes."""
+    """Return the duration that an MP3 announces, seconds, and the bytes that it needs."""
     info: Any = MP3(io.BytesIO(audio)).info
     return info.length, info.length * info.bitrate / 8

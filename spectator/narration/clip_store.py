@@ -1,6 +1,6 @@
-"""Audio clips on disk, keyed by voice and text, within a limit of bytes.
+"""Audio clips on disk, by voice and text, within a size limit.
 
-Servers can share clips in a folder or bucket that fsspec can reach.
+Servers can share clips in a folder or bucket that fsspec supports.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 ANSWER_S: Final = 3.0
-"""Seconds that the store may take for an answer."""
+"""Timeout of an operation on shared clips, seconds."""
 
 REST_S: Final = 30.0
-"""Seconds for which a store that failed is not asked again."""
+"""Pause after a failed operation, seconds."""
 
-AT_ONCE: Final = 4
-"""Questions that it is asked at once, each on a thread."""
+CONCURRENCY: Final = 4
+"""Concurrent operations on shared clips, each on a thread."""
 
 INSTALL: Final = "pip install 'openenv-spectator[shared-clips]'"
 
@@ -48,38 +48,38 @@ S3_OPTIONS: Final = {
 
 
 class SharedClips:
-    """Clips by name, one folder for each key: ``KEY/KEY-MILLISECONDS.mp3``.
+    """Clips that servers share, one folder per key: ``KEY/KEY-MILLISECONDS.mp3``.
 
-    What cannot be read or written there is as if it were not there: a line is then made, or heard from this
-    server alone. Clips are never removed; let the bucket's own rules do so.
+    Errors are not raised: a clip that cannot be read is made again, and one that cannot be written is used by
+    this server only. Clips are never removed; use the bucket's lifecycle rules.
 
     Args:
-        url: Where they lie, such as ``s3://bucket/clips`` or ``file:///mnt/clips``.
-        clock: Measures and waits.
+        url: Folder or bucket, such as ``s3://bucket/clips`` or ``file:///mnt/clips``.
+        clock: Measures the pause after a failure.
 
     Raises:
-        ConfigurationError: The URL names nothing that fsspec can reach here.
+        ConfigurationError: fsspec does not support the URL here.
     """
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._files, self._root = _opened(url)
         self._clock = clock
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(CONCURRENCY)
         self._rests_until_s = 0.0
 
     async def name_of(self, key: str) -> str | None:
-        """The name of the clip with this key, if it is there."""
-        names = await self._asked(lambda: self._files.ls(f"{self._root}/{key}", detail=False))
+        """Return the name of the clip with this key; ``None`` if there is none."""
+        names = await self._run(lambda: self._files.ls(f"{self._root}/{key}", detail=False))
         found = sorted(str(one).rstrip("/").rpartition("/")[2] for one in names or ())
         return next((one for one in found if not one.endswith(".part")), None)
 
     async def read(self, key: str, name: str) -> bytes | None:
-        """A clip's sound, if it is there."""
-        return await self._asked(lambda: bytes(self._files.cat_file(f"{self._root}/{key}/{name}")))
+        """Return a clip's audio; ``None`` if there is none."""
+        return await self._run(lambda: bytes(self._files.cat_file(f"{self._root}/{key}/{name}")))
 
     async def write(self, key: str, name: str, audio: bytes) -> bool:
-        """Put a clip there, whole or not at all; whether that was done."""
-        return await self._asked(lambda: self._put(f"{self._root}/{key}/{name}", audio)) is not None
+        """Write a clip atomically; return whether that succeeded."""
+        return await self._run(lambda: self._put(f"{self._root}/{key}/{name}", audio)) is not None
 
     def _put(self, path: str, audio: bytes) -> bool:
         protocols = self._files.protocol
@@ -92,24 +92,24 @@ class SharedClips:
         self._files.mv(draft, path)
         return True
 
-    async def _asked(self, work: Callable[[], _Result]) -> _Result | None:
-        """What the store answers; ``None`` where it has nothing, fails, or rests after a failure."""
+    async def _run(self, work: Callable[[], _Result]) -> _Result | None:
+        """Run ``work`` on a thread; ``None`` if it finds nothing, fails or is paused."""
         if self._clock.monotonic() < self._rests_until_s:
             return None
         try:
-            async with self._turns:
-                with typed_as(_unshared, passing=(FileNotFoundError,)):
+            async with self._slots:
+                with typed_as(_store_error, passing=(FileNotFoundError,)):
                     async with asyncio.timeout(ANSWER_S):
                         return await asyncio.to_thread(work)
         except FileNotFoundError:
             return None
         except SpectatorError as error:
             self._rests_until_s = self._clock.monotonic() + REST_S
-            logger.warning("shared clips are left alone for %g s: %s", REST_S, error)
+            logger.warning("shared clips are not used for %g s: %s", REST_S, error)
             return None
 
 
-def _unshared(error: Exception) -> SpectatorError:
+def _store_error(error: Exception) -> SpectatorError:
     return SpectatorError(
         "no answer" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
     )
@@ -133,7 +133,7 @@ def _opened(url: str) -> tuple[AbstractFileSystem, str]:
 
 
 CLIP_NAME: Final = re.compile(r"([0-9a-f]{40})-(\d{1,7})\.(mp3|wav)")
-"""A clip's file: the digest, how many milliseconds it lasts, its kind."""
+"""Name of a clip's file: key, duration in milliseconds, format."""
 
 MIMES: Final = {suffix: mime for mime, suffix in SUFFIXES.items()}
 
@@ -143,9 +143,9 @@ class StoredClip:
     """A clip on disk.
 
     Args:
-        name: Its file's name.
-        mime: Its media type.
-        duration_s: How long it lasts, seconds.
+        name: File name.
+        mime: Media type.
+        duration_s: Duration, seconds.
     """
 
     name: str
@@ -154,14 +154,14 @@ class StoredClip:
 
 
 class ClipStore:
-    """Clips by what they say; made once however many ask for one at the same time.
+    """Cache of clips by voice and text; concurrent requests for one clip make it once.
 
-    The least recently used go when the limit is passed. One process uses a folder.
+    When the limit is exceeded, the least recently used clips are removed. Only one process may use a folder.
 
     Args:
-        folder: Where they lie; made when it is first needed.
-        limit_bytes: Most bytes that they may take.
-        shared: What other servers made and may use; nothing when left out.
+        folder: Folder of the clips; created when first needed.
+        limit_bytes: Maximum size of all clips, bytes.
+        shared: Clips shared with other servers; default: none.
     """
 
     def __init__(
@@ -172,33 +172,33 @@ class ClipStore:
         self._limit = limit_bytes
         self._sizes: OrderedDict[str, tuple[StoredClip, int]] = OrderedDict()
         self._total = 0
-        self._flights: dict[str, _Flight] = {}
+        self._pending: dict[str, _PendingClip] = {}
         self._read = False
 
     @property
     def total_bytes(self) -> int:
-        """What the clips take now."""
+        """Size of all clips."""
         return self._total
 
     def path(self, name: str) -> Path | None:
-        """Where a clip of this name would lie; ``None`` for what is no clip's name."""
+        """Return the path for a clip of this name; ``None`` if the name is invalid."""
         return self._folder / name if CLIP_NAME.fullmatch(name) else None
 
     async def file(self, name: str) -> Path | None:
-        """Where the clip of this name lies, fetched where another shares it; ``None`` if it is nowhere."""
+        """Return the path of an existing or shared clip; ``None`` if there is none."""
         path = self.path(name)
         if path is None or await asyncio.to_thread(path.is_file):
             return path
-        return path if await self._fetched(name) else None
+        return path if await self._fetch(name) else None
 
     async def find(self, voice: Voice, text: str) -> StoredClip | None:
-        """The clip of ``text`` by ``voice``, if it is here, or shared by another server."""
+        """Return the clip of ``text`` by ``voice``, if it exists here or is shared."""
         await self._scan()
         key = clip_key(voice, text)
         if key not in self._sizes and self._shared is not None:
             name = await self._shared.name_of(key)
             if name is not None:
-                await self._fetched(name)
+                await self._fetch(name)
         known = self._sizes.get(key)
         if known is None:
             return None
@@ -206,16 +206,19 @@ class ClipStore:
         return known[0]
 
     async def clip(self, voice: Voice, text: str) -> StoredClip | SpeechFailure:
-        """The clip of ``text`` by ``voice``; one that must be made is given up when nobody waits for it."""
+        """Return the clip of ``text`` by ``voice``; make it if needed.
+
+        If every caller is cancelled, so is the making of the clip.
+        """
         found = await self.find(voice, text)
         if found is not None:
             return found
         key = clip_key(voice, text)
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = self._flights[key] = _Flight(asyncio.create_task(self._make(key, voice, text)))
-            flight.task.add_done_callback(lambda _: self._flights.pop(key, None))
-        return await flight.wait()
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = _PendingClip(asyncio.create_task(self._make(key, voice, text)))
+            pending.task.add_done_callback(lambda _: self._pending.pop(key, None))
+        return await pending.wait()
 
     async def _make(self, key: str, voice: Voice, text: str) -> StoredClip | SpeechFailure:
         spoken = await voice.speak(text)
@@ -225,7 +228,7 @@ class ClipStore:
         try:
             await asyncio.to_thread(_write, self._folder / name, spoken.audio)
         except OSError as error:
-            return SpeechFailure("no_space", f"the clip could not be kept: {error.strerror}")
+            return SpeechFailure("no_space", f"the clip could not be written: {error.strerror}")
         self._add(key, StoredClip(name, spoken.mime, spoken.duration_s), len(spoken.audio))
         await self._make_room()
         if self._shared is not None:
@@ -233,11 +236,11 @@ class ClipStore:
         return (
             self._sizes[key][0]
             if key in self._sizes
-            else SpeechFailure("no_space", "larger than all clips may be")
+            else SpeechFailure("no_space", "the clip is larger than the limit of all clips")
         )
 
-    async def _fetched(self, name: str) -> bool:
-        """Whether a clip came from what is shared; it lies here from then on."""
+    async def _fetch(self, name: str) -> bool:
+        """Copy a shared clip to the folder; return whether that succeeded."""
         named = CLIP_NAME.fullmatch(name)
         if named is None or self._shared is None:
             return False
@@ -249,7 +252,7 @@ class ClipStore:
         try:
             await asyncio.to_thread(_write, self._folder / name, audio)
         except OSError as error:
-            logger.warning("a shared clip could not be kept: %s", error.strerror)
+            logger.warning("a shared clip could not be written: %s", error.strerror)
             return False
         self._add(named[1], clip, len(audio))
         await self._make_room()
@@ -262,13 +265,13 @@ class ClipStore:
         self._total += size
 
     async def _make_room(self) -> None:
-        gone = []
+        removed = []
         while self._total > self._limit and self._sizes:
             _, (clip, size) = self._sizes.popitem(last=False)
             self._total -= size
-            gone.append(self._folder / clip.name)
-        if gone:
-            await asyncio.to_thread(_unlink, gone)
+            removed.append(self._folder / clip.name)
+        if removed:
+            await asyncio.to_thread(_unlink, removed)
 
     async def _scan(self) -> None:
         if self._read:
@@ -281,8 +284,8 @@ class ClipStore:
             await self._make_room()
 
 
-class _Flight:
-    """A clip that is being made, and how many wait for it."""
+class _PendingClip:
+    """A clip that is being made, and the number of callers that wait for it."""
 
     def __init__(self, task: asyncio.Task[StoredClip | SpeechFailure]) -> None:
         self.task = task
@@ -299,7 +302,7 @@ class _Flight:
 
 
 def clip_key(voice: Voice, text: str) -> str:
-    """40 hexadecimal digits of the SHA-256 of what decides a clip: the voice's fingerprint and the text."""
+    """Return 40 hex digits of the SHA-256 of the voice's fingerprint and the text."""
     return hashlib.sha256(f"{voice.fingerprint}\x1f{text}".encode()).hexdigest()[:40]
 
 
@@ -322,7 +325,7 @@ def _unlink(paths: list[Path]) -> None:
 
 
 def _listing(folder: Path) -> list[tuple[str, StoredClip, int]]:
-    """The clips in ``folder``, the oldest first; drafts that a crash left are removed."""
+    """Return the clips in ``folder``, oldest first; remove drafts that a crash left."""
     found: list[tuple[float, str, StoredClip, int]] = []
     try:
         entries = list(os.scandir(folder))

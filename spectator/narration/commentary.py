@@ -1,7 +1,4 @@
-"""Commentary contracts: lines of a world, voices that speak them, sound formats.
-
-A voice turns text into a whole clip, or says why there is none.
-"""
+"""Commentary contracts: lines of a world, voices that speak them, audio formats."""
 
 from __future__ import annotations
 
@@ -22,12 +19,12 @@ class Line:
     """One line of commentary.
 
     Args:
-        text: What is said, at most 300 characters.
+        text: The text, at most 300 characters.
         priority: 0 must be heard (a wicket, the result), 1 big moments, 2 summaries, 3 may be dropped.
-        label: A short mark for the margin, such as ``OUT`` or ``4``.
-        at: Where in the game, in its own notation, such as ``3.4``.
-        radio: How it is said aloud, where that is not how it is written.
-        reply: What the second commentator answers, at most 300 characters.
+        label: A short label for the margin, such as ``OUT`` or ``4``.
+        at: Position in the game, in its own notation, such as ``3.4``.
+        radio: The spoken text, if it differs from the written one.
+        reply: The second commentator's answer, at most 300 characters.
     """
 
     text: str
@@ -39,25 +36,25 @@ class Line:
 
 
 class Commentator(Protocol):
-    """Turns a world's events into lines; pure and deterministic, so that a replay says the same."""
+    """Makes lines from a world's events; deterministic, so that replays are equal."""
 
     def __call__(self, event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
-        """Lines about ``event``.
+        """Return the lines about ``event``.
 
         Args:
-            event: Any event of the episode but commentary itself.
-            state: The viewer's state after it, as in a live snapshot.
+            event: Any event of the episode except commentary.
+            state: The viewer's state after the event, as in a live snapshot.
         """
         ...
 
 
 def silent(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
-    """The commentator of a world that has none."""
+    """Return no lines: the commentator of a world without commentary."""
     return ()
 
 
 def line_fact(line: Line, seq: int) -> Fact:
-    """The fact that ``line`` was said about event number ``seq``."""
+    """Return the fact of ``line`` about the event ``seq``."""
     return core_fact(
         NarrationLine(
             text=line.text,
@@ -72,22 +69,22 @@ def line_fact(line: Line, seq: int) -> Fact:
 
 
 def aloud(data: Mapping[str, Any]) -> str:
-    """What is said aloud of a line, from the data of its event."""
-    said: str = data.get("radio") or data["text"]
-    return said
+    """Return the spoken text of a line, from the data of its event."""
+    text: str = data.get("radio") or data["text"]
+    return text
 
 
 MAX_SPOKEN: Final = 300
-"""Longest text that a voice is given, in characters."""
+"""Maximum characters of a text for a voice."""
 
 SUFFIXES: Final = {"audio/mpeg": "mp3", "audio/wav": "wav"}
-"""Kinds of clips, and how their files end."""
+"""File suffixes of clips, by media type."""
 
 _MARKUP: Final = re.compile(r"[\[\]<>{}\\|\x00-\x1f]+")
 _SPACES: Final = re.compile(r"\s+")
 
 Speaker = Literal["lead", "analyst"]
-"""Who speaks: the commentator who tells what happens, or the second one, who answers what it means."""
+"""The first commentator, who describes the game, or the second, who analyses it."""
 
 LEAD: Final[Speaker] = "lead"
 ANALYST: Final[Speaker] = "analyst"
@@ -95,20 +92,20 @@ ANALYST: Final[Speaker] = "analyst"
 SpeechFailureReason = Literal[
     "client_speaks", "silent", "wrong_key", "no_credit", "busy", "slow", "unavailable", "garbage", "no_space"
 ]
-"""Why there is no clip; a short stable name, for counting."""
+"""Why there is no clip; stable names, for counting."""
 
 PERMANENT: Final = frozenset({"wrong_key", "no_credit"})
-"""Reasons that will not go away while an episode lasts."""
+"""Reasons that will not change during an episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """A spoken line, whole.
+    """A complete spoken line.
 
     Args:
-        audio: The encoded sound.
-        mime: Its media type, one of :data:`SUFFIXES`.
-        duration_s: How long it lasts, seconds.
+        audio: The encoded audio.
+        mime: Media type, one of :data:`SUFFIXES`.
+        duration_s: Duration, seconds.
     """
 
     audio: bytes
@@ -118,11 +115,11 @@ class Speech:
 
 @dataclass(frozen=True, slots=True)
 class SpeechFailure:
-    """There is no clip of a line.
+    """The reason why a line could not be spoken.
 
     Args:
-        reason: Why.
-        detail: For people; holds no key.
+        reason: The reason.
+        detail: Description for people; never contains a key.
     """
 
     reason: SpeechFailureReason
@@ -130,7 +127,7 @@ class SpeechFailure:
 
 
 class Voice(Protocol):
-    """Speaks lines. Whatever goes wrong is an answer, never an exception."""
+    """Speaks lines. Failures are returned, never raised."""
 
     @property
     def name(self) -> str:
@@ -139,27 +136,27 @@ class Voice(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """All that decides the sound beside the text; equal fingerprints and texts share a clip."""
+        """Identifies the sound: equal fingerprints and texts share a clip."""
         ...
 
     @property
     def costs_money(self) -> bool:
-        """Whether each line is paid for."""
+        """Whether each line costs money."""
         ...
 
     async def speak(self, text: str) -> Speech | SpeechFailure:
-        """Speak ``text``, which is plain: see :func:`plain_speech`. Cancelling it stops the work."""
+        """Speak a text from :func:`plain_speech`. Cancelling stops the work."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of what it holds."""
+        """Release resources."""
         ...
 
 
 def plain_speech(text: str) -> str:
-    """``text`` as a voice may have it: on one line, not too long, without markup and control characters.
+    """Return ``text`` for a voice: one line, limited length, no markup.
 
-    Engines read ``[[...]]`` as phonemes and ``<...>`` as SSML; names come from strangers.
+    Voices read ``[[...]]`` as phonemes and ``<...>`` as SSML; names may come from untrusted users.
 
     >>> plain_speech("FOUR!\\n<b>Bexhorn</b>  to [[Colvane]]")
     'FOUR! b Bexhorn /b to Colvane'
@@ -171,19 +168,19 @@ def plain_speech(text: str) -> str:
 
 
 SMALLEST: Final = 0.9
-"""Effort of the encoder, 0 .. 1: 0.9 gives about 24 kbit/s for 22 kHz speech, and is still quick."""
+"""Compression level of the encoder, 0 .. 1: 0.9 gives about 24 kbit/s for 22 kHz speech, quickly."""
 
 Encoder = Callable[[bytes], tuple[bytes, str]]
-"""Makes a clip of a mended WAV; gives the bytes and their media type."""
+"""Encodes a repaired WAV as a clip; returns the bytes and the media type."""
 
 
 class Wav(NamedTuple):
-    """A mended WAV file.
+    """A repaired WAV file.
 
     Args:
         audio: The file.
-        duration_s: How long it lasts, seconds.
-        silent: Whether every sample is zero, or there is none.
+        duration_s: Duration, seconds.
+        silent: Whether every sample is zero, or there are no samples.
     """
 
     audio: bytes
@@ -192,10 +189,10 @@ class Wav(NamedTuple):
 
 
 def repair_wav(raw: bytes) -> Wav:
-    """A WAV file of 16-bit PCM whose sizes may be wrong, as programs write it that cannot seek.
+    """Repair the sizes in a 16-bit PCM WAV file that was written to a pipe.
 
     Raises:
-        ValueError: It is no such file.
+        ValueError: It is not a 16-bit PCM WAV file.
     """
     if raw[:4] != b"RIFF" or raw[8:12] != b"WAVE":
         raise ValueError("not a WAV file")
@@ -223,17 +220,17 @@ def _wav(form: bytes, samples: bytes) -> Wav:
 
 
 def best_encoder() -> Encoder:
-    """MP3 where the package soundfile is installed (extra ``voice``), else the WAV as it is."""
+    """Return :func:`as_mp3` if soundfile (extra ``voice``) is installed, or as_wav."""
     return as_mp3 if find_spec("soundfile") is not None else as_wav
 
 
 def as_wav(wav: bytes) -> tuple[bytes, str]:
-    """The WAV as it is."""
+    """Return the WAV unchanged."""
     return wav, "audio/wav"
 
 
 def as_mp3(wav: bytes) -> tuple[bytes, str]:
-    """The WAV as MP3, a tenth of its size or less."""
+    """Encode a WAV as MP3, a tenth of its size or less."""
     import soundfile
 
     samples, rate = soundfile.read(io.BytesIO(wav), dtype="int16", always_2d=True)

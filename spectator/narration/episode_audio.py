@@ -20,19 +20,19 @@ PAUSE_S: Final = 0.35
 """Silence after each line, seconds."""
 
 CONTENTS: Final = 200
-"""Chapters that one table of contents holds; the format counts them in one byte."""
+"""Chapters per table of contents; the format counts them in one byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
-    """A line of commentary as it was recorded.
+    """A recorded line of commentary.
 
     Args:
-        seq: Number of its event.
-        text: What was said.
-        at: Where in the game, in its own notation.
-        label: Its short mark.
-        speaker: Who says it.
+        seq: Sequence number of its event.
+        text: The text.
+        at: Position in the game, in its own notation.
+        label: Its short label.
+        speaker: The commentator who says it.
     """
 
     seq: int
@@ -44,14 +44,14 @@ class RecordedLine:
 
 @dataclass(frozen=True, slots=True)
 class SpokenLine:
-    """A line in the sound.
+    """A line in the audio file.
 
     Args:
-        line: As it was recorded.
-        words: As it is said.
-        starts_s: When it begins, seconds from the start.
-        ends_s: When it ends.
-        failure_reason: Why it is not heard; ``None`` when it is.
+        line: The recorded line.
+        words: The spoken text.
+        starts_s: Start, seconds from the beginning.
+        ends_s: End, seconds from the beginning.
+        failure_reason: Why it could not be spoken; ``None`` if it was.
     """
 
     line: RecordedLine
@@ -69,18 +69,18 @@ async def recite(
     clips: ClipStore,
     spoken: Callable[[str], str],
 ) -> AsyncIterator[SpokenLine]:
-    """Speak ``lines``, one after the other, into an MP3; yields each as it is written.
+    """Speak ``lines`` into an MP3; yield each one when it is written.
 
-    The chapters are written when all has been yielded.
+    The chapters are written after the last line.
 
     Args:
-        lines: What is to be said.
-        out: The file; one that exists is overwritten.
-        voices: Each speaker's.
-        clips: Where clips lie; those that are there are used.
+        lines: The lines.
+        out: The MP3 file; overwritten if it exists.
+        voices: The voice of each speaker.
+        clips: Cache of clips.
         spoken: See :attr:`spectator.environments.world.World.spoken`.
     """
-    said: list[SpokenLine] = []
+    done: list[SpokenLine] = []
     with _Track(out) as track:
         for line in lines:
             words = plain_speech(spoken(line.text))
@@ -92,15 +92,15 @@ async def recite(
             failure_reason = (
                 None if isinstance(clip, StoredClip) else f"{clip.reason}: {clip.detail}".strip(": ")
             )
-            said.append(SpokenLine(line, words, starts_s, track.length_s, failure_reason))
+            done.append(SpokenLine(line, words, starts_s, track.length_s, failure_reason))
             if path is not None:
                 track.rest(PAUSE_S)
-            yield said[-1]
-    mark_chapters(out, said)
+            yield done[-1]
+    mark_chapters(out, done)
 
 
 class _Track:
-    """An MP3 that grows clip by clip; the first one decides its rate."""
+    """An MP3 to which clips are appended; the first clip sets its sample rate."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
@@ -116,7 +116,7 @@ class _Track:
 
     @property
     def length_s(self) -> float:
-        """How long it is, seconds."""
+        """Duration so far, seconds."""
         return 0.0 if self._file is None else self._frames / self._file.samplerate
 
     def add(self, clip: bytes) -> None:
@@ -137,11 +137,11 @@ class _Track:
         self._frames += len(samples)
 
 
-def mark_chapters(out: Path, said: Sequence[SpokenLine]) -> None:
-    """Write a chapter for each place in the game into the MP3's ID3 tag."""
+def mark_chapters(out: Path, lines: Sequence[SpokenLine]) -> None:
+    """Write a chapter for each position in the game into the MP3's ID3 tag."""
     tags = ID3()
     names = []
-    for number, (title, starts_s, ends_s) in enumerate(chapters(said)):
+    for number, (title, starts_s, ends_s) in enumerate(chapters(lines)):
         names.append(f"chapter{number}")
         tags.add(
             CHAP(
@@ -158,18 +158,18 @@ def mark_chapters(out: Path, said: Sequence[SpokenLine]) -> None:
     tags.save(out)
 
 
-def chapters(said: Sequence[SpokenLine]) -> list[tuple[str, float, float]]:
-    """Title, start and end of each chapter; a line without a place belongs to the chapter before it."""
+def chapters(lines: Sequence[SpokenLine]) -> list[tuple[str, float, float]]:
+    """Return title, start and end of each chapter."""
     found: list[tuple[str, float, float]] = []
-    place: str | None = None
-    for one in said:
+    position: str | None = None
+    for one in lines:
         at = one.line.at
-        if found and (at is None or at == place):
+        if found and (at is None or at == position):
             title, starts_s, _ = found[-1]
             found[-1] = title, starts_s, one.ends_s
         else:
             found.append((_title(one.line), one.starts_s, one.ends_s))
-            place = at
+            position = at
     return found
 
 
@@ -177,9 +177,9 @@ def _title(line: RecordedLine) -> str:
     return " ".join(part for part in (line.at, line.label) if part) or line.text[:60]
 
 
-def captions(said: Iterable[SpokenLine]) -> str:
-    """The lines that are heard, as WebVTT; each cue has the number of its event and says who speaks."""
-    return "\n".join(["WEBVTT\n", *(_cue(one) for one in said if one.failure_reason is None)])
+def captions(lines: Iterable[SpokenLine]) -> str:
+    """Return the spoken lines as WebVTT; each cue has its event's number and speaker."""
+    return "\n".join(["WEBVTT\n", *(_cue(one) for one in lines if one.failure_reason is None)])
 
 
 def _cue(one: SpokenLine) -> str:

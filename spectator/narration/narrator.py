@@ -1,4 +1,4 @@
-"""The narrator of an episode: picks lines, has them spoken, publishes the clips."""
+"""The narrator of an episode: selects lines, has them spoken, and publishes the clips."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from spectator.narration.clip_store import ClipStore, StoredClip
 from spectator.narration.commentary import PERMANENT, Speaker, SpeechFailure, Voice, aloud, plain_speech
 
 CAPACITY: Final = 4
-"""Most lines that wait."""
+"""Maximum number of queued lines."""
 
 LIFE_S: Final = {0: 20.0, 1: 8.0, 2: 6.0, 3: 3.0}
-"""Seconds after which a line is too old to be said, by its priority."""
+"""Seconds after which a line is too old to be spoken, by priority."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A line that waits.
+class QueuedLine:
+    """A line in the queue.
 
     Args:
-        seq: Number of its event.
-        text: What is to be said.
+        seq: Sequence number of its event.
+        text: The text.
         priority: 0 must be heard ... 3 may be dropped.
-        until: When it is too old, by the clock's ``monotonic``.
-        reply: What the second commentator answers; empty for nothing.
+        until: When it is too old, on the monotonic clock.
+        reply: The second commentator's answer; empty for none.
     """
 
     seq: int
@@ -42,11 +42,11 @@ class Waiting:
 
 
 class LineQueue:
-    """Lines that wait. It never grows beyond its capacity and never blocks.
+    """A queue of lines with a fixed capacity; it drops lines and never blocks.
 
     Args:
-        clock: Ages the lines.
-        capacity: Most lines that wait, at least 1.
+        clock: Measures the age of lines.
+        capacity: Maximum number of lines, at least 1.
     """
 
     def __init__(self, clock: Clock, *, capacity: int = CAPACITY) -> None:
@@ -55,31 +55,32 @@ class LineQueue:
         self.dropped: Counter[str] = Counter()
         self._clock = clock
         self._capacity = capacity
-        self._lines: list[Waiting] = []
+        self._lines: list[QueuedLine] = []
 
     def __len__(self) -> int:
         return len(self._lines)
 
     @property
     def urgent(self) -> bool:
-        """Whether a line waits that must be heard now."""
+        """Whether the queue has a line that must be heard."""
         return any(line.priority == 0 for line in self._lines)
 
     def put(self, seq: int, text: str, priority: int, reply: str = "") -> None:
-        """Let a line wait; it takes the place of an unspoken one of the least priority.
+        """Add a line; a line of the least priority replaces another one of that priority.
 
-        When there is no room, the least important goes, the oldest of them first.
+        If the queue is full, the oldest of the least important lines is dropped.
         """
         if priority == max(LIFE_S):
             self._drop("replaced", lambda line: line.priority == priority)
-        self._lines.append(Waiting(seq, text, priority, self._clock.monotonic() + LIFE_S[priority], reply))
+        self._lines.append(QueuedLine(seq, text, priority, self._clock.monotonic() + LIFE_S[priority], reply))
         if len(self._lines) > self._capacity:
             self._remove("overflow", max(self._lines, key=lambda line: (line.priority, -line.seq)))
 
-    def take(self) -> Waiting | None:
-        """The line to say now: the most important, of these the newest; those before it are overtaken.
+    def take(self) -> QueuedLine | None:
+        """Remove and return the line to speak now; ``None`` if there is none.
 
-        Of those that must be heard none is overtaken by another.
+        It is the newest of the most important lines, and older lines are dropped. Lines that must be heard
+        are never dropped for another line, and are spoken in order.
         """
         self._drop("stale", lambda line: self.stale(line))
         if not self._lines:
@@ -89,46 +90,46 @@ class LineQueue:
         self._drop("overtaken", lambda line: line.priority > 0 and line.seq < chosen.seq)
         return chosen
 
-    def stale(self, line: Waiting) -> bool:
-        """Whether ``line`` is too old to be said."""
+    def stale(self, line: QueuedLine) -> bool:
+        """Whether ``line`` is too old to be spoken."""
         return self._clock.monotonic() > line.until
 
-    def _drop(self, why: str, unwanted: Callable[[Waiting], bool]) -> None:
+    def _drop(self, reason: str, unwanted: Callable[[QueuedLine], bool]) -> None:
         for line in [line for line in self._lines if unwanted(line)]:
-            self._remove(why, line)
+            self._remove(reason, line)
 
-    def _remove(self, why: str, line: Waiting) -> None:
+    def _remove(self, reason: str, line: QueuedLine) -> None:
         self._lines.remove(line)
-        self.dropped[why] += 1
+        self.dropped[reason] += 1
 
 
 logger = logging.getLogger(__name__)
 
 LEAD_S: Final = 0.3
-"""How long before the last clip ends the next is begun, seconds; a voice needs about this time."""
+"""The next clip is started this long before the end of the last one, seconds: a voice needs about as long."""
 
 PAUSE_S: Final = 0.2
 """Silence between two clips, seconds."""
 
 INTERRUPTIBLE: Final = 2
-"""Lines of this priority and below give way while they are being made."""
+"""Lines with this number or a higher one are dropped for an urgent line while they are being made."""
 
 BIG: Final = 1
-"""Lines of this priority and above are worth waiting for."""
+"""Play waits for lines with this number or a lower one."""
 
 MAX_BREATH_S: Final = 2.5
-"""Longest that play waits for a line, seconds."""
+"""Longest time that play waits for a line, seconds."""
 
 
 @dataclass(slots=True)
 class NarrationCounts:
-    """What became of the lines of all episodes.
+    """Counts of the lines of all episodes.
 
     Args:
-        outcomes: ``spoken``, ``unspoken``, or how they were given up: ``stale``, ``overflow``, ``replaced``,
+        outcomes: ``spoken``, ``unspoken``, or why they were dropped: ``stale``, ``overflow``, ``replaced``,
             ``overtaken``, ``interrupted``.
-        failures: By voice and reason.
-        fault: What is wrong with the voice now, for people; ``None`` when nothing is.
+        failures: Failures by voice and reason.
+        fault: The current problem of the voice, for people; ``None`` without a problem.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -138,15 +139,15 @@ class NarrationCounts:
 
 @dataclass(frozen=True, slots=True)
 class NarratorPorts:
-    """What a narrator has to do with its episode.
+    """Functions that connect a narrator to its episode.
 
     Args:
         spoken: See :attr:`spectator.environments.world.World.spoken`.
-        record: Records and publishes a clip; raises ``EpisodeOver`` once it is too late.
-        on_air: Whether lines are to be spoken now.
-        may_pay: Whether money may be spent on the next line.
-        breathe: Lets play wait that many seconds.
-        address: Where a clip of this name is served.
+        record: Records and publishes a clip; raises ``EpisodeOver`` after the end of the episode.
+        on_air: Whether lines should be spoken now.
+        may_pay: Whether the next line may cost money.
+        breathe: Makes play wait for the given seconds.
+        address: Returns the URL of a clip's name.
     """
 
     spoken: Callable[[str], str]
@@ -158,15 +159,15 @@ class NarratorPorts:
 
 
 class Narrator:
-    """Speaks at one episode. Play never waits for it, and whatever fails here, captions go on.
+    """Speaks the commentary of one episode. Failures never stop play or captions.
 
     Args:
-        voices: Who may speak, the best first; one that fails for good is not asked again.
-        answering: Who may speak for the second commentator, the same way; with nobody, answers are not heard.
-        clips: Where clips lie.
+        voices: Voices of the first commentator, best first; one that fails permanently is not used again.
+        answering: Voices of the second commentator, in the same way; without any, answers are not spoken.
+        clips: Cache of clips.
         clock: Time.
-        ports: Its connections to the episode.
-        tally: Counts what becomes of the lines.
+        ports: Connections to the episode.
+        tally: Counts of all episodes, updated here.
     """
 
     def __init__(
@@ -190,18 +191,18 @@ class Narrator:
         self._news = asyncio.Event()
         self._busy_until = float("-inf")
 
-    async def run(self, told: AsyncIterable[Sequence[RecordedEvent]]) -> None:
-        """Speak until ``told``, the episode's events as they are published, comes to its end."""
+    async def run(self, published: AsyncIterable[Sequence[RecordedEvent]]) -> None:
+        """Speak until the end of ``published``, the stream of the episode's events."""
         speaking = asyncio.get_running_loop().create_task(self._speak())
         try:
-            async for batch in told:
-                self._hear(batch)
+            async for batch in published:
+                self._enqueue(batch)
         finally:
             speaking.cancel()
             await asyncio.gather(speaking, return_exceptions=True)
             self._tally.outcomes.update(self._queue.dropped)
 
-    def _hear(self, batch: Sequence[RecordedEvent]) -> None:
+    def _enqueue(self, batch: Sequence[RecordedEvent]) -> None:
         if not self._ports.on_air():
             return
         for recorded in batch:
@@ -235,9 +236,9 @@ class Narrator:
             else:
                 return
 
-    async def _say(self, line: Waiting) -> None:
+    async def _say(self, line: QueuedLine) -> None:
         text = plain_speech(self._ports.spoken(line.text))
-        clip = await self._made(line, text, self._voices)
+        clip = await self._make(line, text, self._voices)
         if clip is None:
             return
         if self._queue.stale(line):
@@ -246,15 +247,15 @@ class Narrator:
         await self._air(line, text, clip, "lead")
         if line.reply and self._answering and not self._queue.urgent:
             reply = plain_speech(self._ports.spoken(line.reply))
-            answer = await self._made(replace(line, priority=INTERRUPTIBLE), reply, self._answering)
+            answer = await self._make(replace(line, priority=INTERRUPTIBLE), reply, self._answering)
             if answer is not None:
                 await self._air(line, reply, answer, "analyst")
 
-    async def _made(self, line: Waiting, text: str, voices: list[Voice]) -> StoredClip | None:
-        """The clip of ``text``; ``None``, counted, when nobody can say it or a line overtakes it."""
+    async def _make(self, line: QueuedLine, text: str, voices: list[Voice]) -> StoredClip | None:
+        """Return the clip of ``text``; ``None`` after a failure or for an urgent line."""
         making = asyncio.get_running_loop().create_task(self._clip(text, voices))
         try:
-            await self._made_or_overtaken(line, making)
+            await self._wait_for(making, line)
         finally:
             making.cancel()
         if not making.done() or making.cancelled():
@@ -265,12 +266,13 @@ class Narrator:
             self._tally.outcomes["unspoken"] += 1
         return clip
 
-    async def _made_or_overtaken(self, line: Waiting, making: asyncio.Task[StoredClip | None]) -> None:
+    async def _wait_for(self, making: asyncio.Task[StoredClip | None], line: QueuedLine) -> None:
+        """Wait until the clip is made, or an urgent line should interrupt it."""
         while not making.done() and not (line.priority >= INTERRUPTIBLE and self._queue.urgent):
             self._news.clear()
             await first_of(asyncio.wait([making]), self._news.wait())
 
-    async def _air(self, line: Waiting, text: str, clip: StoredClip, speaker: Speaker) -> None:
+    async def _air(self, line: QueuedLine, text: str, clip: StoredClip, speaker: Speaker) -> None:
         now = self._clock.monotonic()
         interrupt = speaker == "lead" and line.priority == 0 and now < self._busy_until
         begins = now if interrupt else max(now, self._busy_until)
@@ -299,13 +301,13 @@ class Narrator:
                 if voice is self._best:
                     self._tally.fault = None
                 return made
-            self._note(voice, made)
+            self._count_failure(voice, made)
             if made.reason in PERMANENT:
                 voices.remove(voice)
         return None
 
-    def _note(self, voice: Voice, unspoken: SpeechFailure) -> None:
-        self._tally.failures[voice.name, unspoken.reason] += 1
-        if unspoken.detail:
-            self._tally.fault = f"{voice.name}: {unspoken.detail}"
-            logger.warning("%s could not speak: %s", voice.name, unspoken.detail)
+    def _count_failure(self, voice: Voice, failure: SpeechFailure) -> None:
+        self._tally.failures[voice.name, failure.reason] += 1
+        if failure.detail:
+            self._tally.fault = f"{voice.name}: {failure.detail}"
+            logger.warning("the voice %s failed: %s", voice.name, failure.detail)

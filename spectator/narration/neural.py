@@ -1,7 +1,4 @@
-"""The neural voice: its model files, and the process that runs the model.
-
-The process starts when needed and is replaced when it fails.
-"""
+"""The neural voice: its model files, and the process that runs the model."""
 
 from __future__ import annotations
 
@@ -21,10 +18,10 @@ from spectator.clock import Clock
 from spectator.narration.commentary import Encoder, Speaker, Speech, SpeechFailure, best_encoder, repair_wav
 
 PACKAGE: Final = "hibari"
-"""What is imported; it is installed as ``hibari-tts``."""
+"""The import name; the distribution is ``hibari-tts``."""
 
 MODEL: Final = "hibari.onnx"
-"""The file that makes the sound; the others turn text into phonemes."""
+"""The file that generates audio; the others convert text to phonemes."""
 
 INSTALL: Final = "pip install 'openenv-spectator[voice-neural]'"
 
@@ -44,15 +41,15 @@ DIGESTS: Final[Mapping[str, str]] = MappingProxyType(
         "voices.json": "f8b7657ecd0e0e362d3403e99538c0e5bfe20d6a903dfcd04c772b2c73abb204",
     }
 )
-"""SHA-256 of every file that decides the sound, as ``hibari-tts`` 0.2.1 installs it."""
+"""SHA-256 of every model file, as installed by ``hibari-tts`` 0.2.1."""
 
 
 class WrongModel(Exception):
-    """A file of the model is missing, or is not the one that was reviewed."""
+    """A file of the model is missing or differs from the reviewed one."""
 
 
 def model_folder() -> Path | None:
-    """Where the package keeps its model; ``None`` where it is not installed. Nothing of it is imported."""
+    """Return the model's folder, without an import; ``None`` if not installed."""
     found = find_spec(PACKAGE)
     if found is None or found.origin is None or find_spec("onnxruntime") is None:
         return None
@@ -60,13 +57,13 @@ def model_folder() -> Path | None:
 
 
 def checked_model(folder: Path) -> Path:
-    """The path of the model, once every file has been found to be the one that was reviewed.
+    """Check the digests of all model files; return the path of the model.
 
     Args:
         folder: See :func:`model_folder`.
 
     Raises:
-        WrongModel: One is missing or differs; the message names it.
+        WrongModel: A file is missing or differs; the message names it.
     """
     for name, digest in DIGESTS.items():
         try:
@@ -75,8 +72,8 @@ def checked_model(folder: Path) -> Path:
             raise WrongModel(f"{name} of the neural voice cannot be read: {error.strerror}") from None
         if found != digest:
             raise WrongModel(
-                f"{name} of the neural voice is not the one that was reviewed "
-                f"(SHA-256 {found[:12]}…, not {digest[:12]}…), so it is not used; {INSTALL} has the right one"
+                f"{name} of the neural voice differs from the reviewed file "
+                f"(SHA-256 {found[:12]}…, not {digest[:12]}…); install the right one: {INSTALL}"
             )
     return folder / MODEL
 
@@ -84,33 +81,34 @@ def checked_model(folder: Path) -> Path:
 PROGRAM: Final = "spectator.narration.neural_program"
 
 START_S: Final = 30.0
-"""Seconds in which the model must be loaded; it takes about one."""
+"""Timeout for loading the model, seconds; it takes about one."""
 LONGEST_S: Final = 5.0
-"""Seconds after which a line is given up and the process killed; one takes about 0.05."""
+"""Timeout of a line, seconds, after which the process is killed; a line takes about 0.05."""
 
 FAILURES: Final = 3
+"""Failures in a row after which the voice pauses."""
 REST_S: Final = 60.0
-"""After so many failures in a row the voice rests for so many seconds."""
+"""The pause, seconds."""
 
 LARGEST: Final = 8 * 1024 * 1024
-"""Most bytes of a WAV: some three minutes."""
+"""Maximum size of a WAV, bytes: about three minutes."""
 
 
 class NeuralProcessFailed(Exception):
-    """The process is no use any more, for the reason given."""
+    """The process failed and must be replaced."""
 
 
 class NeuralProcess:
-    """The process that speaks, one line after the other, for all voices of its model.
+    """The process that speaks, line by line, for all voices of its model.
 
-    It starts with the first line. When it dies, hangs or answers nonsense it is killed, and the next line
-    starts another; after three failures in a row it is left alone for a minute.
+    It starts with the first line. If it dies, hangs or sends an invalid answer, it is killed, and the next
+    line starts a new one. After three failures in a row it pauses for a minute.
 
     Args:
-        clock: Measures the rest.
-        command: What is run.
-        start_s: Longest wait until it is ready, seconds.
-        longest_s: Longest wait for a line, seconds.
+        clock: Measures the pause.
+        command: Command of the process.
+        start_s: Timeout for its start, seconds.
+        longest_s: Timeout of a line, seconds.
     """
 
     def __init__(
@@ -130,39 +128,39 @@ class NeuralProcess:
         self._failed = 0
         self._rests_until = float("-inf")
         self._closed = False
-        self._asked: set[asyncio.Task[bytes | SpeechFailure]] = set()
+        self._requests: set[asyncio.Task[bytes | SpeechFailure]] = set()
 
     @property
     def process_id(self) -> int | None:
-        """The process that speaks, if there is one now."""
+        """Id of the running process, if there is one."""
         return None if self._process is None else self._process.pid
 
     async def sound(self, text: str, speaker: Speaker) -> bytes | SpeechFailure:
-        """A WAV of ``text``; a caller who is cancelled leaves a line that is made to its end."""
-        asked = asyncio.create_task(self._in_turn(text, speaker))
-        self._asked.add(asked)
-        asked.add_done_callback(self._asked.discard)
-        return await asyncio.shield(asked)
+        """Return ``text`` as a WAV; cancelling the caller does not interrupt the process."""
+        request = asyncio.create_task(self._in_turn(text, speaker))
+        self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+        return await asyncio.shield(request)
 
     async def aclose(self) -> None:
-        """End the process, and whatever is being made."""
+        """Stop the process and all requests."""
         self._closed = True
-        for task in tuple(self._asked):
+        for task in tuple(self._requests):
             task.cancel()
-        await asyncio.gather(*self._asked, return_exceptions=True)
-        await self._forget()
+        await asyncio.gather(*self._requests, return_exceptions=True)
+        await self._kill()
 
     async def _in_turn(self, text: str, speaker: Speaker) -> bytes | SpeechFailure:
         async with self._turn:
             if self._closed:
-                return SpeechFailure("unavailable", "the server goes away")
+                return SpeechFailure("unavailable", "the server is stopping")
             if self._clock.monotonic() < self._rests_until:
-                return SpeechFailure("unavailable", "the neural voice rests after failing")
+                return SpeechFailure("unavailable", "the neural voice is paused after failures")
             try:
                 sound = await self._ask(text, speaker)
             except TimeoutError:
                 await self._failure()
-                return SpeechFailure("slow", "the neural voice took too long and was ended")
+                return SpeechFailure("slow", "the neural voice took too long and was stopped")
             except (NeuralProcessFailed, OSError, ValueError, KeyError, TypeError) as error:
                 await self._failure()
                 return SpeechFailure("unavailable", str(error))
@@ -181,7 +179,7 @@ class NeuralProcess:
             await process.stdin.drain()
             head = await _head(process)
             if "error" in head:
-                return SpeechFailure("garbage", f"the neural voice could not say it: {head['error']}")
+                return SpeechFailure("garbage", f"the neural voice could not speak it: {head['error']}")
             return await _sound(process, head["length"])
 
     async def _started(self) -> Process:
@@ -190,16 +188,16 @@ class NeuralProcess:
         )
         head = await _head(process)
         if "ready" not in head:
-            raise NeuralProcessFailed(str(head.get("error", "the neural voice answers nonsense")))
+            raise NeuralProcessFailed(str(head.get("error", "the neural voice sent an invalid answer")))
         return process
 
     async def _failure(self) -> None:
         self._failed += 1
         if self._failed >= FAILURES:
             self._failed, self._rests_until = 0, self._clock.monotonic() + REST_S
-        await self._forget()
+        await self._kill()
 
-    async def _forget(self) -> None:
+    async def _kill(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
@@ -209,12 +207,12 @@ class NeuralProcess:
 
 
 class NeuralVoice:
-    """Speaks by a neural model.
+    """Speaks with a neural model.
 
     Args:
-        process: What makes the sound; other voices may share it.
-        speaker: Whose voice.
-        encoder: What makes the clip small.
+        process: The process of the model; voices may share it.
+        speaker: The commentator.
+        encoder: Compresses the clip; default: :func:`best_encoder`.
     """
 
     name = "neural"
@@ -238,12 +236,12 @@ class NeuralVoice:
         except ValueError as error:
             return SpeechFailure("garbage", f"the neural voice wrote {error}")
         if wav.silent:
-            return SpeechFailure("garbage", "the neural voice wrote nothing to be heard")
+            return SpeechFailure("garbage", "the neural voice wrote silence")
         audio, mime = await asyncio.to_thread(self._encode, wav.audio)
         return Speech(audio, mime, wav.duration_s)
 
     async def aclose(self) -> None:
-        """End the process."""
+        """Stop the process."""
         await self._process.aclose()
 
 
@@ -252,15 +250,15 @@ async def _head(process: Process) -> dict[str, Any]:
     line = await process.stdout.readline()
     head = json.loads(line or b"null")
     if not isinstance(head, dict):
-        raise NeuralProcessFailed("the process of the neural voice ended")
+        raise NeuralProcessFailed("the process of the neural voice died")
     return head
 
 
 async def _sound(process: Process, length: int) -> bytes:
     assert process.stdout is not None
     if not isinstance(length, int) or not 0 <= length <= LARGEST:
-        raise NeuralProcessFailed("the neural voice answers nonsense")
+        raise NeuralProcessFailed("the neural voice sent an invalid answer")
     try:
         return await process.stdout.readexactly(length)
     except asyncio.IncompleteReadError:
-        raise NeuralProcessFailed("the process of the neural voice ended") from None
+        raise NeuralProcessFailed("the process of the neural voice died") from None

@@ -1,7 +1,7 @@
-"""The program that speaks by a neural model: a line of JSON in, a line of JSON and a WAV out.
+"""The program of the neural voice: a line of JSON in, a line of JSON and a WAV out.
 
-It is a process of its own, since a loaded model takes about 210 MB and its library uses the processor. It
-opens no connection: whatever tried to would be refused.
+It runs in a separate process, because a loaded model takes about 210 MB and its library needs CPU time. It
+blocks all network connections.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from typing import Any, BinaryIO, Final
 from spectator.narration.neural import NO_MODEL, WrongModel, checked_model, model_folder
 
 SEED: Final = 0
-"""Of the noise in the sound, so that a text always sounds alike."""
+"""Seed of the noise in the sound, so that a text always sounds the same."""
 
 LOUDNESS: Final = 0.065
-"""Root mean square of what is spoken, so that both speakers are equally loud."""
+"""Root mean square of the samples, so that both speakers are equally loud."""
 LOUDEST: Final = 0.95
+"""Maximum of the samples."""
 
 VOICES: Final[Mapping[str, tuple[float, float]]] = {"lead": (1.0, 1.0), "analyst": (0.62, 0.88)}
-"""By speaker: by how much pitch and resonances of the model's voice are moved. 1 leaves them as they are."""
+"""Factors for pitch and resonances of the model's voice, by speaker."""
 
 RATE: Final = 24_000
 LOWEST_PRIORITY: Final = 10
 
 Speak = Callable[[str, str], bytes]
-"""Makes a WAV of a text and a speaker."""
+"""Makes a WAV from a text and a speaker."""
 
 
 def main() -> None:
-    """Answer every line of standard input, until it ends."""
+    """Answer every line of standard input until its end."""
     answers = sys.stdout.buffer
     with contextlib.suppress(OSError):
         os.nice(LOWEST_PRIORITY)
@@ -46,9 +47,9 @@ def main() -> None:
         return _answer(answers, {"error": str(error)})
     _answer(answers, {"ready": True})
     for line in sys.stdin.buffer:
-        asked = json.loads(line)
+        request = json.loads(line)
         try:
-            sound = speak(asked["text"], asked["speaker"])
+            sound = speak(request["text"], request["speaker"])
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
             _answer(answers, {"error": f"{type(error).__name__}: {error}"})
         else:
@@ -59,7 +60,7 @@ def load() -> Speak:
     """Load the model.
 
     Raises:
-        WrongModel: It is missing, or another one than was reviewed.
+        WrongModel: It is missing or differs from the reviewed one.
     """
     folder = model_folder()
     if folder is None:
@@ -68,7 +69,7 @@ def load() -> Speak:
     import numpy
     from hibari import Hibari, dsp
 
-    # With a path the package looks for no voice of its own, and so fetches none.
+    # With a path, the package does not download a voice.
     tts = Hibari(model=model, threads=1)
 
     def speak(text: str, speaker: str) -> bytes:
@@ -81,16 +82,16 @@ def load() -> Speak:
                 continue
             made = tts.sess.run(None, {"ids": ids, "speed": numpy.ones(1, numpy.float32)})
             *spectrum, tone = (part[0] for part in made)
-            moved = [_moved(part, resonance) for part in spectrum]
-            parts.append(dsp.synth(*moved, tone * numpy.float32(pitch), noise))
+            shifted = [_shifted(part, resonance) for part in spectrum]
+            parts.append(dsp.synth(*shifted, tone * numpy.float32(pitch), noise))
         return _wav(numpy.concatenate(parts) if parts else numpy.zeros(0, numpy.float32))
 
     speak("Ready.", "lead")
     return speak
 
 
-def _moved(spectrum: Any, factor: float) -> Any:
-    """A spectrum, ``[bins, frames]``, whose resonances lie ``factor`` times as high."""
+def _shifted(spectrum: Any, factor: float) -> Any:
+    """Scale the resonances of a spectrum, ``[bins, frames]``, by ``factor``."""
     import numpy
 
     if factor == 1:
@@ -103,7 +104,7 @@ def _moved(spectrum: Any, factor: float) -> Any:
 
 
 def _wav(sound: Any) -> bytes:
-    """16-bit WAV of samples, at the loudness of all speakers."""
+    """Return samples as a 16-bit WAV with the common loudness."""
     import numpy
 
     if len(sound):
@@ -125,7 +126,7 @@ def _answer(answers: BinaryIO, head: Mapping[str, Any], sound: bytes = b"") -> N
 
 def _stay_offline(event: str, _: tuple[object, ...]) -> None:
     if event in ("socket.connect", "socket.getaddrinfo", "urllib.Request"):
-        raise PermissionError("the neural voice opens no connection")
+        raise PermissionError("the neural voice must not open network connections")
 
 
 if __name__ == "__main__":

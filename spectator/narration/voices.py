@@ -1,8 +1,4 @@
-"""Select the voices of a server: espeak-ng, the browser, silence, paid voices.
-
-espeak-ng is one process per line, killed when it takes too long. A paid voice has a budget of characters
-per episode and per day.
-"""
+"""The voices of a server, their selection, and the character budget of paid voices."""
 
 from __future__ import annotations
 
@@ -28,65 +24,65 @@ from spectator.narration.neural import NO_MODEL
 
 
 class BrowserVoice:
-    """Leaves speaking to each viewer's browser, which has the words."""
+    """Leaves speaking to each viewer's browser, which has the text."""
 
     name = "browser"
     fingerprint = "browser"
     costs_money = False
 
     async def speak(self, text: str) -> SpeechFailure:
-        """Never a clip."""
+        """Return a failure: there is no clip."""
         return SpeechFailure("client_speaks")
 
     async def aclose(self) -> None:
-        """It holds nothing."""
+        """Do nothing."""
 
 
 class SilentVoice:
-    """Says nothing; the captions say it all."""
+    """Speaks nothing; there are captions only."""
 
     name = "silent"
     fingerprint = "silent"
     costs_money = False
 
     async def speak(self, text: str) -> SpeechFailure:
-        """Never a clip."""
+        """Return a failure: there is no clip."""
         return SpeechFailure("silent")
 
     async def aclose(self) -> None:
-        """It holds nothing."""
+        """Do nothing."""
 
 
 PROGRAM: Final = "espeak-ng"
 LONGEST_S: Final = 2.0
-"""Seconds after which the program is killed; a line takes it about 12 ms."""
+"""Seconds after which the program is killed; a line takes about 12 ms."""
 
 OWN_PITCH: Final = 50
-"""The program's own pitch, of 0 .. 99."""
+"""The program's default pitch, of 0 .. 99."""
 LOWER_PITCH: Final = 30
-"""That of the second commentator."""
+"""Pitch of the second commentator."""
 OTHER_ACCENT: Final[dict[str, str]] = {"en-gb": "en-us"}
-"""Accent of the second commentator by that of the first; ``en-gb`` beside any other."""
+"""Accent of the second commentator, by that of the first; ``en-gb`` for any other."""
 
-AT_ONCE: Final = 2
-"""Programs that run at once."""
+CONCURRENCY: Final = 2
+"""Concurrent processes of the program."""
 
 
 def espeak_program() -> str | None:
-    """Path of the program; ``None`` where it is not installed."""
+    """Return the path of the program; ``None`` if it is not installed."""
     return shutil.which(PROGRAM)
 
 
 class EspeakVoice:
-    """Speaks by espeak-ng.
+    """Speaks with espeak-ng, one process per line.
 
     Args:
         program: Path of the program.
-        accent: Its name for the voice, such as ``en-gb``.
-        words_per_minute: How fast it speaks, 80 .. 450.
-        pitch: How high, 0 .. 99.
-        longest_s: Seconds after which it is killed.
-        encoder: What makes the clip small.
+        accent: The program's name of the voice, such as ``en-gb``.
+        words_per_minute: Speed, 80 .. 450.
+        pitch: Pitch, 0 .. 99.
+        longest_s: Seconds after which the process is killed.
+        encoder: Compresses the clip; default: :func:`best_encoder`.
     """
 
     name = "espeak"
@@ -106,7 +102,7 @@ class EspeakVoice:
         self._longest_s = longest_s
         speed = ("-s", str(words_per_minute), "-p", str(pitch))
         self._command = (program, "--stdin", "--stdout", "-v", accent, *speed)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(CONCURRENCY)
         higher = "" if pitch == OWN_PITCH else f"/{pitch}"
         self.fingerprint = f"espeak/{accent}/{words_per_minute}{higher}/{self._encode.__name__}"
 
@@ -120,18 +116,18 @@ class EspeakVoice:
                     "slow", f"{PROGRAM} took longer than {self._longest_s:g} s and was killed"
                 )
             except OSError as error:
-                return SpeechFailure("unavailable", f"{PROGRAM} could not be run: {error.strerror}")
+                return SpeechFailure("unavailable", f"{PROGRAM} could not be started: {error.strerror}")
             try:
                 wav = repair_wav(raw)
             except ValueError as error:
                 return SpeechFailure("garbage", f"{PROGRAM} wrote {error}")
             if wav.silent:
-                return SpeechFailure("garbage", f"{PROGRAM} wrote nothing to be heard")
+                return SpeechFailure("garbage", f"{PROGRAM} wrote silence")
             audio, mime = await asyncio.to_thread(self._encode, wav.audio)
             return Speech(audio, mime, wav.duration_s)
 
     async def aclose(self) -> None:
-        """Nothing outlives a line."""
+        """Do nothing: no process outlives its line."""
 
     async def _run(self, text: str) -> bytes:
         process = await asyncio.create_subprocess_exec(
@@ -148,13 +144,13 @@ class EspeakVoice:
 def espeak_voice(
     program: str, speaker: Speaker, *, accent: str = "en-gb", words_per_minute: int = 170
 ) -> EspeakVoice:
-    """The espeak-ng voice of a speaker: the second commentator has another accent, and speaks lower.
+    """Return a speaker's voice; the second has another accent and a lower pitch.
 
     Args:
         program: Path of the program.
-        speaker: Who speaks.
-        accent: That of the first commentator.
-        words_per_minute: How fast both speak.
+        speaker: The commentator.
+        accent: Accent of the first commentator.
+        words_per_minute: Speed of both.
     """
     if speaker == "lead":
         return EspeakVoice(program, accent=accent, words_per_minute=words_per_minute)
@@ -174,7 +170,7 @@ VoiceName = Literal["auto", "cartesia", "neural", "espeak", "browser", "silent"]
 CARTESIA_URL: Final = "https://api.cartesia.ai"
 CARTESIA_MODEL: Final = "sonic-3.5"
 CARTESIA_VOICE: Final = "e07c00bc-4134-4eae-9ea4-1a55fb45746b"
-"""The voice in the vendor's own examples."""
+"""The voice in Cartesia's examples."""
 
 NO_KEY: Final = "Cartesia needs a key: set CARTESIA_API_KEY"
 NO_PACKAGES: Final = "Cartesia needs: pip install 'openenv-spectator[voice]'"
@@ -185,9 +181,9 @@ class Chosen(NamedTuple):
     """The voices of a server.
 
     Args:
-        voices: The best first; the others speak when it cannot.
-        missing: What the voice that was asked for lacks, for people; ``None`` when it lacks nothing.
-        answering: The voices of the second commentator, the same way; none of them costs money.
+        voices: Voices of the first commentator, best first; the others speak if it fails.
+        missing: What the requested voice needs, for people; ``None`` if nothing.
+        answering: Voices of the second commentator, in the same way; they cost no money.
     """
 
     voices: Sequence[Voice]
@@ -202,14 +198,14 @@ def choose_voices(
     neural: Callable[[Speaker], Voice] | None = None,
     espeak: Callable[[str, Speaker], Voice] = espeak_voice,
 ) -> Chosen:
-    """The voices for a setting; where the one that was named is not to be had, each viewer's browser speaks.
+    """Return the voices for a setting, or the browser voice if unavailable.
 
     Args:
-        name: The setting; ``auto`` takes Cartesia where there is a key, the neural voice and then espeak-ng
-            where they are installed, and else the browsers.
+        name: The setting. ``auto`` uses Cartesia if there is a key, otherwise the neural voice, espeak-ng or
+            the browser, in this order of availability.
         cartesia: Makes the Cartesia voice; ``None`` without a key.
-        neural: Makes the neural voice of a speaker; ``None`` where its model is not installed.
-        espeak: Makes the espeak-ng voice of a speaker for a program's path.
+        neural: Makes the neural voice of a speaker; ``None`` if its model is not installed.
+        espeak: Makes the espeak-ng voice of a speaker from the program's path.
     """
     if name == "silent":
         return Chosen([SilentVoice()])
@@ -236,19 +232,19 @@ def _local(
     espeak: Callable[[str, Speaker], Voice],
     speaker: Speaker,
 ) -> list[Voice]:
-    """The voices of a speaker that cost nothing, where ``name`` is chosen."""
+    """Return the free voices of a speaker for the setting ``name``."""
     program = espeak_program() if name != "cartesia" else None
     made = [neural(speaker)] if neural is not None and name in ("auto", "neural") else []
     return [*made, espeak(program, speaker)] if program is not None else made
 
 
 class CharacterBudget:
-    """Characters that paid voices may be sent, by episode and by day. Days are UTC.
+    """Character budget of paid voices, per episode and per day (UTC).
 
     Args:
-        day: Most characters of a day; 0 = no limit.
-        episode: Most characters of an episode; 0 = no limit.
-        clock: Tells the day.
+        day: Limit of characters per day; 0 = no limit.
+        episode: Limit of characters per episode; 0 = no limit.
+        clock: Determines the day.
     """
 
     def __init__(self, day: int, episode: int, clock: Clock) -> None:
@@ -266,19 +262,19 @@ class CharacterBudget:
         return self._sent
 
     async def take(self, characters: int) -> str | None:
-        """Take ``characters`` of today's; why not, in words, where they are not to be had."""
+        """Count ``characters`` for today; return why that is not allowed, or ``None``."""
         if 0 < self._limit < self.sent + characters:
-            return f"the day's {self._limit:,} characters are spoken (SPECTATOR_VOICE_DAY_CHARACTERS)"
+            return f"the day's {self._limit:,} characters are used up (SPECTATOR_VOICE_DAY_CHARACTERS)"
         self._sent += characters
         return None
 
 
 class PaidVoice:
-    """A paid voice as one episode may use it.
+    """A paid voice with a character budget, for one episode.
 
     Args:
         voice: The voice.
-        budget: What it may be sent.
+        budget: The budget.
     """
 
     costs_money = True
@@ -291,12 +287,12 @@ class PaidVoice:
         self._sent = 0
 
     async def speak(self, text: str) -> Speech | SpeechFailure:
-        """See :meth:`spectator.narration.commentary.Voice.speak`; ``no_credit`` once a budget is used up."""
+        """See :meth:`Voice.speak`; ``no_credit`` if the budget is used up."""
         limit = self._budget.episode
         if 0 < limit < self._sent + len(text):
             return SpeechFailure(
                 "no_credit",
-                f"the episode's {limit:,} characters are spoken (SPECTATOR_VOICE_EPISODE_CHARACTERS)",
+                f"the episode's {limit:,} characters are used up (SPECTATOR_VOICE_EPISODE_CHARACTERS)",
             )
         refusal = await self._budget.take(len(text))
         if refusal is not None:
@@ -305,4 +301,4 @@ class PaidVoice:
         return await self._voice.speak(text)
 
     async def aclose(self) -> None:
-        """Nothing: the voice is everybody's."""
+        """Do nothing: the voice is shared."""

@@ -1,6 +1,6 @@
 """Language-model captains: built-in and user-defined tables, and their validation.
 
-Error messages name the field and never repeat a value that could be a key.
+Error messages name the field and never repeat a value, which could be a key.
 """
 
 from __future__ import annotations
@@ -32,48 +32,49 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LIKE_A_KEY: Final = re.compile(
     r"(?=.{20})(hf|sk|gsk|xai|ghp|pk|nvapi|r8)_|[0-9a-f]{32}|(?=.*[a-z])(?=.*[0-9])[A-Za-z0-9]{32}"
 )
-"""How keys begin or look that would else pass for names."""
+"""Matches keys that would otherwise be valid variable names."""
 
 
 def variable_name(name: str) -> str:
-    """``name``, if it is one: names are shown to everyone, so that a key in its place must not pass for one.
+    """Check the name of an environment variable; reject a key entered by mistake.
 
     Raises:
-        ValueError: It is none, or looks like a key; the message does not repeat it.
+        ValueError: It is not a name, or looks like a key. Names are shown to everyone; the message does not
+            repeat the value.
     """
     if not _VARIABLE.fullmatch(name) or _LIKE_A_KEY.match(name):
-        raise ValueError("must be the name of a variable, such as MY_KEY; the key itself stands nowhere here")
+        raise ValueError("must be the name of an environment variable, such as MY_KEY, not the key itself")
     return name
 
 
 def table_problems(name: str, key: str, error: ValidationError, table: type[BaseModel]) -> list[str]:
-    """What is wrong with the table ``[captains.KEY]`` of the file called ``name``, field by field.
+    """Return the errors of the table ``[captains.KEY]`` in the file ``name``.
 
-    The values are no part of it: one of them may be a key.
+    They never contain values, because one of them may be a key.
     """
-    told = []
+    problems = []
     for problem in error.errors(include_input=False):
         field, rule = ".".join(["captains", key, *map(str, problem["loc"])]), problem["msg"]
         if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
-            rule = f"there is no such field{_nearest(str(problem['loc'][0]), table)}"
+            rule = f"unknown field{_nearest(str(problem['loc'][0]), table)}"
         elif problem["type"] in ("model_type", "model_attributes_type"):
             rule = f"must be a table [captains.{key}]"
-        told.append(f"{name}: {field}: {rule.removeprefix('Value error, ')}")
-    return told
+        problems.append(f"{name}: {field}: {rule.removeprefix('Value error, ')}")
+    return problems
 
 
 def _nearest(field: str, table: type[BaseModel]) -> str:
     if field in ("api_key", "key", "token"):
-        return "; put the key into a variable, and name that in api_key_env"
+        return "; put the key into an environment variable and set api_key_env to the variable's name"
     near = difflib.get_close_matches(field, table.model_fields, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(table.model_fields)}"
+    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(table.model_fields)}"
 
 
 ASKED_BY: Final = frozenset({
     "model", "style", "temperature", "max_tokens", "context_tokens", "actions_per_answer", "tool_choice",
     "send_seed", "extra", "history_tokens",
 })  # fmt: skip
-"""Fields of a model captain on which its answers may depend, whatever its endpoint."""
+"""Fields of a model captain that may influence its answers, apart from its endpoint."""
 
 
 class ModelCaptain(BaseModel):
@@ -82,81 +83,82 @@ class ModelCaptain(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     label: str = Field(min_length=1, max_length=80, description="Name shown to people")
-    summary: str = Field(default="", max_length=300, description="A sentence on it")
+    summary: str = Field(default="", max_length=300, description="One sentence about it")
     provider: str | None = Field(
-        default=None, description="Fills in, by spectator.llm.endpoints, what the table does not say"
+        default=None, description="Provider in spectator.llm.endpoints that sets defaults for other fields"
     )
-    form: Form = Field(default="openai", description="How requests and answers are written")
-    base_url: str = Field(description="Its endpoint, up to and without /chat/completions")
+    form: Form = Field(default="openai", description="API of the endpoint")
+    base_url: str = Field(description="URL of the endpoint before /chat/completions")
     by_session: bool = Field(
-        default=False, description="Whether the endpoint keeps whole sessions, by name in the URL"
+        default=False, description="Whether the endpoint keeps whole sessions, named in the URL"
     )
-    model: str = Field(min_length=1, max_length=200, description="Its name at its endpoint")
+    model: str = Field(min_length=1, max_length=200, description="Name of the model at its endpoint")
     api_key_env: Annotated[str, AfterValidator(variable_name)] | None = Field(
-        default=None, description="Name of the variable that holds the key"
+        default=None, description="Name of the environment variable with the key"
     )
-    style: Style = Field(default="tools", description="How it is asked to act")
+    style: Style = Field(default="tools", description="How the model names its actions")
     temperature: float | None = Field(
-        default=None, ge=0, le=2, description="Left to the endpoint when left out"
+        default=None, ge=0, le=2, description="Sampling temperature; the endpoint's default if omitted"
     )
     max_tokens: int = Field(default=1024, ge=16, le=131_072, description="Longest answer, thoughts included")
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
-        default="max_tokens", description="Field that carries it; the newer models of OpenAI want the second"
+        default="max_tokens",
+        description="Request field for max_tokens; newer OpenAI models need max_completion_tokens",
     )
-    timeout_s: float = Field(default=60.0, ge=1, le=900, description="Longest time for a decision")
+    timeout_s: float = Field(default=60.0, ge=1, le=900, description="Longest time for a decision, seconds")
     context_tokens: int = Field(
-        default=16_384, ge=1024, description="Tokens of prompt and answer; older turns are left out beyond it"
+        default=16_384, ge=1024, description="Limit of prompt and answer tokens; older turns are omitted"
     )
     actions_per_answer: int = Field(
-        default=1, ge=1, le=32, description="Actions that it may plan in one answer"
+        default=1, ge=1, le=32, description="Number of actions it may plan in one answer"
     )
     tool_choice: Literal["auto", "required"] | None = Field(default=None, description="For the style `tools`")
-    stream: bool = Field(default=True, description="Whether its thoughts are shown while they form")
-    send_seed: bool = Field(default=True, description="Whether the endpoint takes a seed")
+    stream: bool = Field(default=True, description="Whether to stream answers, to show thoughts live")
+    send_seed: bool = Field(default=True, description="Whether the endpoint accepts a seed")
     tokens: bool = Field(
-        default=False, description="Whether token ids and log probabilities are asked for, and recorded"
+        default=False, description="Whether to request and record token ids and log probabilities"
     )
     send_back: bool = Field(
-        default=True, description="Whether unknown members of its messages are sent back, as they came"
+        default=True, description="Whether to send unknown members of its messages back, unchanged"
     )
     retries: int = Field(
         default=2,
         ge=0,
         le=20,
-        description="Times that a failed request is sent again; unless 0, 429 is waited out",
+        description="Retries of a failed request; unless 0, status 429 is retried until the timeout",
     )
     requests_per_minute: int | None = Field(
-        default=None, ge=1, description="Most requests in a minute, of all its episodes on this machine"
+        default=None, ge=1, description="Limit of requests per minute, over all its episodes on this machine"
     )
     tokens_per_minute: int | None = Field(
-        default=None, ge=1, description="Most tokens in a minute, of all its episodes on this machine"
+        default=None, ge=1, description="Limit of tokens per minute, over all its episodes on this machine"
     )
     concurrency: int | None = Field(
-        default=None, ge=1, le=1024, description="Most requests at once; found out when left out"
+        default=None, ge=1, le=1024, description="Limit of concurrent requests; adaptive if omitted"
     )
     waits_for_rest: bool = Field(
-        default=False, description="Whether decisions wait for an endpoint that is left alone after failing"
+        default=False, description="Whether decisions wait for an endpoint that is paused after failures"
     )
-    price_in: float = Field(default=0.0, ge=0, description="US dollars for a million prompt tokens")
-    price_out: float = Field(default=0.0, ge=0, description="US dollars for a million answer tokens")
+    price_in: float = Field(default=0.0, ge=0, description="US dollars per million prompt tokens")
+    price_out: float = Field(default=0.0, ge=0, description="US dollars per million answer tokens")
     price_cached_in: float | None = Field(
-        default=None, ge=0, description="US dollars for a million prompt tokens that the endpoint had at hand"
+        default=None, ge=0, description="US dollars per million prompt tokens read from the endpoint's cache"
     )
     history_tokens: int = Field(
         default=2_000,
         ge=256,
-        description="Tokens of past turns after which the conversation begins again",
+        description="Tokens of past turns after which the conversation restarts",
     )
     extra: dict[str, Any] = Field(default_factory=dict, description="Further fields of the request")
 
     @model_validator(mode="before")
     @classmethod
-    def _filled_in(cls, table: Any) -> Any:
+    def _provider_defaults(cls, table: Any) -> Any:
         if not isinstance(table, dict) or table.get("provider") is None:
             return table
         provider = PROVIDERS.get(str(table["provider"]))
         if provider is None:
-            raise ValueError(f"provider: there are {', '.join(PROVIDERS)}")
+            raise ValueError(f"unknown provider; use {', '.join(PROVIDERS)}")
         return {
             "form": provider.form,
             "base_url": provider.base_url,
@@ -169,7 +171,7 @@ class ModelCaptain(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all on which its answers may depend: endpoint, model, style, sampling and prompt."""
+        """Hash of all settings that may influence answers, and of the prompt edition."""
         asked = self.model_dump_json(include={"base_url", "form", *ASKED_BY})
         return hashlib.sha256(f"{asked}{EDITION}".encode()).hexdigest()[:16]
 
@@ -185,13 +187,13 @@ class ModelCaptain(BaseModel):
     def _fits_together(self) -> Self:
         if self.context_tokens <= self.max_tokens:
             raise ValueError(
-                f"context_tokens ({self.context_tokens}) is for prompt and answer together, and must be more "
-                f"than max_tokens ({self.max_tokens})"
+                f"context_tokens ({self.context_tokens}) includes prompt and answer, and must be more than "
+                f"max_tokens ({self.max_tokens})"
             )
         if self.form != "openai" and (self.tokens or self.by_session):
-            raise ValueError(f"tokens and by_session are for the form 'openai', not {self.form!r}")
+            raise ValueError(f"tokens and by_session need the form 'openai', not {self.form!r}")
         if self.tool_choice is not None and self.style != "tools":
-            raise ValueError(f"tool_choice is for the style 'tools', not {self.style!r}; leave it out")
+            raise ValueError(f"tool_choice needs the style 'tools', not {self.style!r}; omit it")
         return self
 
     @field_validator("extra")
@@ -208,12 +210,12 @@ class ModelCaptain(BaseModel):
             "max_completion_tokens",
         }
         if taken := sorted(owned & extra.keys()):
-            raise ValueError(f"{', '.join(taken)} cannot be set here")
+            raise ValueError(f"{', '.join(taken)} cannot be set in extra")
         return extra
 
     @property
     def price(self) -> Price | None:
-        """What its tokens cost: by the table, else as its provider published; ``None`` where neither says."""
+        """Token prices of the table or of the provider; ``None`` if unknown."""
         if self.price_in or self.price_out:
             return Price(input=self.price_in, cached_input=self.price_cached_in, output=self.price_out)
         provider = PROVIDERS.get(self.provider or "")
@@ -223,30 +225,30 @@ class ModelCaptain(BaseModel):
 
     @property
     def limited(self) -> bool:
-        """Whether it states any limit that all who ask it must keep together."""
+        """Whether it sets a limit that all its clients must share."""
         return any((self.requests_per_minute, self.tokens_per_minute, self.concurrency))
 
     def settings(self) -> ModelSettings:
-        """How the policy asks it."""
+        """Return the settings for the policy."""
         fields = ModelSettings.__dataclass_fields__.keys() & ModelCaptain.model_fields.keys()
         return ModelSettings(price=self.price, **{name: getattr(self, name) for name in fields})
 
 
 PREFIX: Final = "llm:"
-"""What the names of these presets begin with, before the name of their table."""
+"""Prefix of the preset names; the name of the captain's table follows."""
 
 NAME: Final = re.compile(r"[a-z0-9._-]{1,48}")
-"""What the table of a captain may be called."""
+"""Valid names of a captain's table."""
 
 
 def load_captains(user_file: Path | None = None) -> dict[str, ModelCaptain]:
-    """The catalogue by preset name, in the order of the files; the user's tables replace built-in ones.
+    """Load all captains, by preset name; the user's tables replace built-in ones.
 
     Args:
-        user_file: The user's own TOML file; ``None`` when there is none.
+        user_file: The user's TOML file; ``None`` for built-in captains only.
 
     Raises:
-        ConfigurationError: A file cannot be read, or a table is wrong; every wrong field is named.
+        ConfigurationError: A file cannot be read, or a table is invalid; names every invalid field.
     """
     built_in = files("spectator.policies").joinpath("captains.toml").read_text(encoding="utf-8")
     captains = parse_captains(built_in, "captains.toml")
@@ -256,9 +258,9 @@ def load_captains(user_file: Path | None = None) -> dict[str, ModelCaptain]:
 
 
 def unpriced_captains(captains: Mapping[str, ModelCaptain], variables: Mapping[str, str]) -> list[str]:
-    """Those that can be asked for money, by a key in ``variables``, at a price that nobody here knows.
+    """Return captains with a key in ``variables`` but an unknown price.
 
-    Whoever is asked without a key is paid by nobody.
+    Captains without a key cost nothing.
     """
     return [
         name
@@ -268,7 +270,7 @@ def unpriced_captains(captains: Mapping[str, ModelCaptain], variables: Mapping[s
 
 
 def read_user_file(user_file: Path) -> str:
-    """The text of the user's file.
+    """Read the user's file.
 
     Raises:
         ConfigurationError: It cannot be read.
@@ -280,19 +282,21 @@ def read_user_file(user_file: Path) -> str:
 
 
 def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
-    """The captains in ``text``, the TOML of the file called ``name``; see :func:`load_captains`."""
+    """Parse the TOML text of the file ``name``; see :func:`load_captains`."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{name} is not TOML: {error}") from error
     tables = document.pop("captains", {})
-    problems = [f"{name}: {key}: only tables [captains.NAME] are known" for key in document]
+    problems = [f"{name}: {key}: unknown; use tables [captains.NAME]" for key in document]
     if not isinstance(tables, dict):
         raise ConfigurationError(f"{name}: captains: must be tables [captains.NAME]")
     captains: dict[str, ModelCaptain] = {}
     for key, table in tables.items():
         if not NAME.fullmatch(key):
-            problems.append(f"{name}: captains.{key}: a name has 1 to 48 of the characters a-z 0-9 . _ -")
+            problems.append(
+                f"{name}: captains.{key}: invalid name; use 1 to 48 of the characters a-z 0-9 . _ -"
+            )
             continue
         try:
             captains[PREFIX + key] = ModelCaptain.model_validate(table)

@@ -1,4 +1,4 @@
-"""A person as a policy: asks, waits until the time is up, and takes one answer."""
+"""A person as a policy: asks, waits until the time is up, and accepts one answer."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ NAME: Final = "human"
 """Name of the preset."""
 
 MARGIN_S: Final = 1.0
-"""Time kept of a decision's deadline for the fallback, at most a fifth of it."""
+"""Part of a decision's deadline reserved for the fallback, seconds; at most a fifth of it."""
 
 MISSES: Final = 2
-"""Decisions in a row that nobody made, after which the seat counts as empty unless somebody has it open."""
+"""Missed decisions in a row after which a seat counts as empty, unless a person has it open."""
 
 PRESENT_S: Final = 30.0
-"""Seconds for which somebody who had the seat open is taken to be there still."""
+"""Seconds for which a person counts as present after having the seat open."""
 
 EMPTY_SEAT_S: Final = 5.0
-"""Longest wait for an empty seat: the match goes on, slowly enough to come back to it."""
+"""Longest wait for an empty seat, seconds: the match continues, slowly enough to return to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """What a person is asked now.
+    """The decision that a person has to make now.
 
     Args:
         observation: What they see, and what they may do.
-        limit_s: Seconds that they have.
-        left_s: Seconds left of them; they stand still while play does.
+        limit_s: Time for the decision, seconds.
+        left_s: Remaining time, seconds; it stops while play is paused.
     """
 
     observation: Observation
@@ -46,13 +46,13 @@ class PendingQuestion:
 
 
 class HumanPolicy:
-    """Waits for a person; where none answers in time a scripted policy decides, and is named.
+    """Waits for a person; if they do not answer in time, a scripted policy decides.
 
     Args:
         briefing: Makes the world's actions.
-        fallback: Decides when time is up.
+        fallback: Decides when the time is up.
         clock: Time.
-        limit_s: Seconds for one decision; less where the episode allows less.
+        limit_s: Seconds for one decision; the episode may allow less.
     """
 
     def __init__(self, briefing: Briefing, *, fallback: ScriptedPolicy, clock: Clock, limit_s: float) -> None:
@@ -61,14 +61,14 @@ class HumanPolicy:
         self._clock = clock
         self._limit_s = limit_s
         self._question: _Question | None = None
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
         self._held = False
         self._missed = 0
         self._attended_at = float("-inf")
 
     @property
     def asked(self) -> PendingQuestion | None:
-        """What is asked now; ``None`` when nothing is, or when it was just answered."""
+        """The pending decision; ``None`` if there is none, or it was just answered."""
         question = self._question
         if question is None or question.call is not None:
             return None
@@ -76,30 +76,30 @@ class HumanPolicy:
         return PendingQuestion(question.observation, limit_s, max(0.0, limit_s - question.watch.elapsed))
 
     def attend(self) -> None:
-        """Take note that somebody has the seat open."""
+        """Record that a person has the seat open."""
         self._attended_at = self._clock.monotonic()
-        self._stirred.set()
+        self._changed.set()
 
     def act(self, written: WrittenCall) -> None:
-        """Answer what is asked.
+        """Answer the pending decision.
 
         Raises:
-            NoDecisionPending: Nothing is asked, or it was answered already.
-            CallRejected: It is not legal now, or an argument breaks its schema; the question stands.
-            UnsupportedSchema: The world's own schema cannot be judged by.
+            NoDecisionPending: There is none, or it was answered already.
+            CallRejected: The action is not legal now, or an argument is invalid; the decision stays pending.
+            UnsupportedSchema: The world's schema uses an unsupported keyword.
         """
         question = self._question
         if question is None or question.call is not None:
-            raise NoDecisionPending("nothing is asked of this seat now")
+            raise NoDecisionPending("this seat has no decision to make now")
         question.call = check_call(written, self.briefing.legal(question.observation))
-        self._stirred.set()
+        self._changed.set()
 
     def hold(self, held: bool) -> None:
-        """Let the clock stand still, or run on."""
+        """Stop the clock, or let it run."""
         self._held = held
         if self._question is not None:
             self._question.watch.hold(held)
-        self._stirred.set()
+        self._changed.set()
 
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
         """See :meth:`Policy.decide`."""
@@ -118,28 +118,28 @@ class HumanPolicy:
         return Decision(action, "human", call.reason, latency_s=took)
 
     async def aclose(self) -> None:
-        """Let go of nothing."""
+        """Do nothing."""
 
     async def _wait(self, question: _Question) -> None:
         while question.call is None:
-            self._stirred.clear()
+            self._changed.clear()
             left = self._limit(question) - question.watch.elapsed
             if left <= 0:
                 return
             if self._held:
-                await self._stirred.wait()
+                await self._changed.wait()
             else:
-                await first_of(self._stirred.wait(), self._clock.sleep(left))
+                await first_of(self._changed.wait(), self._clock.sleep(left))
 
     def _limit(self, question: _Question) -> float:
-        somebody = self._clock.monotonic() - self._attended_at <= PRESENT_S
-        empty = self._missed >= MISSES and not somebody
+        present = self._clock.monotonic() - self._attended_at <= PRESENT_S
+        empty = self._missed >= MISSES and not present
         return min(question.limit_s, EMPTY_SEAT_S) if empty else question.limit_s
 
     def _fall_back(self, question: _Question, took: float) -> Decision:
         self._missed += 1
         own = self._fallback.choose(question.observation)
-        reason = f"timeout: nobody decided within {self._limit(question):g} s"
+        reason = f"timeout: no decision within {self._limit(question):g} s"
         return Decision(
             own.action,
             "fallback",
@@ -151,7 +151,7 @@ class HumanPolicy:
 
 
 class _Stopwatch:
-    """Time that passed while nobody held it."""
+    """Measures time, without the time during which it is held."""
 
     def __init__(self, clock: Clock, held: bool) -> None:
         self._clock = clock
@@ -161,11 +161,11 @@ class _Stopwatch:
 
     @property
     def elapsed(self) -> float:
-        """Seconds."""
+        """Measured time, seconds."""
         return self._before + (0.0 if self._since is None else self._clock.monotonic() - self._since)
 
     def hold(self, held: bool) -> None:
-        """Let it stand still, or run."""
+        """Stop it, or let it run."""
         self._before = self.elapsed
         self._since = None if held else self._clock.monotonic()
 
@@ -186,14 +186,14 @@ def human_preset(
     limit_s: float,
     missing: str | None = None,
 ) -> Preset:
-    """A person as somebody who can be chosen for a seat.
+    """Return the preset for a person in a seat.
 
     Args:
-        briefing: What the seat is about.
-        fallback: Makes, from a seed, the scripted policy that decides when time is up.
+        briefing: Description of the seat.
+        fallback: Makes, from a seed, the scripted policy that decides when the time is up.
         clock: Time.
         limit_s: Seconds for one decision.
-        missing: What is needed before a person can play here; ``None`` when one can.
+        missing: What is needed before a person can play here; ``None`` if nothing.
     """
 
     def build(seed: int) -> HumanPolicy:

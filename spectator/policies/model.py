@@ -1,7 +1,7 @@
 """A language model as a policy, for any world.
 
-Its snapshot is plain JSON: the conversation as far as the next prompt shows it, and the memory of its
-fallback. That is much less than the record, which has every prompt of every decision.
+Its snapshot is plain JSON: the part of the conversation that the next prompt contains, and the state of its
+fallback. It is much smaller than the record, which has every prompt of every decision.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from spectator.text import clean_text
 
 
 class FallbackPolicy(Protocol):
-    """Who decides where the model does not, as far as the policy needs one."""
+    """The part of a scripted policy that decides if the model does not."""
 
     def choose(self, observation: Observation) -> Decision:
         """See :meth:`ScriptedPolicy.choose`."""
@@ -51,7 +51,7 @@ class FallbackPolicy(Protocol):
 
 
 class ChatEndpoint(Protocol):
-    """A client, as far as the policy needs one."""
+    """The part of a client that the policy needs."""
 
     async def complete(
         self,
@@ -65,19 +65,19 @@ class ChatEndpoint(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of its connections."""
+        """Close the connections."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ModelMemory:
-    """What a model policy remembers itself.
+    """State of a model policy, apart from its prompts and its fallback.
 
     Args:
-        planned: Calls of its last answer that are still to be carried out.
-        turn: Its last decision, of which the outcome is to be told.
-        refused: Actions in a row that the world refused.
-        decisions: How many it made.
+        planned: Calls of the last answer that are not yet carried out.
+        turn: The last decision, whose outcome the next prompt reports.
+        refused: Actions in a row that the world rejected.
+        decisions: Number of decisions made.
     """
 
     planned: list[WrittenCall]
@@ -86,17 +86,17 @@ class ModelMemory:
     decisions: int
 
 
-def kept_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPolicy) -> dict[str, Any]:
-    """All of it as plain JSON.
+def save_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPolicy) -> dict[str, Any]:
+    """Return the whole state of a model policy as plain JSON.
 
     Args:
-        memory: Its own.
+        memory: The policy's state.
         prompts: The conversation.
-        fallback: Who decides where the model does not.
+        fallback: The fallback.
 
     Raises:
-        PolicyError: Something else changes the prompts, or the fallback does not offer its memory; the policy
-            is then brought through its record.
+        PolicyError: An edit function changes the prompts, or the fallback's state cannot be saved. The policy
+            must then be restored by replaying its record.
     """
     scripted = _restorable(fallback)
     turn = memory.turn
@@ -111,61 +111,61 @@ def kept_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPol
     }
 
 
-def restored_memory(kept: Mapping[str, Any], prompts: LinePrompts, fallback: ScriptedPolicy) -> ModelMemory:
-    """The memory that :func:`kept_memory` kept; new ``prompts`` and ``fallback`` take theirs back.
+def restore_memory(kept: Mapping[str, Any], prompts: LinePrompts, fallback: ScriptedPolicy) -> ModelMemory:
+    """Restore ``prompts`` and ``fallback``, and return the policy's state.
 
     Raises:
-        PolicyError: They cannot.
+        PolicyError: The fallback's state cannot be restored.
     """
     scripted = _restorable(fallback)
     prompts.restore(kept["prompts"])
     scripted.restore(kept["fallback"])
     own = None if kept["turn"] is None else Turn.of_snapshot(kept["turn"])
-    turn = prompts.last if kept["is_last"] else own  # the one whose outcomes the conversation tells
+    turn = prompts.last if kept["is_last"] else own  # shared with the conversation, which shows its outcomes
     planned = [WrittenCall(**call) for call in kept["planned"]]
     return ModelMemory(planned, turn, kept["refused"], kept["decisions"])
 
 
 def _restorable(fallback: ScriptedPolicy) -> Restorable:
     if not isinstance(fallback, Restorable):
-        raise PolicyError("what it remembers cannot be kept")
+        raise PolicyError("the state of the fallback policy cannot be saved")
     return fallback
 
 
 MARGIN_S: Final = 1.0
-"""Time kept of a decision's deadline for the fallback, at most a fifth of it."""
+"""Part of a decision's deadline reserved for the fallback, seconds; at most a fifth of it."""
 
 MAX_REFUSALS: Final = 2
-"""Refusals by the world in a row after which the fallback decides once."""
+"""Rejections by the world in a row after which the fallback decides once."""
 
 MIN_REQUEST_S: Final = 0.05
-"""Time below which asking again is not worth it."""
+"""Shortest remaining time for a further request."""
 
 MIN_REST_S: Final = 0.5
-"""Shortest wait for an endpoint that is tried by somebody else."""
+"""Shortest wait for a paused endpoint that another request is probing."""
 
 NAME_LIMIT: Final = 120
-"""Characters of a model's name by its endpoint's account."""
+"""Maximum characters of a model's name."""
 
 REASON_LIMIT: Final = 500
-"""Characters of the reason for a fallback."""
+"""Maximum characters of the reason for a fallback."""
 
 
 class ModelPolicy(EndsWhenCancelled):
-    """Asks a language model for every decision; a scripted policy decides where it cannot, and is named.
+    """Asks a language model for decisions; if that fails, a scripted policy decides.
 
-    One failure of form is forgiven: the model is told the rule that it broke and asked once more.
+    After one invalid answer, the model gets the rule that it broke and a second chance.
 
     Args:
-        client: Asks the endpoint; closed by :meth:`aclose` if ``closes_client``.
-        settings: How the model is asked.
-        briefing: What it must know of its seat.
-        fallback: Decides where the model does not.
-        seed: Seed of the sampling, where the endpoint takes one.
+        client: Client of the endpoint; closed by :meth:`aclose` if ``closes_client``.
+        settings: The model's settings.
+        briefing: Description of the seat.
+        fallback: Decides if the model gives no usable answer; its decisions are marked.
+        seed: Sampling seed, if the endpoint accepts one.
         clock: Time.
         session: Name for endpoints that route by session.
         closes_client: Whether this policy is the client's only user.
-        edit: Changes the conversation before it is sent and recorded; nothing when left out.
+        edit: Changes each conversation before it is sent and recorded; optional.
     """
 
     def __init__(
@@ -233,51 +233,50 @@ class ModelPolicy(EndsWhenCancelled):
         return self._decided(asking, calls)
 
     def remember(self, observation: Observation, decided: Mapping[str, Any]) -> RecordedEndpoint:
-        """See :class:`Remembers`: the next question is the one that would have followed this decision.
+        """Replay a recorded decision; see :class:`Remembers`.
 
-        It is, but for one thing: where the record does not have the reply, as much of its text as the event
-        has stands for it.
+        If the record does not have the model's reply, the text in the event replaces it.
 
         Returns:
-            What was asked again, and whether it was what the record says.
+            The replayed decision, with whether its requests were those of the record.
         """
         recorded = RecordedEndpoint(decided, self._scripted)
-        held = self._client, self._budget, self._fallback, self._listener
+        saved = self._client, self._budget, self._fallback, self._listener
         self._client = self._budget = self._fallback = recorded
         self._listener = None
         try:
             recorded.note(at_once(self.decide(observation, deadline=PATIENCE_S)))
         finally:
-            self._client, self._budget, self._fallback, self._listener = held
+            self._client, self._budget, self._fallback, self._listener = saved
         if decided["source"] == "model" and not recorded.same_decisions:
             self._remember_text(observation, decided)
         return recorded
 
     def snapshot(self) -> dict[str, Any]:
-        """See :class:`Restorable`; raises :class:`PolicyError` where :func:`kept_memory` does."""
+        """See :class:`Restorable`; raises as :func:`save_memory` does."""
         memory = ModelMemory(self._planned, self._turn, self._refused, self._decisions)
-        return kept_memory(memory, self._prompts, self._scripted)
+        return save_memory(memory, self._prompts, self._scripted)
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """See :class:`Restorable`; raises :class:`PolicyError` where the fallback keeps no memory now."""
+        """See :class:`Restorable`; raises as :func:`restore_memory` does."""
         self._prompts = LinePrompts(self._settings, self._briefing, self._edit)
-        memory = restored_memory(snapshot, self._prompts, self._scripted)
+        memory = restore_memory(snapshot, self._prompts, self._scripted)
         self._planned, self._turn = memory.planned, memory.turn
         self._refused, self._decisions = memory.refused, memory.decisions
 
     def _remember_text(self, observation: Observation, decided: Mapping[str, Any]) -> None:
-        """Remember a decision of which no more is known than what was written and what was done."""
+        """Add a decision of which only the text and the action are known."""
         self._turn = self._prompts.recall(observation, decided["raw_text"] or "", decided["action"])
         self._planned.clear()
         self._prompts.note = ""
 
     async def aclose(self) -> None:
-        """Close the client, where nobody else uses it."""
+        """Close the client, unless it is shared."""
         if self._closes_client:
             await self._client.aclose()
 
     def _note_outcome(self, observation: Observation) -> None:
-        """Note what the world made of the last action."""
+        """Record whether the world rejected the last action."""
         refused = observation.refused
         self._refused = 0 if refused is None else self._refused + 1
         if refused is not None:
@@ -305,7 +304,7 @@ class ModelPolicy(EndsWhenCancelled):
         )
 
     async def _ask(self, asking: DecisionInProgress) -> list[ParsedCall]:
-        """The calls of the model's answer: the first is legal, the others are judged when they are due."""
+        """Ask the model, twice if needed; return its calls, the first one checked."""
         legal = self._briefing.legal(asking.observation)
         in_text, most = self._briefing.text_field, self._settings.actions_per_answer
         messages = self._prompts.messages(asking)
@@ -367,7 +366,7 @@ class ModelPolicy(EndsWhenCancelled):
     async def _answered(
         self, asking: DecisionInProgress, request: ChatRequest, on_delta: OnDelta | None
     ) -> ChatAnswer:
-        """The answer; where the captain is to wait for an endpoint that rests, once it rests no more."""
+        """Return the answer; if the settings say so, wait for a paused endpoint."""
         while True:
             try:
                 return await self._client.complete(
@@ -382,23 +381,23 @@ class ModelPolicy(EndsWhenCancelled):
             await self._clock.sleep(wait)
 
     def _used(self, answer: ChatAnswer) -> tuple[Usage, bool]:
-        """Tokens of an answer, and whether some had to be estimated: a count of 0 for a text is none."""
+        """Return an answer's token usage, and whether it had to be estimated."""
         if answer.usage is not None and answer.usage.tokens_in and answer.usage.tokens_out:
             return answer.usage, False
         counted, written = answer.usage or Usage(), len(written_form(answer)) + len(answer.thought)
         if counted.tokens_in and (counted.tokens_out or not written):
             return counted, False
-        own = self._guess(written)
-        tokens_in, tokens_out = counted.tokens_in or own.tokens_in, counted.tokens_out or own.tokens_out
+        guess = self._guess(written)
+        tokens_in, tokens_out = counted.tokens_in or guess.tokens_in, counted.tokens_out or guess.tokens_out
         return replace(counted, tokens_in=tokens_in, tokens_out=tokens_out), True
 
     def _guess(self, written: int) -> Usage:
-        """Tokens of the last prompt and of an answer of so many characters, where nobody counts them."""
+        """Estimate the tokens of the last prompt and of ``written`` characters."""
         estimate = self._prompts.estimate
         return Usage(estimate.of(self._prompts.characters), estimate.of(written))
 
     def _count(self, asking: DecisionInProgress, began: float, used: Usage | None, *, guessed: bool) -> None:
-        """Count what a request took, for the decision and from the budget."""
+        """Count a request's tokens, cost and time, for the decision and the budget."""
         cost = 0.0
         if used is not None:
             asking.used = used if asking.used is None else asking.used + used
@@ -446,10 +445,7 @@ class ModelPolicy(EndsWhenCancelled):
         )
 
     def _fall_back(self, asking: DecisionInProgress, reason: str, failure_class: FailureClass) -> Decision:
-        """The fallback's decision, with all that is known of why it had to decide.
-
-        Where a recorded decision stands for the fallback, the reason is the recorded one.
-        """
+        """Return the fallback's decision, with the reason (the recorded one in a replay)."""
         self._planned.clear()
         self._turn = None
         self._refused = 0

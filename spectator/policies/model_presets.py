@@ -1,6 +1,6 @@
-"""Model captains as presets for a seat: what is missing, and building the policy.
+"""Presets of model captains for a seat, and the policies that they build.
 
-Policies that ask the same captain's endpoint share its circuit breaker and its rate limits.
+All policies of one captain share its circuit breaker and its rate limits.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
 
 
 class CaptainEndpoints:
-    """A breaker and a pacing for each captain, made when the first policy of the captain is.
+    """Circuit breaker and rate limiter of each captain, created on first use.
 
-    All seats that are given the same share them, so that not each asks a dead endpoint anew, and all together
-    keep to its limits.
+    Seats that share this object do not each probe a dead endpoint, and together stay within its limits.
 
     Args:
         clock: Time.
-        limits: Folder in which the processes of this machine keep the limits together; each keeps its own
-            when left out.
+        limits: Folder through which the processes of this machine share limits; ``None`` for limits per
+            process.
     """
 
     def __init__(self, clock: Clock, limits: Path | None = None) -> None:
@@ -46,21 +45,17 @@ class CaptainEndpoints:
         self._pacings: dict[str, RateLimiter] = {}
 
     def breaker(self, name: str) -> CircuitBreaker:
-        """What leaves the endpoint of a captain alone when it keeps failing.
-
-        Args:
-            name: Of the captain's preset.
-        """
+        """Return the circuit breaker of the captain with this preset name."""
         if name not in self._breakers:
             self._breakers[name] = CircuitBreaker(self._clock)
         return self._breakers[name]
 
     def pacing(self, name: str, captain: ModelCaptain) -> RateLimiter:
-        """What keeps the limits of a captain.
+        """Return the rate limiter of a captain.
 
         Args:
-            name: Of its preset.
-            captain: What they are.
+            name: Name of its preset.
+            captain: The captain, with its limits.
         """
         if name not in self._pacings:
             shared = None
@@ -78,7 +73,7 @@ class CaptainEndpoints:
 
 
 ANSWER_BYTES: Final = 1024 * 1024
-"""Largest answer that is read in a live episode."""
+"""Maximum size of an answer in a live episode."""
 
 
 def captain_client(
@@ -92,20 +87,20 @@ def captain_client(
     transport: Transport | None = None,
     public_only: bool = False,
 ) -> ChatClient:
-    """A client with connections of its own.
+    """Return a client with separate connections.
 
     Args:
-        captain: How its endpoint is asked.
-        key: The endpoint's key, where it needs one.
+        captain: The captain.
+        key: The endpoint's key, if it needs one.
         clock: Time.
-        rng: Draws the waits.
-        breaker: Leaves the endpoint alone when it keeps failing; nothing does when left out.
-        pacing: Keeps its limits; nothing does when left out.
-        transport: The connections; the usual when left out.
-        public_only: Refuse private, loopback and link-local addresses, for endpoints that visitors name: see
-            :class:`spectator.llm.transport.HttpTransport`. Without effect on a ``transport`` that is given.
+        rng: Draws random delays.
+        breaker: Pauses requests when the endpoint keeps failing; ``None`` for no pauses.
+        pacing: Rate limits; ``None`` for none.
+        transport: The connections; by default, new ones.
+        public_only: Reject private, loopback and link-local addresses, for endpoints named by visitors; see
+            :class:`spectator.llm.transport.HttpTransport`. Has no effect on a given ``transport``.
     """
-    from spectator.llm.client import ChatClient, ClientLimits, form_called
+    from spectator.llm.client import ChatClient, ClientLimits, wire_form
 
     address = SessionAddress if captain.by_session else StaticAddress
     limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
@@ -120,18 +115,18 @@ def captain_client(
         retry=RetryPolicy(busy=waits, unavailable=captain.retries, longest_s=10.0),
         breaker=breaker,
         pacing=pacing,
-        form=form_called(captain.form),
+        form=wire_form(captain.form),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSeat:
-    """What a world brings to a model that takes one of its seats.
+    """A world's seat for a model.
 
     Args:
         briefing: What the model must know.
-        fallback: Makes, from a seed, the policy that decides where the model does not; it must be a
-            :class:`ScriptedPolicy`, because nobody waits for it.
+        fallback: Makes, from a seed, the policy that decides if the model does not; must be a
+            :class:`ScriptedPolicy`, because its decision must not wait.
     """
 
     briefing: Briefing
@@ -147,25 +142,25 @@ def model_presets(
     rng: random.Random,
     endpoints: CaptainEndpoints | None = None,
 ) -> dict[str, Preset]:
-    """The captains as presets that can be chosen for ``seat``; each says what it lacks here.
+    """Return the captains as presets for ``seat``.
 
     Keys are looked up when a policy is built, and stay inside its client.
 
     Args:
-        captains: The catalogue.
+        captains: The captains, by preset name.
         seat: The seat.
-        variables: Where keys are found by their variables' names.
+        variables: Environment variables with the keys.
         clock: Time.
-        rng: Draws waits and the names of sessions; not seeded, so that no two clients wait alike and no
-            session is ever used twice. What a model is asked depends on the episode's seed alone.
-        endpoints: What the policies of a captain share; shared by these seats alone when left out.
+        rng: Draws delays and session names. It is not seeded, so that clients do not wait in step and session
+            names are never reused. Requests to a model depend on the episode's seed alone.
+        endpoints: Shared breakers and limits; default: shared by these presets only.
     """
     shared = endpoints or CaptainEndpoints(clock)
     return {
         name: Preset(
             name=name,
             label=captain.label,
-            summary=captain.summary or f"{captain.model}, asked by {captain.style}.",
+            summary=captain.summary or f"{captain.model}, style {captain.style}.",
             source="model",
             build=ModelBuild(name, captain, seat, variables, clock, rng, shared),
             missing=_missing(captain, variables),
@@ -177,18 +172,18 @@ def model_presets(
 
 
 def longest_wait_s(presets: Iterable[Preset | None]) -> float:
-    """Seconds that the slowest model among ``presets`` may take for a decision; 0 where there is none."""
+    """Return the longest decision time of models among ``presets``, in seconds."""
     builds = (preset.build for preset in presets if preset is not None)
     return max((build.captain.timeout_s for build in builds if isinstance(build, ModelBuild)), default=0.0)
 
 
 def preload() -> None:
-    """Import what asking a model needs; slow, so call it off the event loop, before an episode."""
+    """Import the client's modules: slow, call it off the event loop."""
     import_module("spectator.llm.client")
 
 
 def _missing(captain: ModelCaptain, variables: Mapping[str, str]) -> str | None:
-    """Return what it needs before it can play here, without values of variables."""
+    """Return what the captain needs before it can play here; never a key."""
     if captain.api_key_env is None:
         return None
     key = variables.get(captain.api_key_env, "")
@@ -197,24 +192,23 @@ def _missing(captain: ModelCaptain, variables: Mapping[str, str]) -> str | None:
     try:
         ApiKey(key)
     except ConfigurationError:
-        return f"the variable {captain.api_key_env} holds something that cannot be a key"
+        return f"needs a valid key in the variable {captain.api_key_env}: printable ASCII without spaces"
     return None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ModelBuild:
-    """Makes a policy for one seat of one episode; its ``repr`` holds no key.
+    """Makes the policy for one seat of one episode; its ``repr`` contains no key.
 
-    CircuitBreaker and pacing are shared by all episodes with this captain, see :class:`CaptainEndpoints`.
+    All episodes with this captain share breaker and limits; see :class:`CaptainEndpoints`.
     """
 
     policy: ClassVar[type[ModelPolicy]] = ModelPolicy
-    """What it makes."""
+    """Class of the policy."""
 
     name: str
-    """Of the captain's preset."""
+    """Name of the captain's preset."""
     captain: ModelCaptain
-    """How the model is asked."""
     seat: ModelSeat
     variables: Mapping[str, str]
     clock: Clock
@@ -222,10 +216,10 @@ class ModelBuild:
     endpoints: CaptainEndpoints
 
     def __call__(self, seed: int) -> ModelPolicy:
-        """A new policy, with connections of its own; raises as :meth:`asking` does, and when its key is gone.
+        """Return a new policy with separate connections.
 
         Raises:
-            ConfigurationError: Its key is gone.
+            ConfigurationError: The key is missing, or :meth:`asking` raises.
         """
         captain = self.captain
         client = captain_client(
@@ -242,19 +236,19 @@ class ModelBuild:
 
     @property
     def task(self) -> str:
-        """What the model is told of the game."""
+        """Description of the game for the model."""
         return self.seat.briefing.task
 
     def falling_back_to(self, fallback: Callable[[int], Policy]) -> ModelBuild:
-        """The same with another fallback; see :class:`spectator.policies.policy.HasFallback`."""
+        """Return a copy with another fallback; see :class:`HasFallback`."""
         return replace(self, seat=replace(self.seat, fallback=fallback))
 
     def waiting_for_rest(self) -> ModelBuild:
-        """The same with decisions that wait for an endpoint that is left alone; see :class:`WaitsForRest`."""
+        """Return a copy that waits for a paused endpoint; see :class:`WaitsForRest`."""
         return replace(self, captain=self.captain.model_copy(update={"waits_for_rest": True}))
 
     def asking(self, client: ChatEndpoint, seed: int, *, session: str | None = None) -> ModelPolicy:
-        """A new policy that asks by ``client``, whatever the captain's own endpoint is.
+        """Return a new policy that uses ``client`` instead of the captain's endpoint.
 
         Raises:
             ConfigurationError: The world's fallback is not a scripted policy.
@@ -278,5 +272,5 @@ class ModelBuild:
             return None
         value = self.variables.get(name, "")
         if not value:
-            raise ConfigurationError(f"there is no key in the variable {name}")
+            raise ConfigurationError(f"the variable {name} is not set; set it to the endpoint's key")
         return ApiKey(value)

@@ -19,30 +19,30 @@ from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 
 Action = Mapping[str, Any]
-"""Plain JSON in the shape of the world's action model; the world itself says whether it is legal."""
+"""Plain JSON in the shape of the world's action model; the world checks whether it is legal."""
 
 
 @checked_dataclass(frozen=True, slots=True)
 class Decision:
-    """An action and where it came from.
+    """An action and its origin.
 
     Args:
-        action: What to send to the world.
-        source: Who really made it; a fallback is never dressed up as a model's.
+        action: The action for the world.
+        source: Who made the decision; a fallback's decision is always marked as such.
         reasoning: The stated reason, for people; may be empty.
-        raw_text: What a model wrote, before parsing.
-        parse: How the text became an action; ``None`` where no text was parsed.
-        fallback_reason: Why ``source`` had to step in, for people.
-        failure_class: The kind of failure for which it had to; ``None`` where whoever was asked decided.
+        raw_text: The model's text before parsing.
+        parse: How the text became an action; ``None`` if no text was parsed.
+        fallback_reason: Why the fallback decided, for people.
+        failure_class: Kind of the failure that caused the fallback; ``None`` without a failure.
         model: Name of the model that answered.
-        latency_s: How long the policy took by its own clock; ``None`` lets the driver measure it.
-        tokens_in: Prompt tokens, where known.
-        tokens_out: Completion tokens, where known.
-        tokens_estimated: Whether the endpoint did not count all of them.
-        cost: By the prices of the captains' catalogue, where they are known.
-        prompt: Edition of the prompt that a model was asked with, see :mod:`spectator.policies.prompts`.
-        exchanges: The questions to a model and what came back, see :mod:`spectator.llm.exchanges`.
-        calls: The same whole, for the training record: one for each of ``exchanges``, or none at all.
+        latency_s: Seconds that the policy took; ``None`` lets the driver measure it.
+        tokens_in: Prompt tokens, if known.
+        tokens_out: Completion tokens, if known.
+        tokens_estimated: Whether some tokens were estimated instead of counted by the endpoint.
+        cost: Cost at the captain's prices, if known.
+        prompt: Edition of the prompt; see :mod:`spectator.policies.prompts`.
+        exchanges: Requests to the model and their results, as events; see :mod:`spectator.llm.exchanges`.
+        calls: The complete calls for the training record: one per exchange, or none at all.
     """
 
     action: Action
@@ -65,9 +65,9 @@ class Decision:
 
 @lru_cache(maxsize=1024)
 def offers(kind: type, protocol: type) -> bool:
-    """Whether policies of this class have the methods of ``protocol``.
+    """Whether policies of this class implement ``protocol``.
 
-    ``isinstance`` finds that out anew every time, in 10 us.
+    Cached, because ``isinstance`` with a protocol takes 10 us.
 
     >>> offers(RandomPolicy, Restorable), offers(RandomPolicy, KeepsTime)
     (True, False)
@@ -76,48 +76,48 @@ def offers(kind: type, protocol: type) -> bool:
 
 
 class Policy(Protocol):
-    """Whoever decides for one actor during one episode."""
+    """Decides for one actor during one episode."""
 
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
         """Decide what to do.
 
         Args:
             observation: What this actor sees; ``observation.actor`` is this policy's actor.
-            deadline: Seconds from now after which nobody waits for the answer.
+            deadline: Seconds from now; later decisions are ignored.
 
         Raises:
-            Exception: Anything; the driver ends the episode with ``policy_error``. A policy that can
-                fall back does so itself and labels the decision.
+            Exception: Any; the driver ends the episode with ``policy_error``. A policy with a fallback
+                does not raise, but returns the fallback's decision, marked as such.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of what the policy holds. Called once, whatever the end."""
+        """Release resources. Called exactly once."""
         ...
 
 
 @runtime_checkable
 class KeepsTime(Protocol):
-    """A policy whose own clock stands still while play does."""
+    """A policy whose clock must stop while play is paused."""
 
     def hold(self, held: bool) -> None:
-        """Let the clock stand still, or run on."""
+        """Stop the clock, or let it run."""
         ...
 
 
 class EndsWhenCancelled:
-    """Base of policies whose ``decide`` ends as soon as it is cancelled, whatever it waits for.
+    """Base of policies whose ``decide`` ends as soon as it is cancelled.
 
-    They are asked in the task of the episode; others in one of their own, which can be given up.
+    They run in the episode's task; other policies run in a separate task, which can be abandoned.
     """
 
     __slots__ = ()
 
 
 class Stateless:
-    """Base of policies whose decisions depend on their seed and the observation they are shown, nothing else.
+    """Base of policies that depend only on their seed and the current observation.
 
-    They need not have seen the past: one that takes a seat in a fork is first asked where the fork begins.
+    They need not see past observations, for example when they take a seat in a fork.
     """
 
     __slots__ = ()
@@ -125,31 +125,31 @@ class Stateless:
 
 @runtime_checkable
 class WaitsForRest(Protocol):
-    """What builds a policy that asks an endpoint, and can build it so that it waits for one left alone."""
+    """A ``Preset.build`` for policies that can wait for a paused endpoint."""
 
     def waiting_for_rest(self) -> Callable[[int], Policy]:
-        """The same, with decisions that wait, while they have time, for an endpoint that rests."""
+        """Return a build whose decisions wait for a paused endpoint, if time allows."""
         ...
 
 
 @runtime_checkable
 class SeesTruth(Protocol):
-    """A policy that is shown the world itself, its hidden part and its luck included; its preset says so."""
+    """A policy that gets the whole state of the world, including hidden parts."""
 
     def see(self, snapshot: bytes) -> None:
-        """Take the world as it stands before the decision; see ``Environment.snapshot``."""
+        """Receive the world's state before the decision; see ``Environment.snapshot``."""
         ...
 
 
 @runtime_checkable
 class Remembers(Protocol):
-    """A policy whose decisions depend on those before, and that can be brought to where a record stops."""
+    """A policy that depends on its past decisions and can replay them from a record."""
 
     def remember(self, observation: Observation, decided: Mapping[str, Any]) -> object:
-        """Take in a decision that it made before, without asking anybody or spending anything.
+        """Replay a recorded decision, without requests to endpoints and without spending.
 
         Args:
-            observation: What it saw.
+            observation: The observation of the decision.
             decided: Data of the decision's ``decision.made``.
         """
         ...
@@ -157,27 +157,27 @@ class Remembers(Protocol):
 
 @runtime_checkable
 class Restorable(Protocol):
-    """A policy whose memory can be kept and given back: it need not see the past again to play on.
+    """A policy whose state can be saved and restored.
 
-    A scripted policy that does not offer this is asked for all its decisions again after a restart. A
-    subclass that remembers more extends both.
+    After a restart, other scripted policies must repeat all their decisions. A subclass with further state
+    extends both methods.
     """
 
     def snapshot(self) -> Any:
-        """All that its next decisions depend on, as plain JSON."""
+        """Return the state that the next decisions depend on, as plain JSON."""
         ...
 
     def restore(self, snapshot: Any) -> None:
-        """Decide from here on as the policy whose ``snapshot`` it is.
+        """Continue from a ``snapshot``.
 
         Raises:
-            Exception: It is not one of its own.
+            Exception: The snapshot is not from this kind of policy.
         """
         ...
 
 
 def generator_snapshot(generator: random.Random) -> list[Any]:
-    """The state of a generator as plain JSON.
+    """Return the state of a random generator as plain JSON.
 
     >>> first, second = random.Random(7), random.Random(8)
     >>> restore_generator(second, generator_snapshot(first))
@@ -189,13 +189,13 @@ def generator_snapshot(generator: random.Random) -> list[Any]:
 
 
 def restore_generator(generator: random.Random, snapshot: Sequence[Any]) -> None:
-    """Bring a generator to where another one stood."""
+    """Set the state of a random generator from :func:`generator_snapshot`."""
     version, internal, gauss = snapshot
     generator.setstate((version, tuple(internal), gauss))
 
 
 class ScriptedPolicy(ABC):
-    """A policy that decides at once, without waiting for anything; usable with and without an event loop."""
+    """A policy that decides at once, without waiting; needs no event loop."""
 
     @abstractmethod
     def choose(self, observation: Observation) -> Decision:
@@ -205,8 +205,8 @@ class ScriptedPolicy(ABC):
         """Decide what to do; see :meth:`Policy.decide`."""
         return self.choose(observation)
 
-    async def aclose(self) -> None:  # noqa: B027 - most have nothing to let go of
-        """Let go of nothing."""
+    async def aclose(self) -> None:  # noqa: B027 - most have nothing to release
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +215,14 @@ class Preset:
 
     Args:
         name: Name in the catalogue, such as ``heuristic``.
-        label: Name shown to people.
-        summary: A sentence on how it plays.
+        label: Display name.
+        summary: One sentence about how it plays.
         source: Kind of decision maker.
-        build: Makes the policy for one actor of one episode from its own seed.
-        missing: What is needed before it can be used here; ``None`` when it is available.
+        build: Makes the policy for one actor of one episode from a seed.
+        missing: What is needed before it can be used here; ``None`` if it is available.
         costs_money: Whether starting it needs the operator's token.
-        mirrors: Whether it stands for whoever takes the agent's seat; never built itself.
-        fingerprint: How a model is asked, as a digest; ``None`` for everybody else.
+        mirrors: Whether it represents the preset of the agent's seat; never built itself.
+        fingerprint: Hash of a model's settings; ``None`` for other policies.
     """
 
     name: str
@@ -237,10 +237,10 @@ class Preset:
 
 
 class RandomPolicy(ScriptedPolicy):
-    """Chooses evenly among the legal kinds of action and leaves the arguments to the world's defaults.
+    """Chooses uniformly among the legal actions, with default arguments.
 
     Args:
-        seed: Seed of its own generator.
+        seed: Seed of its random generator.
     """
 
     def __init__(self, seed: int) -> None:
@@ -253,30 +253,30 @@ class RandomPolicy(ScriptedPolicy):
         return Decision({"tool": legal["tool"], "arguments": arguments}, "random", "drawn at random")
 
     def arguments(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of an action with this JSON schema: none, which leaves them to their defaults."""
+        """Return arguments for an action with this JSON schema: none, for the defaults."""
         return {}
 
     def snapshot(self) -> Any:
-        """Where its generator stands."""
+        """Return the state of its random generator."""
         return generator_snapshot(self._random)
 
     def restore(self, snapshot: Any) -> None:
-        """Draw on from there."""
+        """Set the state of its random generator."""
         restore_generator(self._random, snapshot)
 
 
 THOUGHT_LIMIT: Final = 8_192
-"""Characters of one part of a thought."""
+"""Maximum characters of one part of a thought."""
 
 
 class Thought(NamedTuple):
-    """A part of a decision that is forming; for viewers, and gone once the decision is there.
+    """A streamed part of a decision in progress, for viewers; never recorded.
 
     Args:
-        actor: Who is thinking.
-        decision: Which of the actor's decisions, 1 the first.
-        kind: What grew; ``restart`` voids what came before it in the same decision.
-        text: What was added.
+        actor: The deciding actor.
+        decision: Number of the actor's decision, from 1.
+        kind: Kind of the part; ``restart`` discards earlier parts of the same decision.
+        text: The added text.
     """
 
     actor: str
@@ -287,40 +287,40 @@ class Thought(NamedTuple):
 
 @runtime_checkable
 class StreamsThoughts(Protocol):
-    """A policy whose thoughts can be heard while they form."""
+    """A policy that can stream its thoughts."""
 
     def stream_thoughts(self, listener: Callable[[Thought], None] | None) -> None:
-        """Send thoughts to ``listener``, which is called on the event loop and returns at once."""
+        """Call ``listener`` with each thought on the event loop; it must return at once."""
         ...
 
 
 @runtime_checkable
 class HasFallback(Protocol):
-    """What builds a policy with a fallback, and can build it with another."""
+    """A ``Preset.build`` for policies with a fallback that can be replaced."""
 
     def falling_back_to(self, fallback: Callable[[int], Policy]) -> Callable[[int], Policy]:
-        """The same, with ``fallback`` deciding where the policy does not."""
+        """Return a build with another fallback."""
         ...
 
 
 class RandomFallback(ScriptedPolicy):
-    """Draws by what is seen alone, so that nothing has to be remembered of the draws before.
+    """Draws an action that depends only on seed and observation, not on past draws.
 
     Args:
         build: Makes a random captain from a seed.
-        seed: Its own.
+        seed: Seed of all draws.
     """
 
     def __init__(self, build: Callable[[int], Policy], seed: int) -> None:
         self._build = build
         self._seed = seed
-        self._drawn: Counter[str] = Counter()  # one that the world refuses is not drawn for ever
+        self._drawn: Counter[str] = Counter()  # so that a rejected action is not drawn again and again
 
     def choose(self, observation: Observation) -> Decision:
         """Draw one legal action.
 
         Raises:
-            ConfigurationError: The random captain is not a scripted one.
+            ConfigurationError: The random captain is not a scripted policy.
         """
         seen = hashlib.sha256(encode_json(dict(observation.content)).encode()).hexdigest()
         self._drawn[seen] += 1
@@ -332,16 +332,16 @@ class RandomFallback(ScriptedPolicy):
 
 
 WORDS: Final = ("yes", "no", "wait", "look", "north", "open", "answer", "42")
-"""What free text is drawn from."""
+"""Values for free text."""
 
 MAX_DEPTH: Final = 8
-"""Levels of nesting beyond which nothing more is drawn."""
+"""Maximum nesting of drawn values."""
 
 
 def random_json(schema: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
-    """An object in the shape of ``schema``: every required member, and each optional one half the time.
+    """Draw an object that fits ``schema``, with each optional member half of the time.
 
-    Types, bounds, ``enum``, ``const``, ``$ref``, ``anyOf`` and ``oneOf`` are kept; patterns are not.
+    Respects types, bounds, ``enum``, ``const``, ``$ref``, ``anyOf`` and ``oneOf``, but not patterns.
 
     >>> schema = {"properties": {"bet": {"type": "integer", "minimum": 5, "maximum": 5}}, "required": ["bet"]}
     >>> random_json(schema, random.Random(1))

@@ -18,57 +18,57 @@ from spectator.observations import LegalAction, Observation
 from spectator.policies.policy import Action
 
 Style = Literal["tools", "json", "xml"]
-"""How a model is asked to act: by the endpoint's tool calls, one JSON object, ``<tool_call>`` marks."""
+"""How a model names its actions: native tool calls, one JSON object, or ``<tool_call>`` tags."""
 
 EDITION: Final = 2
-"""Number of the prompts' wording, recorded with each decision; raise it whenever the prompts change."""
+"""Edition of the prompts, recorded with each decision; increase it whenever the prompts change."""
 
 Render = Callable[[Observation], str]
-"""Turns what an actor sees into text for a model."""
+"""Renders an observation as text for a model."""
 
 Conversation = Callable[[Observation], Sequence[Message]]
-"""Reads the whole conversation out of an observation, where the world keeps one itself."""
+"""Returns the conversation in an observation, for worlds that keep the conversation themselves."""
 
 AsAction = Callable[[str, Mapping[str, Any]], Action]
-"""Makes a world's action of a tool's name and its arguments."""
+"""Makes a world's action from a tool's name and its arguments."""
 
 WHY: Final = "One or two sentences for the people who watch: why this, now"
-"""What a model is told of the reason that it gives."""
+"""Description of the reason, for the model."""
+
+_WITHOUT_REFERENCES: Final = 2
+"""The newest version of ``marshal`` whose bytes depend on the value only."""
 
 
 def tool_and_arguments(tool: str, arguments: Mapping[str, Any]) -> Action:
-    """The action of worlds whose actions name a tool."""
+    """Return the action, for worlds whose actions name a tool."""
     return {"tool": tool, "arguments": dict(arguments)}
 
 
 def arguments_alone(tool: str, arguments: Mapping[str, Any]) -> Action:
-    """The action of worlds with a single kind of action."""
+    """Return the action, for worlds with a single kind of action."""
     return dict(arguments)
 
 
 class TextCache:
-    """The JSON text of each member of a situation, kept until the member changes: squads never do."""
-
-    _WITHOUT_REFERENCES: Final = 2
-    """The newest version of ``marshal`` whose bytes depend on nothing but the value."""
+    """Caches the JSON text of each member of a situation until its value changes."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[bytes, str]] = {}
+        self._cached: dict[str, tuple[bytes, str]] = {}
 
     def text(self, name: str, value: Any) -> str:
-        """``value``, that of the member ``name``, as :func:`spectator.events.encode_json` has it."""
+        """Return the JSON text of ``value``, the member ``name``."""
         try:
-            mark = marshal.dumps(value, self._WITHOUT_REFERENCES)
-        except ValueError:  # some class of its own
+            key = marshal.dumps(value, _WITHOUT_REFERENCES)
+        except ValueError:  # an instance of some class
             return encode_json(value)
-        kept = self._kept.get(name)
-        if kept is None or kept[0] != mark:
-            kept = self._kept[name] = mark, encode_json(value)
-        return kept[1]
+        cached = self._cached.get(name)
+        if cached is None or cached[0] != key:
+            cached = self._cached[name] = key, encode_json(value)
+        return cached[1]
 
 
 def situation(observation: Observation) -> dict[str, str]:
-    """What the actor sees, without the legal actions: the JSON text of each member."""
+    """Return the JSON text of each member of the observation, without legal actions."""
     seen = observation.to_json()
     del seen["legal_actions"]
     if seen["refused"] is None:
@@ -77,7 +77,7 @@ def situation(observation: Observation) -> dict[str, str]:
 
 
 def as_json(members: Mapping[str, str]) -> str:
-    """A situation as one JSON object; how it is shown where the world has no rendering of its own."""
+    """Join the texts of a situation's members to one JSON object."""
     return "{" + ",".join([f"{_quoted(name)}:{text}" for name, text in members.items()]) + "}"
 
 
@@ -86,28 +86,28 @@ def _quoted(name: str) -> str:
 
 
 def legend(observation_type: type[BaseModel]) -> str:
-    """The members of an observation, each with its description; empty where none has one."""
-    told = [
+    """Return a list of an observation's members with descriptions, or ``""``."""
+    described = [
         f"- {name}: {member.description}"
         for name, member in observation_type.model_fields.items()
         if member.description and name not in ("actor", "legal_actions")
     ]
-    return "\n".join(["What the members of the situation are:", *told]) if told else ""
+    return "\n".join(["What the members of the situation are:", *described]) if described else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How a world tells its episodes to a language model.
+    """How a world presents its episodes to a language model.
 
     Args:
-        guide: Rules, what counts, what the tools do and what every field and unit means; the same in all
-            episodes, and without any name or text of the game.
-        opening: What never changes in an episode; nothing when left out.
-        lines: The situation as named lines of text, legal actions left out; a line that is empty says
-            nothing. ``None`` takes the members of the observation as JSON.
-        actions: Every action that may become legal in the episode, with its widest schema; ``None`` tells
-            them as they come up.
-        in_full: Lines that only a full statement of the situation has: others tell what they do, too.
+        guide: Rules, goals, tools, fields and units; the same in all episodes, without names or texts of a
+            particular game.
+        opening: Renders what never changes in an episode; optional.
+        lines: Renders the situation as named lines of text, without legal actions; empty lines are not shown.
+            ``None`` uses the members of the observation as JSON.
+        actions: Returns every action that may become legal in the episode, with its widest schema; ``None``
+            shows actions when they first become legal.
+        in_full: Lines to show only with the whole situation, because other lines imply them.
     """
 
     guide: str = ""
@@ -119,16 +119,16 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What a model must know of its seat.
+    """Description of a seat for a model.
 
     Args:
-        task: What is played and what it is for, in a few sentences.
-        render: Turns each observation into text; ``None`` shows it as JSON.
+        task: The game and its goal, in a few sentences.
+        render: Renders each observation as text; ``None`` shows it as JSON.
         as_action: Makes the world's action.
         standing: The one action that is always legal, in worlds whose observations list none.
-        text_field: Its argument that takes free text: a whole answer is the action then.
-        conversation: Reads what is to be sent, word for word, where observations hold whole conversations.
-        rendering: How episodes are told.
+        text_field: Its argument for free text: the whole answer is then the action.
+        conversation: Returns the exact messages to send, if observations contain whole conversations.
+        rendering: How episodes are presented.
     """
 
     task: str
@@ -140,7 +140,7 @@ class Briefing:
     rendering: Rendering = Rendering()
 
     def legal(self, observation: Observation) -> Sequence[LegalAction]:
-        """What may be done now."""
+        """Return the actions that are legal now."""
         return self.standing or observation.legal_actions
 
 
@@ -148,21 +148,21 @@ TEXT_ALONE: Final = (
     "Answer in plain text. The whole of your answer is carried out as your action, word for word: write "
     "nothing around it."
 )
-"""What a model is told whose whole answer is its action."""
+"""Instruction for a model whose whole answer is its action."""
 
 
 @lru_cache(maxsize=64)
 def instructions(
     actor: str, task: str, style: Style, actions_per_answer: int, *, free_text: bool = False
 ) -> str:
-    """The system message: who the model is, what it reads, and how it must answer.
+    """Return the system message: role, form of the messages, and form of the answer.
 
     Args:
-        actor: Whose seat it has.
-        task: What is played and what for.
-        style: How it names an action.
-        actions_per_answer: How many it may name at once.
-        free_text: Whether its whole answer is the action; the two above do not matter then.
+        actor: The actor of the seat.
+        task: The game and its goal.
+        style: How the model names an action.
+        actions_per_answer: Maximum number of actions in one answer.
+        free_text: Whether the whole answer is the action; then the two above are not used.
     """
     if free_text:
         return "\n\n".join(
@@ -184,7 +184,7 @@ def instructions(
 
 
 def how_many(actions_per_answer: int) -> str:
-    """What a model is told of how many actions it may choose."""
+    """Return the instruction about the number of actions."""
     if actions_per_answer == 1:
         return "Choose exactly one legal action."
     return (
@@ -194,10 +194,10 @@ def how_many(actions_per_answer: int) -> str:
 
 
 def answer_form(style: Style, several: bool) -> str:
-    """What a model is told of the form of its answer.
+    """Return the instruction about the form of the answer.
 
     Args:
-        style: How it names an action.
+        style: How the model names an action.
         several: Whether it may name more than one.
     """
     if style == "tools":
@@ -214,13 +214,13 @@ def answer_form(style: Style, several: bool) -> str:
 
 
 def question(text: str, legal: Sequence[LegalAction], style: Style, note: str) -> str:
-    """The message that asks for the next decision.
+    """Return the message that asks for the next decision.
 
     Args:
         text: The situation.
-        legal: What may be done now; nothing is listed where it is empty.
-        style: Tools travel beside the messages; for the other styles they are listed here.
-        note: What became of the last answer, where that is not in the situation; may be empty.
+        legal: The actions that are legal now; an empty list is not shown.
+        style: For the style ``tools``, actions are sent as tools and not listed here.
+        note: Result of the last answer, if the situation does not show it; may be empty.
     """
     parts = [note] if note else []
     parts.append(f"Situation now:\n{text}")
@@ -231,14 +231,14 @@ def question(text: str, legal: Sequence[LegalAction], style: Style, note: str) -
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """The members in which a past situation differs from the one before it; ``null`` for those that went."""
+    """Return the changes since the situation before; ``null`` for removed members."""
     changed = {name: text for name, text in after.items() if before.get(name) != text}
     gone = {name: "null" for name in before if name not in after}
     return f"Situation then, only what had changed:\n{as_json(changed | gone)}"
 
 
 def tools(legal: Sequence[LegalAction]) -> list[dict[str, Any]]:
-    """The legal actions in the endpoint's own form, each with an argument for the reason."""
+    """Return the legal actions as tools, each with an argument for the reason."""
     return [
         {
             "type": "function",
@@ -261,7 +261,7 @@ def _with_reason(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def correction(rule: str) -> str:
-    """The message that asks for a second answer."""
+    """Return the message that asks for a second answer."""
     return (
         f"That cannot be carried out: {rule}. Nothing has happened. Answer again, in the form asked for, "
         "with an action that is legal now."
@@ -269,142 +269,139 @@ def correction(rule: str) -> str:
 
 
 LEGAL_NOW: Final = "legal now"
-"""Name of the line that lists what is legal."""
-
-_WITHOUT_REFERENCES: Final = 2
-"""The newest version of ``marshal`` whose bytes depend on nothing but the value."""
+"""Name of the line that lists the legal actions."""
 
 _NOISE: Final = frozenset({"additionalProperties", "title"})
 
 
 class ActionCatalogue:
-    """What may be done in an episode; it only grows, so that what was told of it stays true.
+    """The actions of an episode; they are only added, so earlier prompts stay correct.
 
     Args:
-        actions: What is known from the beginning.
+        actions: Actions known from the beginning.
     """
 
     def __init__(self, actions: Sequence[LegalAction] = ()) -> None:
         self._known: dict[str, Mapping[str, Any]] = {}
-        self._said: set[str] = set()
-        self._told: dict[str, Mapping[str, Any]] = {}
+        self._described: set[str] = set()
+        self._schemas: dict[str, Mapping[str, Any]] = {}
         self._tools: tuple[FrozenTools, int] | None = None
         self._listed: list[str] = []
         self._last: tuple[Sequence[LegalAction], dict[str, str]] | None = None
         self.learn(actions)
 
     def learn(self, actions: Sequence[LegalAction]) -> dict[str, str]:
-        """Take in actions; those that were not known yet, as named lines of text.
+        """Add actions; return the new ones as named lines of text.
 
         Args:
-            actions: With the JSON schemas of their arguments.
+            actions: Actions with the JSON schemas of their arguments.
         """
         new = [action for action in actions if action["tool"] not in self._known]
         if not new:
             return {}
-        lesson = None if self._known else _first_lesson(new)
-        if lesson is None:
-            told = {action["tool"]: _compact(action["arguments"], self._said) for action in new}
-            self._tools, texts = None, {name: encode_json(schema) for name, schema in told.items()}
+        first = None if self._known else _first_actions(new)
+        if first is None:
+            schemas = {action["tool"]: _compact(action["arguments"], self._described) for action in new}
+            self._tools, texts = None, {name: encode_json(schema) for name, schema in schemas.items()}
         else:
-            told, texts = lesson.told, lesson.texts
-            self._tools, self._said = lesson.tools, set(lesson.said)
+            schemas, texts = first.schemas, first.texts
+            self._tools, self._described = first.tools, set(first.described)
         self._known |= {action["tool"]: action["arguments"] for action in new}
-        self._told |= told
+        self._schemas |= schemas
         self._listed += [f"- {name} {schema}" for name, schema in texts.items()]
         return {f"action {name}": schema for name, schema in texts.items()}
 
     @property
     def known(self) -> list[LegalAction]:
-        """All actions in the order in which they were taken in; made of them, another one is the same."""
+        """All actions, in order; a catalogue made from them is equal."""
         return [{"tool": name, "arguments": arguments} for name, arguments in self._known.items()]
 
     @property
     def listed(self) -> str:
-        """All that is known, an action a line, with the JSON schemas of its arguments."""
+        """All actions, one per line, with the JSON schemas of their arguments."""
         return "\n".join(self._listed)
 
     def tools(self) -> tuple[FrozenTools, int]:
-        """All that is known in the endpoint's form, each with a reason to be given, and its characters."""
+        """Return all actions as tools with a reason argument, and their characters."""
         if self._tools is None:
-            self._tools = _as_tools(self._told)
+            self._tools = _as_tools(self._schemas)
         return self._tools
 
     def lines(self, legal: Sequence[LegalAction]) -> dict[str, str]:
-        """What is legal now, and where its arguments are narrower or wider than was told at the beginning."""
+        """Return the legal actions as lines, with changes of their known schemas."""
         if self._last is None or self._last[0] is not legal:
-            told = {LEGAL_NOW: ", ".join(action["tool"] for action in legal)}
+            lines = {LEGAL_NOW: ", ".join(action["tool"] for action in legal)}
             for action in legal:
-                if (differs := self._differs(action)) is not None:
-                    told[f"{action['tool']} now"] = differs
-            self._last = legal, told
+                if (difference := self._difference(action)) is not None:
+                    lines[f"{action['tool']} now"] = difference
+            self._last = legal, lines
         return self._last[1]
 
-    def _differs(self, action: LegalAction) -> str | None:
-        known, given = self._known[action["tool"]], action["arguments"]
-        if known == given:
+    def _difference(self, action: LegalAction) -> str | None:
+        known, current = self._known[action["tool"]], action["arguments"]
+        if known == current:
             return None
-        mine, theirs = known.get("properties", {}), given.get("properties", {})
-        told = [
+        before, after = known.get("properties", {}), current.get("properties", {})
+        changed = [
             f"{name} is one of {' | '.join(map(str, rule['enum']))}"
             if "enum" in rule
             else f"{name} {encode_json(rule)}"
-            for name, rule in theirs.items()
-            if mine.get(name) != rule
+            for name, rule in after.items()
+            if before.get(name) != rule
         ]
-        told += [f"without {name}" for name in mine if name not in theirs]
-        required = given.get("required", ())
+        changed += [f"without {name}" for name in before if name not in after]
+        required = current.get("required", ())
         if list(known.get("required", ())) != list(required):
-            told.append(f"required: {', '.join(required) or 'nothing'}")
-        return "; ".join(told) or None
+            changed.append(f"required: {', '.join(required) or 'nothing'}")
+        return "; ".join(changed) or None
 
 
 @dataclass(frozen=True, slots=True)
-class _Lesson:
-    """What the first actions of an episode come to; the same in all episodes of a world, as a rule.
+class _FirstActions:
+    """The first actions of an episode, prepared once for all episodes with the same.
 
     Args:
-        told: Their schemas as they are told.
-        texts: The same as JSON.
-        said: Descriptions that were given.
-        tools: All of them in the endpoint's form, and its characters.
+        schemas: Compact schemas, by action.
+        texts: The schemas as JSON.
+        described: Descriptions in them.
+        tools: All actions as tools, and their characters.
     """
 
-    told: dict[str, Any]
+    schemas: dict[str, Any]
     texts: dict[str, str]
-    said: frozenset[str]
+    described: frozenset[str]
     tools: tuple[FrozenTools, int]
 
 
-def _first_lesson(actions: Sequence[LegalAction]) -> _Lesson | None:
-    """What they come to where nothing was known before; ``None`` where they are not plain JSON."""
+def _first_actions(actions: Sequence[LegalAction]) -> _FirstActions | None:
+    """Prepare the first actions; ``None`` if they are not plain JSON."""
     plain: Any = [[action["tool"], action["arguments"]] for action in actions]
     try:
-        return _lesson_of(marshal.dumps(plain, _WITHOUT_REFERENCES))
-    except ValueError:  # some class of its own
+        return _prepare(marshal.dumps(plain, _WITHOUT_REFERENCES))
+    except ValueError:  # an instance of some class
         return None
 
 
 @lru_cache(maxsize=64)
-def _lesson_of(mark: bytes) -> _Lesson:
-    said: set[str] = set()
-    told = {name: _compact(arguments, said) for name, arguments in marshal.loads(mark)}
-    texts = {name: encode_json(schema) for name, schema in told.items()}
-    return _Lesson(told, texts, frozenset(said), _as_tools(told))
+def _prepare(marshalled: bytes) -> _FirstActions:
+    described: set[str] = set()
+    schemas = {name: _compact(arguments, described) for name, arguments in marshal.loads(marshalled)}
+    texts = {name: encode_json(schema) for name, schema in schemas.items()}
+    return _FirstActions(schemas, texts, frozenset(described), _as_tools(schemas))
 
 
-def _as_tools(told: Mapping[str, Mapping[str, Any]]) -> tuple[FrozenTools, int]:
+def _as_tools(schemas: Mapping[str, Mapping[str, Any]]) -> tuple[FrozenTools, int]:
     made = FrozenTools(
-        _tool(name, schema, {"description": WHY} if place == 0 else {})
-        for place, (name, schema) in enumerate(told.items())
+        _tool(name, schema, {"description": WHY} if index == 0 else {})
+        for index, (name, schema) in enumerate(schemas.items())
     )
     return made, len(encode_json(made))
 
 
-def _compact(node: Any, said: set[str], *, names: bool = False) -> Any:
-    """A schema without noise and without descriptions that were ``said`` before."""
+def _compact(node: Any, described: set[str], *, names: bool = False) -> Any:
+    """Return a schema without noise and without descriptions given before."""
     if isinstance(node, list):
-        return [_compact(item, said) for item in node]
+        return [_compact(item, described) for item in node]
     if not isinstance(node, Mapping):
         return node
     kept = {}
@@ -412,10 +409,10 @@ def _compact(node: Any, said: set[str], *, names: bool = False) -> Any:
         if not names and key in _NOISE:
             continue
         if not names and key == "description" and isinstance(value, str):
-            if value in said:
+            if value in described:
                 continue
-            said.add(value)
-        kept[key] = _compact(value, said, names=not names and key in ("properties", "$defs"))
+            described.add(value)
+        kept[key] = _compact(value, described, names=not names and key in ("properties", "$defs"))
     return kept
 
 
@@ -430,32 +427,31 @@ def _tool(name: str, schema: Mapping[str, Any], why: Mapping[str, str]) -> dict[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """How a model is asked.
+    """Settings of a model policy.
 
     Args:
-        model: Its name at its endpoint.
-        style: How it is asked to act.
-        temperature: 0 .. 2; ``None`` leaves it to the endpoint.
+        model: Name of the model at its endpoint.
+        style: How it names its actions.
+        temperature: 0 .. 2; ``None`` for the endpoint's default.
         max_tokens: Longest answer, thoughts included.
         max_tokens_field: See :class:`ChatRequest`.
-        timeout_s: Longest time for a decision, second asking included.
-        context_tokens: Tokens of prompt and answer together; older turns are left out beyond it.
-        actions_per_answer: More than 1 lets it plan that many actions ahead in one answer.
+        timeout_s: Longest time for a decision, seconds, including a second request.
+        context_tokens: Limit of prompt and answer tokens; older turns are omitted.
+        actions_per_answer: Number of actions that it may plan in one answer.
         tool_choice: ``auto`` or ``required``, for the style ``tools``.
-        stream: Whether its thoughts are to be heard while they form.
-        send_seed: Whether the endpoint takes a seed.
-        tokens: Whether token ids and log probabilities are asked for, for the training record.
-        waits_for_rest: Whether a decision waits, while it has time, for an endpoint that is left alone after
-            failing; else somebody else decides at once.
-        send_back: Whether members of its messages that nobody here knows, such as thoughts and their
-            signatures, are sent back with them.
-        history_tokens: Tokens of past turns after which the conversation begins again.
-        whole_situations: Whether every message states the whole situation, and not only what changed: for
-            prompts from which earlier messages are removed.
+        stream: Whether to stream answers, to show thoughts live.
+        send_seed: Whether the endpoint accepts a seed.
+        tokens: Whether to request token ids and log probabilities, for the training record.
+        waits_for_rest: Whether a decision waits, within its time limit, for an endpoint that is paused after
+            failures; otherwise the fallback decides at once.
+        send_back: Whether to send unknown members of its messages back, such as thoughts and signatures.
+        history_tokens: Tokens of past turns after which the conversation restarts.
+        whole_situations: Whether every message contains the whole situation, not only changes; for prompts
+            from which earlier messages are removed.
         extra: Further fields of the request.
-        price_in: Price of a million prompt tokens; 0 where it is not known.
-        price_out: Price of a million answer tokens.
-        price: What its tokens cost, cached ones apart; by the two above when left out.
+        price_in: Price per million prompt tokens; 0 if unknown.
+        price_out: Price per million answer tokens; 0 if unknown.
+        price: Complete token prices; replaces the two above.
     """
 
     model: str
@@ -481,7 +477,7 @@ class ModelSettings:
 
     @property
     def priced(self) -> Price | None:
-        """What its tokens cost; ``None`` where nobody knows."""
+        """Token prices; ``None`` if unknown."""
         if self.price is None and (self.price_in or self.price_out):
             return Price(input=self.price_in, output=self.price_out)
         return self.price

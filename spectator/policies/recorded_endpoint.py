@@ -1,4 +1,4 @@
-"""A recorded decision in place of the endpoint, the budget and the fallback of a model policy."""
+"""A recorded decision that replaces the endpoint, budget and fallback of a model policy."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from spectator.policies.policy import Decision, ScriptedPolicy
 from spectator.policies.spending import Spent
 
 PATIENCE_S: Final = 3600.0
-"""Deadline of a decision that is made again; nobody waits for an endpoint."""
+"""Deadline of a repeated decision, seconds; it never waits for an endpoint."""
 
 UNUSABLE: Final = frozenset({"declined", "unparsable", "illegal_action", "truncated"})
-"""Classes of failure of an answer, as opposed to those of its endpoint."""
+"""Failure classes of an answer, as opposed to those of its endpoint."""
 
 AS_RECORDED: Final = "as recorded"
-"""Words of an error that stands for a recorded one; the recorded reason takes their place."""
+"""Message of an error that represents a recorded one; the recorded reason replaces it."""
 
 _T = TypeVar("_T")
 
 
 class RecordedEndpoint:
-    """A decision of the record: its endpoint, its budget and its fallback at once. It costs nothing.
+    """Replays one recorded decision, as endpoint, budget and fallback; costs nothing.
 
     Args:
         decided: Data of its ``decision.made``.
-        fallback: Who decided where the model did not; asked again there, so that it keeps in step.
+        fallback: The policy's fallback; if it decided then, it decides again, to keep its state in step.
     """
 
     def __init__(self, decided: Mapping[str, Any], fallback: ScriptedPolicy) -> None:
@@ -41,23 +41,23 @@ class RecordedEndpoint:
         self._failed = decided.get("failure_class")
         self._differs = False
         self.made: Decision | None = None
-        """What the policy decided this time."""
+        """The policy's decision this time."""
         self.fell_back_to: Decision | None = None
-        """What the fallback itself decided this time, where it decided then."""
+        """The fallback's decision this time, if the fallback had decided."""
 
     @property
     def same_requests(self) -> bool:
-        """Whether all questions were those of the record, and no other."""
+        """Whether all requests were those of the record, and none is missing."""
         return not self._differs and not self._due
 
     @property
     def same_decisions(self) -> bool:
-        """Whether they led to the decision of the record."""
+        """Whether the decision equals the recorded one."""
         made, decided = self.made, self.decided
         return made is not None and (dict(made.action), made.source) == (decided["action"], decided["source"])
 
     def note(self, made: Decision) -> None:
-        """Take note of what the policy decided this time."""
+        """Store the policy's decision of this time."""
         self.made = made
 
     async def complete(
@@ -68,10 +68,10 @@ class RecordedEndpoint:
         session: str | None = None,
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
-        """The recorded answer, or a failure in the place of the recorded one."""
+        """Return the recorded answer, or fail if the recorded request failed."""
         if not self._due:
             if self._failed in UNUSABLE:
-                raise CallRejected(AS_RECORDED)  # there was no time left to ask once more
+                raise CallRejected(AS_RECORDED)  # there was no time left for a second request
             self._differs |= self._failed != EndpointResting.failure_class
             raise EndpointResting(AS_RECORDED)
         exchange = self._due.popleft()
@@ -82,18 +82,18 @@ class RecordedEndpoint:
         raise EndpointResting(AS_RECORDED)
 
     def refusal(self) -> str | None:
-        """Whether a cap was reached then: :data:`AS_RECORDED`, or ``None``."""
+        """Return :data:`AS_RECORDED` if a cap was reached then, otherwise ``None``."""
         return AS_RECORDED if self._failed == "spent" else None
 
     async def reserve(self) -> str | None:
-        """The same: nothing is to be had now that was not to be had then."""
+        """Return the same as :meth:`refusal`."""
         return self.refusal()
 
     def pay(self, spent: Spent) -> None:
-        """Pay nothing: it was paid then."""
+        """Do nothing: the spending was counted then."""
 
     def choose(self, observation: Observation) -> Decision:
-        """What the fallback did then, and why it had to."""
+        """Return the recorded action and reason of the fallback."""
         decided = self.decided
         if decided["source"] == "fallback":
             self.fell_back_to = self._fallback.choose(observation)
@@ -106,11 +106,11 @@ class RecordedEndpoint:
         )
 
     async def aclose(self) -> None:
-        """Let go of nothing."""
+        """Do nothing."""
 
 
 class UnaskedEndpoint:
-    """The client of a policy that only remembers."""
+    """The client of a policy that only replays its record; every request fails."""
 
     async def complete(
         self,
@@ -120,15 +120,15 @@ class UnaskedEndpoint:
         session: str | None = None,
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
-        """Fail: a policy that remembers asks nothing."""
-        raise AssertionError("a policy that remembers asks nothing")
+        """Fail."""
+        raise AssertionError("a policy that replays its record must not send requests")
 
     async def aclose(self) -> None:
         """Do nothing."""
 
 
 def at_once(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """The result of a coroutine that waits for nothing, without an event loop.
+    """Run a coroutine that never waits, without an event loop; return its result.
 
     Raises:
         RuntimeError: It waits for something.
@@ -139,4 +139,4 @@ def at_once(coroutine: Coroutine[Any, Any, _T]) -> _T:
         result: _T = done.value
         return result
     coroutine.close()
-    raise RuntimeError(f"{coroutine!r} waits for something")
+    raise RuntimeError(f"{coroutine!r} waits; only coroutines that never wait can run here")

@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 @checked_dataclass(frozen=True, slots=True)
 class Spent:
-    """What asking models took.
+    """Spending on models.
 
     Args:
-        tokens: Prompt and answer together.
-        cost: In the unit of the prices in the captains' catalogue.
-        seconds: Time of waiting for answers.
+        tokens: Tokens of prompts and answers.
+        cost: Cost in the currency of the captains' prices, US dollars by default.
+        seconds: Time spent waiting for answers.
     """
 
     tokens: int = 0
@@ -37,13 +37,13 @@ class Spent:
         return Spent(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
 
     def times(self, number: float) -> Spent:
-        """So much of it."""
+        """Return the spending multiplied by ``number``."""
         return Spent(round(self.tokens * number), self.cost * number, self.seconds * number)
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The most that may be spent; 0 means no limit.
+    """Limits of spending; 0 means no limit.
 
     Args:
         tokens: See :class:`Spent`.
@@ -59,7 +59,7 @@ class Caps:
     seconds: float = 0.0
 
     def shared_by(self, seats: int) -> Caps:
-        """The share of one of ``seats``; none is left without a limit by it.
+        """Return the share of one of ``seats``; it never becomes 0, which is no limit.
 
         >>> Caps(tokens=1001, cost=5.0).shared_by(2)
         Caps(tokens=500, cost=2.5, seconds=0.0)
@@ -68,7 +68,7 @@ class Caps:
         return Caps(tokens, self.cost / seats, self.seconds / seats)
 
     def reached(self, spent: Spent) -> str | None:
-        """The cap that is reached, in words; ``None`` when none is."""
+        """Return the cap that is reached, as text; ``None`` if none is."""
         if 0 < self.tokens <= spent.tokens:
             return f"{self.tokens:,} tokens"
         if 0 < self.cost <= spent.cost:
@@ -80,13 +80,13 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class SharedCaps:
-    """Where the processes that share caps reserve what they are about to spend.
+    """Reservations of several processes that share caps.
 
     Args:
-        reserves: Where all reserve.
-        prefix: What the names of the caps begin with there, before ``tokens``, ``cost`` and ``seconds``.
-        parts: How many parts a cap has, of which a process reserves one at a time.
-        by: Added to the sentence that says that a cap is reached.
+        reserves: Store of all reservations.
+        prefix: Prefix of the caps' names in the store, before ``tokens``, ``cost`` and ``seconds``.
+        parts: Number of parts of a cap; a process reserves one at a time.
+        by: Text to append to the message that a cap is reached.
     """
 
     reserves: ReservationStore
@@ -96,13 +96,13 @@ class SharedCaps:
 
 
 class _Limit:
-    """Caps of a day or of the whole: checked against what was spent here, or reserved if they are shared."""
+    """Caps of a day or a whole run, checked against own spending or reservations."""
 
-    def __init__(self, caps: Caps, sentence: str, clock: Clock, shared: SharedCaps | None) -> None:
+    def __init__(self, caps: Caps, message: str, clock: Clock, shared: SharedCaps | None) -> None:
         self.caps = caps
         self.shared = shared
         self.parts: dict[str, DayShare] = {}
-        self._sentence = sentence
+        self._message = message
         self._capped = caps != Caps()
         if shared is not None:
             amounts = {"tokens": caps.tokens, "cost": caps.cost, "seconds": caps.seconds}
@@ -113,43 +113,43 @@ class _Limit:
             }
 
     def reached(self, spent: Spent, over: Callable[[DayShare], bool]) -> str | None:
-        """Why nothing more may be spent; ``over`` tells of a part that was reserved."""
+        """Return why nothing more may be spent; ``over`` checks a reserved part."""
         if not self._capped:
             return None
         if self.shared is None:
             reached = self.caps.reached(spent)
-            return None if reached is None else self._sentence.format(reached)
+            return None if reached is None else self._message.format(reached)
         for what, part in self.parts.items():
             if over(part):
-                words = Caps(**{what: part.cap}).reached(Spent(**{what: part.cap}))  # type: ignore[arg-type]
-                return self._sentence.format(words) + self.shared.by
+                reached = Caps(**{what: part.cap}).reached(Spent(**{what: part.cap}))  # type: ignore[arg-type]
+                return self._message.format(reached) + self.shared.by
         return None
 
     async def open(self, spent: Spent) -> None:
-        """Let the shared caps count at least ``spent``."""
+        """Make sure that the shared caps count at least ``spent``."""
         if self.shared is not None and self.parts:
             used = {self.shared.prefix + what: getattr(spent, what) for what in self.parts}
             await self.shared.reserves.open_day(used)
 
     def pay(self, spent: Spent) -> None:
-        """Take ``spent`` of what was reserved."""
+        """Take ``spent`` from the reserved parts."""
         for what, part in self.parts.items():
             part.draw(getattr(spent, what))
 
 
 class SpendLedger:
-    """What all episodes of a day, and of everything that is asked, may spend together. Days are UTC.
+    """Spending caps of a day (UTC), of an episode, and of a whole run.
 
-    Caps that several processes share are reserved before they are spent. ``spent`` and ``whole`` are what
-    this process counted in any case.
+    Caps that several processes share are reserved before they are spent. ``spent`` and ``whole`` are the
+    spending of this process.
 
     Args:
-        day: The caps of a day.
-        episode: The caps of an episode.
-        clock: Tells the day.
-        whole: The caps of everything that is asked, however many days it takes; none when left out.
-        day_shared: Where the caps of a day are reserved, if other processes share them.
-        whole_shared: The same of the caps of the whole.
+        day: Caps of a day.
+        episode: Caps of an episode.
+        clock: Determines the day.
+        whole: Caps of the whole run, over all days; default: none.
+        day_shared: Reservations of the day's caps, if other processes share them.
+        whole_shared: Reservations of the whole run's caps, if other processes share them.
     """
 
     def __init__(
@@ -167,11 +167,11 @@ class SpendLedger:
             whole or Caps(), "the cap of {} for all of it is reached", clock, whole_shared
         )
         self.parts = [*self._of_day.parts.values(), *self._of_whole.parts.values()]
-        """What this process reserved of each cap that is shared."""
+        """This process's reserved parts of the shared caps."""
         self.episode_caps = episode
         """The caps of an episode."""
         self.whole = Spent()
-        """What was spent in all, as far as the caps of the whole are concerned."""
+        """Spending that counts against the caps of the whole run."""
         self._clock = clock
         self._day = clock.now().date()
         self._spent = Spent()
@@ -179,17 +179,17 @@ class SpendLedger:
 
     @property
     def caps(self) -> tuple[Caps, Caps, Caps]:
-        """The caps of a day, of an episode, and of the whole."""
+        """The caps of a day, of an episode, and of the whole run."""
         return self._of_day.caps, self.episode_caps, self._of_whole.caps
 
     @property
     def today(self) -> date:
-        """The present day."""
+        """The current day."""
         return self._clock.now().astimezone(UTC).date()
 
     @property
     def spent(self) -> Spent:
-        """What was spent today."""
+        """Spending of today."""
         moment = self._clock.now()
         today = (moment if moment.tzinfo is UTC else moment.astimezone(UTC)).date()
         if self._day != today:
@@ -198,75 +198,75 @@ class SpendLedger:
 
     @property
     def limits_whole(self) -> bool:
-        """Whether the whole has any cap."""
+        """Whether the whole run has any cap."""
         return self._of_whole.caps != Caps()
 
     def add(self, spent: Spent) -> None:
-        """Count ``spent`` today."""
+        """Count ``spent`` for today only."""
         self._spent = self.spent + spent
 
     def begin(self, today: Spent, whole: Spent) -> None:
-        """Take over what was spent before: today, and in all."""
+        """Add earlier spending: of today, and of the whole run."""
         self.add(today)
         self.whole += whole
 
     async def begin_shared(self, today: Spent, whole: Spent | None = None) -> None:
-        """The same where other processes share the caps, which count at least as much from now on.
+        """Add earlier spending here and to the shared caps.
 
         Raises:
-            JournalError: They cannot be told now.
+            JournalError: The reservations cannot be written now.
         """
         await self._of_day.open(today)
         await self._of_whole.open(whole or Spent())
         self.begin(today, whole or Spent())
 
     def pay(self, spent: Spent) -> None:
-        """Count ``spent`` today and in all."""
+        """Count ``spent`` for today and for the whole run."""
         self._spent = self.spent + spent
         self.whole = self.whole + spent
         self._of_day.pay(spent)
         self._of_whole.pay(spent)
 
     def refusal(self) -> str | None:
-        """Why nothing may be spent, or not before more is reserved; ``None`` when something may."""
+        """Return why nothing may be spent before :meth:`reserve`, or ``None``."""
         return self._reached(lambda part: not part.has())
 
     def known_refusal(self) -> str | None:
-        """Why nothing may be spent, as far as it is known here without asking."""
+        """Return why nothing may be spent, as far as known without a new reservation."""
         return self._unasked or self._reached(lambda part: part.used_up)
 
     async def reserve(self) -> str | None:
-        """Make sure that something may be spent; why not, in words, where nothing may."""
+        """Reserve something to spend; return why nothing may be spent, or ``None``."""
         try:
             for part in self.parts:
                 await part.need()
             self._unasked = None
         except JournalError as error:
-            self._unasked = f"what is left of the cap cannot be asked for now: {error}"
+            self._unasked = f"the shared cap cannot be checked now: {error}"
         return self.known_refusal()
 
     async def keep_up(self) -> None:
-        """Reserve more of shared caps as soon as little is left, until cancelled."""
+        """Reserve more of the shared caps whenever little is left, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for part in self.parts:
                 tasks.create_task(part.keep_up())
 
     async def give_back(self) -> None:
-        """Let other processes have what was reserved here and not spent; nothing more is spent."""
+        """Return unspent reservations to other processes, at the end."""
         try:
             for part in self.parts:
                 await part.give_back()
         except JournalError as error:
-            logger.warning("what was reserved here of shared caps stays counted: %s", error)
+            logger.warning("unspent reservations of shared caps could not be returned: %s", error)
 
     def affords(self, more: Spent) -> bool:
-        """Whether ``more`` can be spent before a cap of the whole is passed."""
+        """Whether ``more`` can be spent without exceeding a cap of the whole run."""
         caps, then = self._of_whole.caps, self.whole + more
         pairs = ((caps.tokens, then.tokens), (caps.cost, then.cost), (caps.seconds, then.seconds))
         return all(not cap or spent <= cap for cap, spent in pairs)
 
     def until_tomorrow_s(self) -> float:
-        """Seconds until the next day begins, by the database's clock where a shared cap was asked for."""
+        """Return the seconds until the next day, by the database's clock if known."""
         for part in self._of_day.parts.values():
             if (left_s := part.until_over_s()) is not None:
                 return left_s
@@ -279,35 +279,35 @@ class SpendLedger:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeBudget:
-    """What one episode may spend; each of its seats has a purse of its own, with an equal share.
+    """Budget of one episode, split equally among its seats.
 
     Args:
-        ledger: The day's, which has the episode's caps too.
-        spent: What each seat spent before, by actor; counted in the day's sum already.
+        ledger: The ledger, with the episode's caps.
+        spent: Earlier spending of each seat, by actor; already counted in the ledger.
     """
 
     ledger: SpendLedger
     spent: Mapping[str, Spent] = field(default_factory=dict)
 
     def for_seat(self, actor: str, among: int) -> SeatBudget:
-        """What ``actor`` may spend, so that no seat can take what is another's.
+        """Return the budget of one seat, so that no seat can use another's share.
 
         Args:
-            actor: Whose seat.
-            among: How many seats have a purse.
+            actor: The seat's actor.
+            among: Number of seats that spend.
         """
         share = self.ledger.episode_caps.shared_by(among)
         return SeatBudget(self.ledger, share, self.spent.get(actor, Spent()), among)
 
 
 class SeatBudget:
-    """What one seat of an episode may spend.
+    """Budget of one seat of an episode.
 
     Args:
-        ledger: The day's.
-        caps: The seat's share of the episode's.
-        spent: What it spent so far.
-        among: How many seats share the episode's caps.
+        ledger: The ledger.
+        caps: The seat's share of the episode's caps.
+        spent: Its spending so far.
+        among: Number of seats that share the episode's caps.
     """
 
     def __init__(self, ledger: SpendLedger, caps: Caps, spent: Spent, among: int) -> None:
@@ -317,7 +317,7 @@ class SeatBudget:
         self.spent = spent
 
     def refusal(self) -> str | None:
-        """Why nothing more may be spent; ``None`` when something may."""
+        """Return why nothing more may be spent; ``None`` if it may."""
         reached = self._caps.reached(self.spent)
         if reached is None:
             return self._ledger.refusal()
@@ -326,7 +326,7 @@ class SeatBudget:
         return f"the episode's cap of {reached} is reached"
 
     async def reserve(self) -> str | None:
-        """Make sure that something may be spent; why not, in words, where nothing may."""
+        """Reserve something to spend; return why nothing may be spent, or ``None``."""
         if self._caps.reached(self.spent) is not None:
             return self.refusal()
         return await self._ledger.reserve()
@@ -338,14 +338,14 @@ class SeatBudget:
 
 
 class SpendLimit(Protocol):
-    """Says whether anything may be spent, and is told what was."""
+    """Limits spending, and counts it."""
 
     def refusal(self) -> str | None:
         """See :meth:`SeatBudget.refusal`."""
         ...
 
     async def reserve(self) -> str | None:
-        """See :meth:`SeatBudget.reserve`; asked where there is a refusal."""
+        """See :meth:`SeatBudget.reserve`; called after a refusal."""
         ...
 
     def pay(self, spent: Spent) -> None:
@@ -355,26 +355,26 @@ class SpendLimit(Protocol):
 
 @runtime_checkable
 class Spends(Protocol):
-    """A policy whose decisions cost something."""
+    """A policy whose decisions cost money."""
 
     def spend_from(self, budget: SpendLimit) -> None:
-        """Ask only while ``budget`` allows it, and pay from it."""
+        """Send requests only while ``budget`` allows it, and count them there."""
         ...
 
 
 class CapSettings(BaseModel):
-    """The caps of an episode and of a day, each with its default."""
+    """Caps of an episode and of a day, with defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     model_episode_tokens: int = Field(
         default=10_000_000,
         ge=0,
-        description="Tokens that the models of one episode may use, in equal shares; beyond it scripted "
+        description="Tokens that the models of one episode may use, in equal shares; after that, scripted "
         "captains decide for them; 0 = no limit",
     )
     model_episode_cost: float = Field(
-        default=10.0, ge=0, description="The same in US dollars, by the prices of the captains' catalogue"
+        default=10.0, ge=0, description="The same in US dollars, at the captains' prices"
     )
     model_episode_s: float = Field(
         default=0.0, ge=0, description="The same in seconds of waiting for their answers"
@@ -382,23 +382,23 @@ class CapSettings(BaseModel):
     model_day_tokens: int = Field(
         default=100_000_000,
         ge=0,
-        description="Tokens that all models may use in a day (UTC); beyond it no episode with a model starts "
-        "until the next; 0 = no limit",
+        description="Tokens that all models may use per day (UTC); after that, no episode with a model "
+        "starts until the next day; 0 = no limit",
     )
     model_day_cost: float = Field(
-        default=50.0, ge=0, description="The same in US dollars, by the prices of the captains' catalogue"
+        default=50.0, ge=0, description="The same in US dollars, at the captains' prices"
     )
     model_day_s: float = Field(default=0.0, ge=0, description="The same in seconds of waiting for answers")
 
     def cannot_bind(self, unpriced: Sequence[str]) -> tuple[str, bool] | None:
-        """What is wrong with the caps of money where models have no known price.
+        """Check that caps of money can be enforced for models without a known price.
 
         Args:
-            unpriced: Models that somebody is paid for, by no known price, as presets are called.
+            unpriced: Preset names of models that cost money but have no known price.
 
         Returns:
-            The sentence, which names captains and settings, and whether such a cap was set by somebody
-            rather than being the default; ``None`` where every cap limits what it should.
+            An error message that names captains and settings, and whether such a cap was set explicitly;
+            ``None`` if every cap can be enforced.
 
         >>> CapSettings(model_day_cost=5).cannot_bind(["llm:mine"])[1]
         True
@@ -411,17 +411,17 @@ class CapSettings(BaseModel):
         if not unpriced or not names:
             return None
         settings = ", ".join(f"SPECTATOR_{name.upper()}" for name in names)
-        sentence = (
-            f"{settings}: no cap of money can limit {', '.join(unpriced)}: no price is known. Set price_in "
-            "and price_out in its table, take its key away, or set the cap to 0 and limit tokens"
+        message = (
+            f"{settings}: cannot limit the cost of {', '.join(unpriced)}: the price is unknown. Set price_in "
+            "and price_out in the captain's table, remove its key, or set the cap to 0 and limit tokens"
         )
-        return sentence, bool(given)
+        return message, bool(given)
 
     def ledger(self, clock: Clock, *, whole: Caps | None = None) -> SpendLedger:
-        """What asking models may take, nothing spent yet.
+        """Return a new ledger with these caps.
 
         Args:
-            clock: Tells the day.
+            clock: Determines the day.
             whole: See :class:`SpendLedger`.
         """
         return SpendLedger(

@@ -1,7 +1,7 @@
-"""A model's turns: the past ones that fit the prompt, and the one in progress.
+"""A model's turns: past ones that fit into the prompt, and the one in progress.
 
-A turn is kept or dropped as a whole, and the tool messages after an answer are made from the turn itself,
-so no answer loses its question and no tool message loses its call.
+A turn is kept or dropped as a whole, and the tool messages after an answer are made from the turn itself, so
+that no answer loses its question and no tool message loses its call.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ from spectator.policies.policy import Action, Decision
 from spectator.policies.prompts import EDITION, Briefing, changes, correction
 
 ANSWER_LIMIT: Final = 2_000
-"""Characters of an earlier answer that are shown again."""
+"""Characters of an earlier answer in later prompts."""
 
 KEPT_SHARE: Final = 0.75
-"""What is used of the room after dropping: a good deal is dropped at once, so that the beginning of the
-prompt stays the same for many turns and endpoints can reuse it."""
+"""Share of the token limit that is used after dropping turns: many are dropped at once, so that the beginning
+of the prompt stays the same for many turns and endpoints can cache it."""
 
 
 class TokenEstimate:
-    """Tokens of a text without a tokenizer, corrected by what the endpoint counted.
+    """Estimates tokens without a tokenizer, from the endpoint's earlier counts.
 
     Args:
-        per_character: Tokens a character to begin with; JSON has about a third.
-        least: Fewest that an endpoint is believed; one that cuts prompts counts no more than it keeps.
+        per_character: Initial tokens per character; JSON has about a third.
+        least: Minimum per character: an endpoint that cuts prompts counts only what it keeps.
     """
 
     def __init__(self, per_character: float = 0.34, least: float = 0.1) -> None:
         self.per_character = per_character
-        """Tokens a character, by what was counted last."""
+        """Tokens per character, from the last count."""
         self._least = least
 
     def of(self, characters: int) -> int:
-        """Tokens of so many characters."""
+        """Return the estimated tokens of ``characters`` characters."""
         return int(characters * self.per_character) + 4
 
     def learn(self, characters: int, tokens: int) -> None:
-        """Take in that a prompt of ``characters`` had ``tokens``."""
+        """Adapt to a prompt with ``characters`` characters and ``tokens`` counted tokens."""
         if characters > 0 and tokens > 0:
             self.per_character = min(2.0, max(self._least, tokens / characters))
 
@@ -68,17 +68,17 @@ class Turn:
     """One decision that the model made itself.
 
     Args:
-        text: What it wrote beside its calls.
-        calls: Its calls in the endpoint's own form; empty when it wrote them as text.
-        outcomes: What became of each call, as far as it is known.
-        made: Its calls in whichever form it wrote them.
-        changed: What the situation changed of the one of the turn before; set by the history.
-        asked: The messages before its answer; set by the history, once nothing of them changes any more.
+        text: Text of the answer, without native calls.
+        calls: Native tool calls; empty if the calls were written as text.
+        outcomes: Result of each call, as far as known.
+        made: The calls in either form.
+        changed: Changes of the situation since the previous turn, as text; set by the history.
+        asked: The frozen messages before the answer; set by the history.
         answer: The model's message; set by the history.
-        weight: Characters that it takes in a prompt, but for the outcomes and ``shown``; set by the history.
-        verbatim: What else its message held, to be sent back as it is.
-        seen: The situation, member by member; for :class:`History`.
-        shown: The same as text, in full; for :class:`History`.
+        weight: Characters in a prompt, without outcomes and ``shown``; set by the history.
+        verbatim: Unknown members of the model's message, to send back unchanged.
+        seen: The situation, by member; for :class:`History`.
+        shown: The situation as text, in full; for :class:`History`.
     """
 
     text: str
@@ -94,7 +94,7 @@ class Turn:
     shown: str = ""
 
     def snapshot(self) -> dict[str, Any]:
-        """What a conversation goes on from after this turn, as plain JSON."""
+        """Return what a conversation needs to continue after this turn, as plain JSON."""
         calls = {"calls": self.calls, "made": self.made}
         return {
             **{name: [asdict(call) for call in of] for name, of in calls.items()},
@@ -105,13 +105,13 @@ class Turn:
 
     @classmethod
     def of_snapshot(cls, kept: Mapping[str, Any]) -> Turn:
-        """The turn whose :meth:`snapshot` it is, without the situation that it was shown."""
+        """Return the turn of a :meth:`snapshot`, without its situation."""
         calls, made = ([ParsedCall(**call) for call in kept[name]] for name in ("calls", "made"))
         outcomes, verbatim = list(kept["outcomes"]), kept["verbatim"]
         return cls(kept["text"], calls, outcomes, made, verbatim=verbatim)
 
     def reply(self, shown: str) -> list[Message]:
-        """The messages that follow: what became of it, with ``shown``, the next situation."""
+        """Return the messages after the turn: outcomes, and ``shown``, the new situation."""
         if not self.calls:
             return [{"role": "user", "content": shown}]
         return tool_messages(self.calls, self.outcomes, shown)
@@ -120,27 +120,27 @@ class Turn:
 def answer_message(
     text: str, calls: Sequence[ParsedCall], verbatim: Mapping[str, Any] | None = None
 ) -> Message:
-    """A message of the model's own, with what else it held as it came."""
+    """Return an assistant message, with ``verbatim`` as further members."""
     text = text if len(text) <= ANSWER_LIMIT else f"{text[:ANSWER_LIMIT]}…"
-    beside = verbatim or {}
+    others = verbatim or {}
     if not calls:
-        return {"role": "assistant", "content": text or "(no answer)", **beside}
-    return {"role": "assistant", "content": text, "tool_calls": list(map(_call_message, calls)), **beside}
+        return {"role": "assistant", "content": text or "(no answer)", **others}
+    return {"role": "assistant", "content": text, "tool_calls": list(map(_call_message, calls)), **others}
 
 
 def _call_message(call: ParsedCall) -> dict[str, Any]:
-    beside = dict(call.verbatim)
+    others = dict(call.verbatim)
     function = {"name": call.tool, "arguments": encode_json(dict(call.arguments))}
     return {
         "id": call.id,
         "type": "function",
-        "function": {**function, **beside.pop("function", {})},
-        **beside,
+        "function": {**function, **others.pop("function", {})},
+        **others,
     }
 
 
 def tool_messages(calls: Sequence[ParsedCall], outcomes: Sequence[str], last: str) -> list[Message]:
-    """One message for each of ``calls``; ``last`` goes with the last one."""
+    """Return one tool message per call; ``last`` is appended to the last one."""
     messages: list[Message] = []
     for number, call in enumerate(calls):
         outcome = outcomes[number] if number < len(outcomes) else "not carried out"
@@ -150,11 +150,13 @@ def tool_messages(calls: Sequence[ParsedCall], outcomes: Sequence[str], last: st
 
 
 class History:
-    """Past turns of one episode, newest last. ``characters`` is how many the last conversation had.
+    """Past turns of one episode, newest last.
+
+    ``characters`` is the length of the last conversation.
 
     Args:
-        room: Tokens that a whole prompt may have; the task and the present situation are always in it.
-        estimate: Counts.
+        room: Token limit of a prompt; the task and the current situation are always included.
+        estimate: Estimates tokens.
     """
 
     def __init__(self, room: int, estimate: TokenEstimate) -> None:
@@ -170,10 +172,10 @@ class History:
         self.characters = 0
 
     def add(self, turn: Turn) -> None:
-        """Remember ``turn``; from now on no outcome of those before it changes."""
+        """Add ``turn``; from now on, outcomes of earlier turns must not change."""
         if self._turns:
             turn.changed = changes(self._turns[-1].seen, turn.seen)
-            self._turns[-1].seen = {}  # nothing is compared with it any more
+            self._turns[-1].seen = {}  # no longer needed
             turn.asked = [FrozenMessage(said) for said in self._turns[-1].reply(turn.changed)]
             self._settled += _characters(self._turns[-1])
         else:
@@ -184,16 +186,16 @@ class History:
         self._turns.append(turn)
 
     def messages(self, system: str, shown: str, *, beside: int = 0) -> list[Message]:
-        """The conversation that asks for the next decision.
+        """Return the conversation that asks for the next decision.
 
         Args:
-            system: The rules and the task; never dropped.
-            shown: The question with the present situation; never dropped.
-            beside: Characters that travel beside the messages, such as the tools.
+            system: The rules and the task; always included.
+            shown: The question with the current situation; always included.
+            beside: Characters sent in addition to the messages, such as the tools.
         """
-        always = len(system) + len(shown) + beside
-        self._make_room(always)
-        self.characters = self._characters(always)
+        fixed = len(system) + len(shown) + beside
+        self._make_room(fixed)
+        self.characters = self._characters(fixed)
         if self._rules.get("content") != system:
             self._rules = FrozenMessage({"role": "system", "content": system})
             self._restart()
@@ -202,7 +204,7 @@ class History:
         return Conversation(self._said + asked, len(self._said), self._beginning)
 
     def _restart(self) -> None:
-        """Collect what is settled from its beginning on."""
+        """Collect the frozen messages again from the beginning."""
         self._beginning, self._said = FrozenPrefix(), [self._rules]
         if self._turns:
             self._said += [self._first, self._turns[0].answer]
@@ -210,14 +212,14 @@ class History:
             self._said += [*turn.asked, turn.answer]
 
     def _begin_with(self, turn: Turn) -> None:
-        """Show ``turn``, the oldest that is kept, in full."""
+        """Show the situation of ``turn``, the oldest kept one, in full."""
         left_out = f"({self._dropped} earlier turns are left out.)\n" if self._dropped else ""
         self._first = FrozenMessage({"role": "user", "content": f"{left_out}Situation then:\n{turn.shown}"})
 
-    def _make_room(self, always: int) -> None:
-        if self._estimate.of(self._characters(always)) <= self._room:
+    def _make_room(self, fixed: int) -> None:
+        if self._estimate.of(self._characters(fixed)) <= self._room:
             return
-        while self._turns and self._estimate.of(self._characters(always)) > KEPT_SHARE * self._room:
+        while self._turns and self._estimate.of(self._characters(fixed)) > KEPT_SHARE * self._room:
             oldest = self._turns.popleft()
             self._dropped += 1
             if self._turns:
@@ -225,11 +227,11 @@ class History:
                 self._begin_with(self._turns[0])
         self._restart()
 
-    def _characters(self, always: int) -> int:
+    def _characters(self, fixed: int) -> int:
         if self._turns:
             first, newest = self._turns[0], self._turns[-1]
-            always += len(self._first["content"]) - len(first.changed) + self._settled + _characters(newest)
-        return always
+            fixed += len(self._first["content"]) - len(first.changed) + self._settled + _characters(newest)
+        return fixed
 
 
 def _characters(turn: Turn) -> int:
@@ -237,26 +239,26 @@ def _characters(turn: Turn) -> int:
 
 
 MAX_CALLS_SHOWN: Final = 8
-"""Calls of a rejected answer that are shown back to the model."""
+"""Calls of a rejected answer that are sent back to the model."""
 
 
 @dataclass(slots=True)
 class DecisionInProgress:
-    """One decision under way.
+    """One decision in progress.
 
     Args:
-        observation: What is to be decided on.
-        began: When, by the clock's ``monotonic``.
-        limit: Seconds that it may take.
-        tools: The legal actions in the endpoint's form, where the style has them.
-        answers: What the model answered so far.
-        parse: How the answer became an action, as far as it did.
-        exchanges: The questions so far and what came back, as the event holds them.
-        calls: The same, whole.
-        written: Characters that were heard of the answer that forms.
-        used: Tokens so far; ``None`` before any.
-        estimated: Whether some of them were not counted by the endpoint.
-        cost: What they cost; ``None`` without prices.
+        observation: The observation to decide on.
+        began: Start time, on the monotonic clock.
+        limit: Time limit, seconds.
+        tools: The actions as tools, for the style ``tools``.
+        answers: The model's answers so far.
+        parse: How the answer became an action, so far.
+        exchanges: Requests so far and their results, as event data.
+        calls: The complete calls.
+        written: Characters received of the streamed answer.
+        used: Tokens so far; ``None`` before the first answer.
+        estimated: Whether some tokens were estimated instead of counted by the endpoint.
+        cost: Cost so far; ``None`` without prices.
     """
 
     observation: Observation
@@ -273,7 +275,7 @@ class DecisionInProgress:
     cost: float | None = None
 
     def left(self, clock: Clock) -> float:
-        """Seconds left."""
+        """Return the remaining seconds."""
         return self.began + self.limit - clock.monotonic()
 
     def decision(
@@ -287,7 +289,7 @@ class DecisionInProgress:
         fallback_reason: str | None = None,
         failure_class: FailureClass | None = None,
     ) -> Decision:
-        """The decision, with what the answers so far cost."""
+        """Return the decision, with the spending of all answers so far."""
         return Decision(
             action,
             source,
@@ -311,17 +313,17 @@ class DecisionInProgress:
 def read_calls(
     answer: ChatAnswer, legal: Sequence[LegalAction], text_field: str | None, most: int
 ) -> list[ParsedCall]:
-    """The calls of an answer: the first is legal, the others are judged when they are due.
+    """Return the calls of an answer; only the first is checked now.
 
     Args:
-        answer: What the model wrote.
-        legal: What may be done now.
-        text_field: The argument that takes the whole answer as it is, in worlds that are played in free text.
-        most: How many calls may be taken.
+        answer: The model's answer.
+        legal: The actions that are legal now.
+        text_field: The argument for the whole answer, in worlds that are played in free text.
+        most: Maximum number of calls.
 
     Raises:
-        CallRejected: There is none, or the first is not legal.
-        UnsupportedSchema: What is legal cannot be told from its schema.
+        CallRejected: There is no call, or the first is not legal.
+        UnsupportedSchema: The world's schema uses an unsupported keyword.
     """
     try:
         if text_field is not None:
@@ -332,7 +334,7 @@ def read_calls(
             raise no_call(answer)
         if most > 1:
             return [check_call(written[0], legal), *map(unchecked_call, written[1:most])]
-        # A text may weigh several actions before it ends with one; tool calls are meant to be carried out.
+        # A text may discuss several actions before it ends with one; tool calls are all meant.
         return [check_call(written[0] if answer.tool_calls else written[-1], legal)]
     except CallRejected as broken:
         if answer.finish_reason == "length":
@@ -341,7 +343,7 @@ def read_calls(
 
 
 def no_call(answer: ChatAnswer) -> CallRejected:
-    """The rule that an answer without any call broke."""
+    """Return the error for an answer without a call."""
     if answer.refusal or answer.finish_reason == "content_filter":
         return CallRejected("the model declined to answer", failure_class="declined")
     if answer.finish_reason == "length":
@@ -353,10 +355,10 @@ def no_call(answer: ChatAnswer) -> CallRejected:
 
 
 def free_text(answer: ChatAnswer, tool: str, field: str) -> WrittenCall:
-    """An answer that is the action itself, word for word.
+    """Return the call for an answer that is the action itself, word for word.
 
     Raises:
-        CallRejected: It is empty, was declined, is too long or was cut: half a text is another text.
+        CallRejected: The answer is empty, declined, too long, or cut: half a text is another text.
     """
     if answer.finish_reason == "length":
         raise CallRejected("the answer was cut at the longest length", failure_class="truncated")
@@ -369,7 +371,7 @@ def free_text(answer: ChatAnswer, tool: str, field: str) -> WrittenCall:
 
 
 def with_ids(calls: Sequence[ParsedCall]) -> tuple[ParsedCall, ...]:
-    """The calls with ids that differ, whatever the endpoint gave."""
+    """Return the calls with unique ids of at most 64 characters."""
     if len(calls) == 1 and 0 < len(calls[0].id) <= 64:
         return (calls[0],)
     taken = [call.id for call in calls]
@@ -382,35 +384,35 @@ def with_ids(calls: Sequence[ParsedCall]) -> tuple[ParsedCall, ...]:
 
 
 def rejected(answer: ChatAnswer, rule: str) -> list[Message]:
-    """The answer that broke ``rule``, and the words that ask for another."""
-    words = correction(rule)
+    """Return the answer that broke ``rule``, and the correction, as messages."""
+    text = correction(rule)
     written = find_calls(answer, ())[:MAX_CALLS_SHOWN] if answer.tool_calls else []
     if not written:
         return [
             answer_message(answer.text or answer.refusal or "", (), answer.verbatim),
-            {"role": "user", "content": words},
+            {"role": "user", "content": text},
         ]
     calls = with_ids([replace(one, tool=one.tool or "unnamed") for one in map(unchecked_call, written)])
-    return [answer_message(answer.text, calls, answer.verbatim), *tool_messages(calls, (), words)]
+    return [answer_message(answer.text, calls, answer.verbatim), *tool_messages(calls, (), text)]
 
 
 def stated_reasoning(call: ParsedCall, answer: ChatAnswer) -> str:
-    """The stated reason first, then the thoughts behind it."""
+    """Return the stated reason, followed by the thoughts."""
     prose = answer.text if answer.tool_calls else re.split(r"```|[{<]", answer.text, maxsplit=1)[0]
     stated = call.reason or prose.strip()
     return "\n\n".join([part for part in (stated, answer.thought) if part])
 
 
-def action_in(said: str, briefing: Briefing, observation: Observation) -> Action:
-    """The last legal action that ``said`` names: as a tool call in JSON or in marks, or the text itself.
+def action_in(text: str, briefing: Briefing, observation: Observation) -> Action:
+    """Return the last action in ``text``: a tool call, or the text itself.
 
     Args:
-        said: The whole answer.
-        briefing: What is known of the seat.
-        observation: What it was asked about.
+        text: The whole answer.
+        briefing: Description of the seat.
+        observation: The observation that the answer is for.
 
     Raises:
-        CallRejected: It names none.
+        CallRejected: There is no action, or it is not legal.
 
     >>> from spectator.observations import LegalAction
     >>> legal = LegalAction(tool="hit", arguments={"type": "object", "properties": {}})
@@ -418,7 +420,7 @@ def action_in(said: str, briefing: Briefing, observation: Observation) -> Action
     >>> action_in('I go: {"tool": "hit", "arguments": {}}', Briefing("Hit it."), seen)
     {'tool': 'hit', 'arguments': {}}
     """
-    legal, answer = briefing.legal(observation), ChatAnswer(text=said)
+    legal, answer = briefing.legal(observation), ChatAnswer(text=text)
     if briefing.text_field is not None:
         written = [free_text(answer, legal[0]["tool"], briefing.text_field)]
     else:

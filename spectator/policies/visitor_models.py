@@ -1,4 +1,4 @@
-"""Models that visitors bring for one seat; their key stays in memory."""
+"""Models that visitors provide for one seat; their key stays in memory."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 HUB: Final = "hf:"
-"""What the names of presets begin with whose model is asked with a visitor's sign-in at Hugging Face."""
+"""Prefix of preset names for models that use a visitor's Hugging Face sign-in."""
 
 OWN: Final = "own:"
-"""The same where it is asked at an endpoint that the starter named."""
+"""Prefix of preset names for models at an endpoint that the visitor named."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisitorErrorTexts:
-    """What a record says where the lent key gets no answer.
+    """Error messages for a visitor's key, as recorded in the episode.
 
     Args:
-        over: The key was taken back, or expired.
-        by_status: What a status of the endpoint means here.
+        over: The key was revoked, or expired.
+        by_status: Messages by status of the endpoint.
     """
 
     over: str
@@ -63,13 +63,13 @@ OWN_WORDS: Final = VisitorErrorTexts(
 
 
 class VisitorKey:
-    """A key that is lent for seats until it expires, is taken back, or is not accepted any more.
+    """A visitor's key, usable until it expires, is revoked or rejected.
 
     Args:
-        key: The key; ``None`` where the endpoint needs none.
-        words: What records say about it.
+        key: The key; ``None`` if the endpoint needs none.
+        words: Error messages for records.
         clock: Time.
-        left_s: Seconds until it expires; ``None`` where it does not.
+        left_s: Seconds until it expires; ``None`` for never.
 
     >>> from spectator.clock import SystemClock
     >>> lent = VisitorKey(ApiKey("hf_12345678"), HUB_WORDS, clock=SystemClock(), left_s=60)
@@ -89,43 +89,43 @@ class VisitorKey:
 
     @property
     def usable(self) -> bool:
-        """Whether it can still be used."""
+        """Whether the key can still be used."""
         if self._until is not None and self._clock.monotonic() >= self._until:
             self.end()
         return not self._over.is_set()
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until it expires; ``None`` where it does not."""
+        """Seconds until the key expires; ``None`` for never."""
         return None if self._until is None else max(0.0, self._until - self._clock.monotonic())
 
     def end(self) -> None:
-        """Forget the key; a request that is under way with it is given up."""
+        """Forget the key; running requests with it are cancelled."""
         self._key = None
         self._over.set()
 
     def key(self) -> ApiKey | None:
-        """The key.
+        """Return the key.
 
         Raises:
-            EndpointRefused: It is over.
+            EndpointRefused: The key can no longer be used.
         """
         if not self.usable:
             raise EndpointRefused(self.words.over)
         return self._key
 
     async def ended(self) -> None:
-        """Wait until it is over."""
+        """Wait until the key can no longer be used."""
         await self._over.wait()
 
 
 class VisitorEndpoint:
-    """Asks an endpoint while a key is lent; nothing here holds the key between two requests.
+    """An endpoint with a visitor's key; does not keep the key between requests.
 
     Args:
         lent: The key.
         transport: Connections; closed by :meth:`aclose`.
-        client: Makes a client that asks over ``transport`` with a key.
+        client: Makes a client over ``transport`` for a key.
     """
 
     def __init__(
@@ -146,21 +146,21 @@ class VisitorEndpoint:
         """See :class:`ChatEndpoint`.
 
         Raises:
-            EndpointError: There is no answer; the message says what that means for the key.
+            EndpointError: There is no answer; the message says what the visitor can do.
         """
         client, loop = self._client(self._lent.key()), asyncio.get_running_loop()
-        asking = loop.create_task(
+        answer = loop.create_task(
             client.complete(request, deadline=deadline, session=session, on_delta=on_delta)
         )
         ended = loop.create_task(self._lent.ended())
         try:
-            await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
+            await asyncio.wait({answer, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
                 raise EndpointRefused(self._lent.words.over)
-            return asking.result()
+            return answer.result()
         except EndpointError as error:
             status = error.status or 0
-            if status == 429 and isinstance(error, EndpointRefused):  # of a quota that no waiting fills
+            if status == 429 and isinstance(error, EndpointRefused):  # a used-up quota: waiting does not help
                 status = 402
             if (words := self._lent.words.by_status.get(status)) is not None:
                 error.args = (words,)
@@ -168,9 +168,9 @@ class VisitorEndpoint:
                 self._lent.end()
             raise
         finally:
-            for task in (asking, ended):
+            for task in (answer, ended):
                 task.cancel()
-            await asyncio.gather(asking, ended, return_exceptions=True)
+            await asyncio.gather(answer, ended, return_exceptions=True)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -178,24 +178,24 @@ class VisitorEndpoint:
 
 
 class VisitorPolicy(ModelPolicy):
-    """A model that its starter pays for: the operator's caps do not limit it."""
+    """A model that its visitor pays for: the operator's caps do not limit it."""
 
     def spend_from(self, budget: SpendLimit) -> None:
-        """Leave the operator's budget alone."""
+        """Do nothing: the operator's budget does not apply."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VisitorModelBuild(ModelBuild):
-    """Makes a policy that asks with a lent key; its ``repr`` holds no key."""
+    """Makes a policy that uses a visitor's key; its ``repr`` contains no key."""
 
     policy: ClassVar[type[ModelPolicy]] = VisitorPolicy
 
     lent: VisitorKey
     public_only: bool
-    """Whether only public addresses may be asked."""
+    """Whether only public addresses are allowed."""
 
     def __call__(self, seed: int) -> ModelPolicy:
-        """A new policy, with connections of its own; see :meth:`ModelBuild.asking`."""
+        """Return a new policy with separate connections; see :meth:`ModelBuild.asking`."""
         from spectator.llm.transport import HttpTransport
 
         transport = HttpTransport(max_connections=4, public_only=self.public_only)
@@ -217,13 +217,13 @@ class VisitorModelBuild(ModelBuild):
 
 @dataclass(frozen=True, slots=True)
 class VisitorModel:
-    """A model that a visitor brings.
+    """A model that a visitor provides.
 
     Args:
-        name: What records call its preset.
-        captain: How it is asked.
-        lent: The key that it is asked with.
-        public_only: Whether only public addresses may be asked.
+        name: Name of its preset in records.
+        captain: Its settings.
+        lent: The visitor's key.
+        public_only: Whether only public addresses are allowed.
     """
 
     name: str
@@ -232,7 +232,7 @@ class VisitorModel:
     public_only: bool = False
 
     def preset(self, seat: ModelSeat, clock: Clock, rng: random.Random) -> Preset:
-        """It as a preset for one seat; breaker and pacing are its own."""
+        """Return a preset for one seat, with a separate breaker and separate limits."""
         endpoints = CaptainEndpoints(clock)
         build = VisitorModelBuild(
             self.name, self.captain, seat, {}, clock, rng, endpoints, self.lent, self.public_only
@@ -249,7 +249,7 @@ class VisitorModel:
 
 
 def is_visitor_model(policy: str) -> bool:
-    """Whether records call a model by this name whose key was lent.
+    """Whether this preset name in a record is of a visitor's model.
 
     >>> is_visitor_model("hf:google/gemma-3-27b-it"), is_visitor_model("llm:hf")
     (True, False)
@@ -258,11 +258,11 @@ def is_visitor_model(policy: str) -> bool:
 
 
 def expired_model(policy: str, label: str, clock: Clock) -> VisitorModel:
-    """A model of a record whose key is gone: it decides nothing more, and says why.
+    """Return a recorded model whose key is gone: its requests fail with the reason.
 
     Args:
-        policy: What the record calls it.
-        label: Name shown to people.
+        policy: Name of its preset in the record.
+        label: Display name.
         clock: Time.
     """
     hub = policy.startswith(HUB)

@@ -25,7 +25,7 @@ from spectator.errors import (
     EndpointUnavailable,
 )
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta
-from spectator.llm.client import ChatClient, ClientLimits, form_called
+from spectator.llm.client import ChatClient, ClientLimits, wire_form
 from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
 from spectator.llm.rate_limits import AdaptiveLimit
 from spectator.llm.retry import PERMANENT_STATUSES, CircuitBreaker, RetryPolicy
@@ -214,7 +214,7 @@ def fleet_client(
         adaptive=AdaptiveLimit(
             clock, start=min(concurrency, 64), highest=max(concurrency, 64), slow_start=True
         ),
-        form=form_called(model.form),
+        form=wire_form(model.form),
     )
 
 

@@ -1,1 +1,1 @@
-"""The worlds for trainers: Gymnasium, TRL and OpenEnv's harness, each in a module of its own."""
+"""Worlds for trainers: Gymnasium, TRL, verifiers and OpenEnv's harness, one module each."""

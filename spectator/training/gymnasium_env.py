@@ -1,4 +1,7 @@
-"""Gymnasium environments, in text; once imported, ``gymnasium.make("spectator/counting-v1")`` makes one."""
+"""Gymnasium environments with text observations and actions.
+
+Importing this module registers them: ``gymnasium.make("spectator/counting-v1")``.
+"""
 
 from __future__ import annotations
 
@@ -19,35 +22,35 @@ if TYPE_CHECKING:
     from spectator.training.recorded_run import RecordedRun
 
 MAX_TEXT: Final = 262_144
-"""Characters of an observation; a longer one is cut."""
+"""Maximum characters of an observation; longer ones are cut."""
 
 MAX_ACTION: Final = 4_096
-"""Characters of an action."""
+"""Maximum characters of an action."""
 
 CHARACTERS: Final = frozenset(string.printable) | {chr(code) for code in range(0xA0, 0x2100)}
-"""Characters of observations and actions; any other one that a world shows becomes ``?``."""
+"""Characters of observations and actions; others are replaced by ``?``."""
 
 
 class SpectatorEnv(gymnasium.Env[str, str]):
-    """A world of the catalogue, its opponent playing within the same step.
+    """A world of the catalogue; the opponent plays within the same step.
 
     Observations are text: the brief and the whole situation at first, then the lines that changed. An action
-    is text that names a tool, such as ``{"tool": "say", "arguments": {"text": "ACTION: 1"}}``; one that names
-    none that is legal is refused and counted. The rewards add up to the score; a truncated episode ends with
-    ``truncated`` and its worth so far in ``info["value"]``.
+    is text that names a tool, such as ``{"tool": "say", "arguments": {"text": "ACTION: 1"}}``; illegal
+    actions are rejected and counted. The rewards add up to the score. An episode that is cut short ends with
+    ``truncated``, and its value so far is ``info["value"]``.
 
-    ``info`` holds ``observation`` (whole), ``legal`` (names of the tools that are legal now), ``rubric`` and
-    ``value``.
+    ``info`` contains ``observation`` (complete), ``legal`` (names of the tools that are legal now),
+    ``rubric`` and ``value``.
 
     Args:
         world: Name in the catalogue.
-        opponent: Preset that takes every other seat.
+        opponent: Preset for all other seats.
         render_mode: ``ansi``, or ``None``.
-        run: Where episodes are recorded while they are played, so that a server shows them.
+        run: Run that records the episodes, so that a server can show them.
         options: The world's options.
 
     Raises:
-        InvalidRequest: There is no such world.
+        InvalidRequest: The world is unknown.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012  # as Gymnasium declares it
@@ -74,37 +77,38 @@ class SpectatorEnv(gymnasium.Env[str, str]):
         """Begin an episode.
 
         Args:
-            seed: Seeds the generator from which the seeds of this and later episodes are drawn.
-            options: Further options of the world; ``seed`` among them is the seed of the episode itself.
+            seed: Seed of the generator that draws the seeds of this and later episodes.
+            options: Further options of the world; ``seed`` among them is the seed of this episode.
 
         Raises:
-            InvalidRequest: An option is wrong.
+            InvalidRequest: An option is invalid.
         """
         super().reset(seed=seed)
-        asked = dict(options or {})
-        drawn = asked.pop("seed", None)
-        drawn = int(self.np_random.integers(MAX_SEED, endpoint=True)) if drawn is None else drawn
-        text = self._episode.reset(drawn, asked)
+        given = dict(options or {})
+        episode_seed = given.pop("seed", None)
+        if episode_seed is None:
+            episode_seed = int(self.np_random.integers(MAX_SEED, endpoint=True))
+        text = self._episode.reset(episode_seed, given)
         return _plain(text), self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Carry out an action and play on until the agent is asked again."""
+        """Carry out an action, and play until the agent's next turn."""
         text = self._episode.answer(action)
         done, truncated = self._episode.done, self._episode.truncated
         reward = float(self._episode.observation.reward)
         return _plain(text), reward, done and not truncated, truncated, self._info()
 
     def render(self) -> str | None:
-        """The last observation, with ``render_mode="ansi"``."""
+        """Return the last observation, with ``render_mode="ansi"``."""
         return _plain(self._episode.text) if self.render_mode == "ansi" else None
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         self._episode.close()
 
     @property
     def observation(self) -> Observation:
-        """The last observation, whole.
+        """The complete last observation.
 
         Raises:
             NoEpisode: ``reset`` was not called.
@@ -123,23 +127,23 @@ class SpectatorEnv(gymnasium.Env[str, str]):
 
 
 def _plain(text: str) -> str:
-    """``text`` within the space of observations."""
+    """Return ``text`` limited to the observation space."""
     return "".join(one if one in CHARACTERS else "?" for one in text[:MAX_TEXT])
 
 
 def vector_env(num_envs: int, world: str, **options: Any) -> SyncVectorEnv:
-    """So many environments of one world, stepped one after the other in this process.
+    """Return ``num_envs`` environments, stepped one after the other in this process.
 
     Args:
-        num_envs: How many.
+        num_envs: Number of environments.
         world: Name in the catalogue.
-        options: As :class:`SpectatorEnv` takes them.
+        options: Arguments of :class:`SpectatorEnv`.
     """
     return SyncVectorEnv([partial(SpectatorEnv, world, **options) for _ in range(num_envs)])
 
 
 def register_worlds() -> None:
-    """Register every world that is here as ``spectator/NAME-v1``; importing this module does so."""
+    """Register every world as ``spectator/NAME-v1``; importing this module does this."""
     for name in world_names():
         if f"spectator/{name}-v1" not in gymnasium.registry:
             gymnasium.register(

@@ -1,4 +1,4 @@
-"""OpenEnv's harness: sessions of a world for ``MCPHarnessAdapter`` and whatever else drives them."""
+"""Sessions of a world for OpenEnv's harness, such as ``MCPHarnessAdapter``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from spectator.training.text_episode import TextEpisode
 
 
 class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no types
-    """One episode, as a harness drives it.
+    """One episode, driven by a harness.
 
     Args:
-        episode: The episode; it is begun here.
-        seed: Its seed; ``None`` has one drawn.
+        episode: The episode; it is started here.
+        seed: Its seed; ``None`` for a random one.
         options: Further options of the world.
     """
 
@@ -26,11 +26,11 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
         self._rewards: list[float] = []
 
     def initial_messages(self) -> list[dict[str, Any]]:
-        """The brief and the whole situation."""
+        """Return the brief and the whole situation."""
         return [{"role": "user", "content": self._prompt}]
 
     def list_tools(self) -> list[Any]:
-        """Every tool of the world."""
+        """Return every tool of the world."""
         return [
             Tool(
                 name=one["tool"],
@@ -41,7 +41,7 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
         ]
 
     def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Use a tool; the reward is in the result's metadata, as OpenEnv's own sessions have it."""
+        """Use a tool; the reward is in the result's metadata, as in OpenEnv's sessions."""
         text = self._episode.use(name, arguments)
         seen = self._episode.observation
         self._rewards.append(float(seen.reward))
@@ -50,23 +50,23 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
         return ToolResult(data=text, done=seen.done, metadata=metadata, error=refused)
 
     def verify(self, transcript: list[dict[str, Any]], final_state: Any | None = None) -> Any:
-        """What the world rewarded; the value and the rubric so far, also of an episode cut short."""
+        """Return the reward, value and rubric so far."""
         metrics = {"value": self._episode.value, **self._episode.rubric}
         reward = sum(self._rewards)
         return VerifyResult(env_reward=reward, done=self._episode.done, metrics=metrics)
 
     def close(self) -> None:
-        """Let go of the episode."""
+        """Close the episode."""
         self._episode.close()
 
 
 class WorldSessionFactory(ResourceSessionFactory):  # type: ignore[misc]  # the package has no types
-    """Makes a session for each rollout.
+    """Creates a session for each rollout.
 
     Args:
         world: Name in the catalogue.
         options: The world's options, for every episode.
-        opponent: Preset that takes every other seat.
+        opponent: Preset for all other seats.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class WorldSessionFactory(ResourceSessionFactory):  # type: ignore[misc]  # the 
         self._opponent = opponent
 
     def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> WorldSession:
-        """A session with an episode of its own.
+        """Return a session with a new episode.
 
         Args:
             task: Options of the world for this episode, or ``None``.
-            seed: Its seed; ``None`` has one drawn.
-            episode_id: Not needed here.
+            seed: Its seed; ``None`` for a random one.
+            episode_id: Ignored.
 
         Raises:
-            InvalidRequest: There is no such world, or an option is wrong.
+            InvalidRequest: The world is unknown, or an option is invalid.
         """
         options = dict(task) if isinstance(task, Mapping) else {}
         episode = TextEpisode(self._world, self._options, opponent=self._opponent)

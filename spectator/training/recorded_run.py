@@ -1,4 +1,4 @@
-"""A training run that can be watched: its episodes recorded in a folder while a trainer plays them."""
+"""A watchable training run: episodes are recorded in a folder while a trainer plays them."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from spectator.runs.run_folder import JOURNAL
 logger = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1000
-"""Turns that may wait to be recorded; whoever plays faster than that waits."""
+"""Maximum number of unrecorded turns; a trainer that plays faster has to wait."""
 
 
 class RecordedRun:
-    """The folder of a training run, which a server shows at ``/rollouts`` as it fills.
+    """The folder of a training run, which a server shows live at ``/rollouts``.
 
-    Episodes are recorded by a thread of its own, so that the trainer does not wait for the disk. One that
-    cannot be recorded is played on, and the log says so. What a killed process left without an end is ended
-    as ``interrupted`` when the folder is opened again.
+    A separate thread records the episodes, so that the trainer does not wait for the disk. If an episode
+    cannot be recorded, it continues and a warning is logged. Episodes of a killed process are ended as
+    ``interrupted`` when the folder is opened again.
 
     Args:
-        folder: Where it is kept; made when it is not there. It stands in the server's ``SPECTATOR_RUNS_DIR``.
-        group_size: Episodes that are compared: as many of one seed, in the order in which they begin; 1 for
+        folder: Folder of the run; created if missing. A server shows the runs in its ``SPECTATOR_RUNS_DIR``.
+        group_size: Number of episodes of one seed that form a group, in the order in which they begin; 1 for
             no groups.
-        model: Name shown for whoever decides.
-        clock: Stamps events.
+        model: Display name of the agent.
+        clock: Time of the events.
 
     Raises:
-        ValueError: ``group_size`` is below 1.
+        ValueError: ``group_size`` is less than 1.
         ConfigurationError: Another process records in the folder.
-        JournalError: It cannot be written.
+        JournalError: The folder cannot be written.
 
     >>> import tempfile
     >>> from spectator.training.text_episode import TextEpisode
@@ -74,15 +74,15 @@ class RecordedRun:
         if group_size < 1:
             raise ValueError(f"group_size must be at least 1, not {group_size}")
         self.name = Path(folder).resolve().name
-        """The run's, as the server's pages have it."""
+        """Name of the run on the server's pages."""
         self._group_size = group_size
-        self._captain = Preset("remote", model, "Is trained elsewhere.", "remote", _nobody)
+        self._captain = Preset("remote", model, "Is trained elsewhere.", "remote", _not_built)
         self._clock = clock or SystemClock()
-        self._beginning = threading.Lock()
+        self._groups_lock = threading.Lock()
         self._begun: Counter[int] = Counter()
         self._groups: dict[int, str] = {}
         self._numbered = 0
-        self._room = threading.BoundedSemaphore(MAX_WAITING)
+        self._slots = threading.BoundedSemaphore(MAX_WAITING)
         self._playing: set[RecordedEpisode] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="recorded-run", daemon=True)
@@ -101,7 +101,7 @@ class RecordedRun:
         """Record a new episode.
 
         Args:
-            plan: What is played; who plays it, and its group, are the run's to say.
+            plan: The plan; captain, run and group are set here.
         """
         group = self._group_of(plan.seed) if self._group_size > 1 else None
         plan = replace(
@@ -117,13 +117,13 @@ class RecordedRun:
         return episode
 
     def close(self) -> None:
-        """Record what waits, cut the episodes under way, and let the folder go. Safe to call twice."""
+        """End open episodes as cut short and close the folder. Safe to call twice."""
         if not self._thread.is_alive():
             return
         for episode in tuple(self._playing):
             episode.leave("the run was closed")
         for _ in range(MAX_WAITING):
-            self._room.acquire()
+            self._slots.acquire()
         self._wait(self._journal.aclose())
         self._stop()
 
@@ -136,26 +136,26 @@ class RecordedRun:
         self.close()
 
     def __deepcopy__(self, memo: object) -> Self:
-        """Itself: Gymnasium copies what an environment is made with, and there is one run."""
+        """Return itself: Gymnasium copies an environment's arguments."""
         return self
 
     def submit(self, recording: Coroutine[Any, Any, None]) -> None:
-        """Have a part of an episode recorded, soon."""
-        self._room.acquire()
-        asyncio.run_coroutine_threadsafe(recording, self._loop).add_done_callback(self._note_done)
+        """Schedule the recording of a part of an episode."""
+        self._slots.acquire()
+        asyncio.run_coroutine_threadsafe(recording, self._loop).add_done_callback(self._on_done)
 
     def forget(self, episode: RecordedEpisode) -> None:
-        """It is over."""
+        """Remove an ended episode from the open ones."""
         self._playing.discard(episode)
 
-    def _note_done(self, done: Future[None]) -> None:
-        self._room.release()
+    def _on_done(self, done: Future[None]) -> None:
+        self._slots.release()
         if (error := done.exception()) is not None:
             logger.error("a part of an episode is not recorded", exc_info=error)
 
     def _group_of(self, seed: int) -> str:
-        """The group of the next episode of ``seed``: the one that is not full yet, or a new one."""
-        with self._beginning:
+        """Return the group of the seed's next episode: one that is not full, or a new one."""
+        with self._groups_lock:
             if self._begun[seed] % self._group_size == 0:
                 self._groups[seed] = f"g-{self._numbered:06d}"
                 self._numbered += 1
@@ -172,17 +172,17 @@ class RecordedRun:
 
 
 class RecordedEpisode:
-    """An episode that is recorded as it is played.
+    """An episode that is recorded while it is played.
 
     Args:
-        run: What it belongs to.
-        stream: Where its events go.
-        plan: What is played.
+        run: Its run.
+        stream: The stream for its events.
+        plan: The plan of the episode.
     """
 
     def __init__(self, run: RecordedRun, stream: Stream, plan: EpisodePlan) -> None:
         self.episode_id = stream.episode_id
-        """Its id, under which a server shows it."""
+        """Id of the episode on the server."""
         self._run = run
         self._stream = stream
         self._profile = plan.profile
@@ -191,69 +191,69 @@ class RecordedEpisode:
         self._total = self._value = 0.0
         self._over = False
 
-    def take(self, told: RecordedTurns, reward: float = 0.0, value: float = 0.0) -> None:
-        """Record some turns, and the end where there is one.
+    def take(self, turns: RecordedTurns, reward: float = 0.0, value: float = 0.0) -> None:
+        """Record some turns, and the end if they include it.
 
         Args:
-            told: What a record tells of them.
-            reward: What they were rewarded with.
-            value: What the episode is worth so far, which it counts for where it is cut short.
+            turns: The turns.
+            reward: Their reward.
+            value: The value of the episode so far, used if it is cut short.
         """
         if self._over:
             return
-        self._turn = max([self._turn, *(turn for turn, _ in told.steps)])
+        self._turn = max([self._turn, *(turn for turn, _ in turns.steps)])
         self._total += reward
         self._value = value
-        if told.ended is not None:
-            self._leave()
-        self._run.submit(self._record(told))
+        if turns.ended is not None:
+            self._finish()
+        self._run.submit(self._record(turns))
 
     def leave(self, detail: str) -> None:
-        """It is played no further: cut short, with what it was worth.
+        """Record an end as cut short, with the value so far.
 
         Args:
-            detail: Why, in words.
+            detail: The reason, as text.
         """
         if self._over:
             return
-        self._leave()
+        self._finish()
         ended = with_total(cut_short("step_cap", detail, self._turn), self._total, self._profile)
         if self._profile.rewards == "end":
             ended = ended.model_copy(update={"value": self._value})
         self._run.submit(self._record(RecordedTurns(ended=ended)))
 
-    def break_off(self, detail: str) -> None:
-        """Its environment failed: it ends without a verdict.
+    def fail(self, detail: str) -> None:
+        """Record an end as failed, without a score.
 
         Args:
-            detail: Why, in words.
+            detail: The error, as text.
         """
         if self._over:
             return
-        self._leave()
+        self._finish()
         self._run.submit(
             self._record(RecordedTurns(ended=cut_short("environment_error", detail, self._turn)))
         )
 
-    def _leave(self) -> None:
+    def _finish(self) -> None:
         self._over = True
         self._run.forget(self)
 
-    async def _record(self, told: RecordedTurns) -> None:
+    async def _record(self, turns: RecordedTurns) -> None:
         async with self._order:
             try:
-                for turn, facts, attached in told.turns():
+                for turn, facts, attached in turns.turns():
                     await self._stream.emit_steps([(turn, facts)], attachments=attached)
-                if told.ended is not None:
-                    await self._report_end(told.ended, told.truth)
+                if turns.ended is not None:
+                    await self._report_end(turns.ended, turns.truth)
             except EpisodeError as error:
-                self._leave()
-                logger.warning("episode %s is recorded no further: %s", self.episode_id, error)
+                self._finish()
+                logger.warning("the rest of episode %s is not recorded: %s", self.episode_id, error)
 
     async def _report_end(self, ended: EpisodeEnded, truth: str | None) -> None:
         attached = None if ended.truth is None else Attachments(truth=truth)
         await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
 
 
-def _nobody(seed: int) -> Policy:
-    raise NotImplementedError("it is trained elsewhere")
+def _not_built(seed: int) -> Policy:
+    raise NotImplementedError("the agent plays in the trainer's process")

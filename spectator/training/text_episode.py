@@ -1,4 +1,4 @@
-"""One episode as a trainer plays it: answers or tool calls in, text out, and what it is worth."""
+"""One episode for a trainer: answers or tool calls in, text and values out."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 class TextEpisode:
-    """A world as a language model meets it in training; one episode at a time, from one thread.
+    """A world for a model in training: one episode at a time, from one thread.
 
     Args:
         world: Name in the catalogue.
-        options: The world's options, for every episode; those left out take their defaults.
-        opponent: Preset that takes every other seat; ``None`` for the world's default.
+        options: The world's options, for every episode; omitted ones have their defaults.
+        opponent: Preset for all other seats; ``None`` for the world's default.
         pack: Evaluation pack.
-        run: Where its episodes are recorded while they are played; nowhere when left out.
+        run: Run that records the episodes; optional.
 
     Raises:
-        InvalidRequest: There is no such world.
+        InvalidRequest: The world is unknown.
 
     >>> episode = TextEpisode("counting", {"turns": 2})
     >>> prompt = episode.reset(seed=1)
     >>> episode.use("say", {"text": "ACTION: 1"})
     'Changed:\\nturn: 1\\nnext: 2'
-    >>> said = episode.answer('{"tool": "say", "arguments": {"text": "ACTION: 2"}}')
+    >>> text = episode.answer('{"tool": "say", "arguments": {"text": "ACTION: 2"}}')
     >>> episode.value, episode.done
     (1.0, True)
     """
@@ -54,36 +54,40 @@ class TextEpisode:
         self._recorded: RecordedEpisode | None = None
         self._seen: Observation | None = None
         self.world = self._agent.world
-        """What is played."""
+        """The world."""
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> str:
         """Begin an episode.
 
         Args:
-            seed: 0 .. 2**53 - 1; ``None`` has one drawn.
+            seed: 0 .. 2**53 - 1; ``None`` for a random one.
             options: Further options, for this episode.
 
         Returns:
             The brief and the whole situation, as text.
 
         Raises:
-            InvalidRequest: An option is wrong; the episode under way goes on.
+            InvalidRequest: An option is invalid; the current episode continues.
             EpisodeError: The opponent or the world failed.
         """
-        asked = {**self._options, **(options or {})}
-        told = self._run is not None
+        recorded = self._run is not None
         self._seen = self._agent.reset(
-            seed, options=asked, opponent=self._opponent, pack=self._pack, observe="text", tell=told
+            seed,
+            options={**self._options, **(options or {})},
+            opponent=self._opponent,
+            pack=self._pack,
+            observe="text",
+            tell=recorded,
         )
         if self._run is not None:
-            self._leave("another episode was begun")
+            self._leave("another episode was started")
             self._recorded = self._run.begin(self._agent.plan)
             self._record()
         return self.text
 
     @property
     def observation(self) -> Observation:
-        """The last observation, whole.
+        """The complete last observation.
 
         Raises:
             NoEpisode: ``reset`` was not called.
@@ -92,22 +96,22 @@ class TextEpisode:
 
     @property
     def text(self) -> str:
-        """The last observation as the model reads it."""
+        """The last observation as text for the model."""
         return str(self._agent.shown["text"])
 
     @property
     def done(self) -> bool:
-        """Whether the episode is over, or none was begun."""
+        """Whether the episode is over, or none was started."""
         return self._seen is None or self._seen.done
 
     @property
     def truncated(self) -> bool:
-        """Whether it was cut short."""
+        """Whether the episode was cut short."""
         return self._seen is not None and "truncated" in self._seen.metadata
 
     @property
     def value(self) -> float:
-        """What it is worth so far; at its own end the score."""
+        """Value of the episode so far; at its end the score."""
         return 0.0 if self._seen is None else float(self._seen.metadata["value"])
 
     @property
@@ -117,7 +121,7 @@ class TextEpisode:
 
     @property
     def tools(self) -> Sequence[LegalAction]:
-        """Every tool of the world: what it declares, or else what is legal at the beginning of an episode."""
+        """Every tool of the world, by default those that are legal at the beginning."""
         world = self.world
         if world.standing or world.tools:
             return world.standing or world.tools
@@ -137,7 +141,7 @@ class TextEpisode:
 
     @property
     def functions(self) -> list[dict[str, Any]]:
-        """:attr:`playable` as a chat endpoint takes tools.
+        """:attr:`playable` in the form of chat completions.
 
         Raises:
             NoEpisode: ``reset`` was not called.
@@ -145,10 +149,10 @@ class TextEpisode:
         return [_function(one["tool"], one["arguments"]) for one in self.playable]
 
     def use(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        """Use a tool; one that is illegal or malformed is refused and counted, and the text says why.
+        """Use a tool; illegal calls are rejected and counted, and the text says why.
 
         Returns:
-            What has changed, as text.
+            The changes, as text.
 
         Raises:
             NoEpisode: ``reset`` was not called.
@@ -156,36 +160,36 @@ class TextEpisode:
         """
         return self.act(self.world.briefing.as_action(tool, arguments))
 
-    def answer(self, said: str) -> str:
-        """Carry out what an answer in text means; one that names no legal action is refused and counted."""
+    def answer(self, text: str) -> str:
+        """Carry out the action in a text; texts without one are rejected and counted."""
         try:
-            action = action_in(said, self.world.briefing, self.observation)
+            action = action_in(text, self.world.briefing, self.observation)
         except (CallRejected, IndexError):
             action = {}
         return self.act(action)
 
     def act(self, action: Action) -> str:
-        """Carry out an action of the world, whatever it is; returns what has changed, as text."""
+        """Carry out an action, which need not be legal; return the changes as text."""
         try:
             self._seen = self._agent.step(action)
         except Exception as error:
             if self._recorded is not None and not isinstance(error, NoEpisode):
-                self._recorded.break_off(str(error))
+                self._recorded.fail(str(error))
             raise
         self._record()
         return self.text
 
-    def break_off(self, detail: str) -> None:
-        """Whoever decides failed: where it is recorded, it ends without a verdict.
+    def fail(self, detail: str) -> None:
+        """If the episode is recorded, record an end as failed, without a score.
 
         Args:
-            detail: Why, in words.
+            detail: The error, as text.
         """
         if self._recorded is not None:
-            self._recorded.break_off(detail)
+            self._recorded.fail(detail)
 
     def close(self) -> None:
-        """Let go of everything. Safe to call twice."""
+        """Release all resources. Safe to call twice."""
         self._leave("the agent was closed")
         self._agent.close()
 
@@ -201,6 +205,7 @@ class TextEpisode:
 
 
 def _function(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = {"type": "object", **{rule: told for rule, told in schema.items() if rule != "description"}}
+    rules = {name: rule for name, rule in schema.items() if name != "description"}
+    parameters = {"type": "object", **rules}
     about = str(schema.get("description", name))
     return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class TrainedEpisode(Protocol):
-    """What a reward function reads of an episode."""
+    """The part of an episode that reward functions use."""
 
     @property
     def value(self) -> float | None:
-        """What it is worth so far, at its own end the score; ``None`` where its world failed."""
+        """Value so far, at its end the score; ``None`` if the world failed."""
         ...
 
     @property
@@ -38,25 +38,27 @@ class TrainedEpisode(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether it came to its own end."""
+        """Whether it finished without being cut short."""
         ...
 
 
 def value_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float | None]:
-    """What each episode is worth: the score of a finished one, what one that was cut short had come to.
+    """Return each episode's score, or the value so far if it was cut short.
 
-    ``None``, which TRL leaves out, where the world failed.
+    The value is ``None``, which TRL ignores, if the world failed.
     """
     return [one.value for one in environments]
 
 
 def score_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float | None]:
-    """The score of each finished episode; ``None``, which TRL leaves out, where it was cut short."""
+    """Return each finished episode's score; ``None``, which TRL ignores, for others."""
     return [one.value if one.finished else None for one in environments]
 
 
 def part_reward(part: str) -> Any:
-    """A reward function of one part of the rubric, for a weight of its own; ``None`` where a world lacks it.
+    """Return a reward function for one part of the rubric.
+
+    The reward is ``None`` if the world does not have this part.
 
     >>> part_reward("conduct").__name__
     'conduct'
@@ -80,9 +82,9 @@ _TYPES: Final[Mapping[str, Any]] = {
 
 
 class WorldEnvironment:
-    """Base of the classes that :func:`world_environment` makes; TRL constructs it without arguments.
+    """Base of the classes made by :func:`world_environment`.
 
-    Every public method but ``reset`` and ``get_reward`` is a tool.
+    Every public method except ``reset`` and ``get_reward`` is a tool.
     """
 
     _world = ""
@@ -97,8 +99,8 @@ class WorldEnvironment:
         """Begin an episode.
 
         Args:
-            seed: Its seed, a column of the data set; rows of one group share it. ``None`` has one drawn.
-            row: The other columns; those that name options of the world are taken as such.
+            seed: The seed, a column of the data set; rows of one group share it. ``None`` for a random one.
+            row: The other columns; those with the name of an option of the world set this option.
 
         Returns:
             The brief and the whole situation, which TRL appends to the prompt.
@@ -107,7 +109,7 @@ class WorldEnvironment:
         return self._episode.reset(seed, {name: value for name, value in row.items() if name in known})
 
     def get_reward(self) -> float:
-        """What the episode is worth: its score, or what it had come to where it was cut short."""
+        """Return the score, or the value so far if the episode was cut short."""
         return self._episode.value
 
     @property
@@ -122,7 +124,7 @@ class WorldEnvironment:
 
     @property
     def finished(self) -> bool:
-        """Whether the episode came to its own end."""
+        """Whether the episode finished without being cut short."""
         return self._episode.done and not self._episode.truncated
 
     def _use(self, tool: str, arguments: Mapping[str, Any]) -> str:
@@ -139,21 +141,21 @@ def world_environment(
     opponent: str | None = None,
     run: RecordedRun | None = None,
 ) -> type[WorldEnvironment]:
-    """A class for ``environment_factory``.
+    """Return a class for ``environment_factory``.
 
     Args:
         world: Name in the catalogue.
         options: The world's options, for every episode.
-        opponent: Preset that takes every other seat.
-        run: Where episodes are recorded while they are played, so that a server shows them.
+        opponent: Preset for all other seats.
+        run: Run that records the episodes, so that a server can show them.
 
     Raises:
-        InvalidRequest: There is no such world, or an option is wrong.
+        InvalidRequest: The world is unknown, or an option is invalid.
 
     >>> Counting = world_environment("counting", {"turns": 1})
     >>> environment = Counting()
     >>> prompt = environment.reset(seed=1)
-    >>> said = environment.say(text="ACTION: 1")
+    >>> text = environment.say(text="ACTION: 1")
     >>> environment.get_reward()
     1.0
     """
@@ -169,16 +171,22 @@ def world_environment(
 
 
 def _playable(episode: TextEpisode) -> Sequence[LegalAction]:
-    """The tools that may become legal in these episodes."""
+    """Return the tools that may become legal in these episodes.
+
+    Raises:
+        ValueError: A tool's name cannot be the name of a method.
+    """
     tools = episode.playable
-    wrong = [one["tool"] for one in tools if not one["tool"].isidentifier() or keyword.iskeyword(one["tool"])]
-    if wrong:
-        raise ValueError(f"no method can be called {wrong[0]!r}")
+    invalid = [
+        one["tool"] for one in tools if not one["tool"].isidentifier() or keyword.iskeyword(one["tool"])
+    ]
+    if invalid:
+        raise ValueError(f"the tool {invalid[0]!r} cannot become a method; rename it to a Python identifier")
     return tools
 
 
 def _method(tool: LegalAction) -> Callable[..., str]:
-    """A method with the signature, the annotations and the docstring from which TRL makes a schema."""
+    """Return a method with the signature and docstring that TRL makes a schema of."""
     name, schema = tool["tool"], tool["arguments"]
     rules: Mapping[str, Any] = schema.get("properties", {})
     required = [one for one in schema.get("required", ()) if one in rules]
@@ -216,47 +224,47 @@ def _docstring(name: str, schema: Mapping[str, Any], names: Sequence[str]) -> st
     lines = [about, "", "Args:"] if names else [about]
     for one in names:
         rule = schema["properties"][one]
-        told = _line(str(rule.get("description", one)))
+        described = _line(str(rule.get("description", one)))
         if "enum" in rule:
-            told += f" One of {', '.join(map(str, rule['enum']))}."
+            described += f" One of {', '.join(map(str, rule['enum']))}."
         elif "minimum" in rule and "maximum" in rule:
-            told += f" From {rule['minimum']:g} to {rule['maximum']:g}."
-        lines.append(f"    {one}: {told}")
+            described += f" From {rule['minimum']:g} to {rule['maximum']:g}."
+        lines.append(f"    {one}: {described}")
     return "\n".join([*lines, "", "Returns:", "    What has changed, as text."])
 
 
 def _line(text: str) -> str:
-    """One line without colons, which the readers of docstrings take for the name of an argument."""
+    """Return ``text`` on one line without colons, which docstring parsers misread."""
     return " ".join(text.split()).replace(":", ",")
 
 
 _DUMMY: Final = [{"role": "user", "content": "."}, {"role": "assistant", "content": "."}]
-"""A conversation before a message, to find out which tokens a chat template gives the message."""
+"""A conversation before a message, to find the tokens that a chat template gives the message."""
 
 
 class Sampled(NamedTuple):
-    """What an engine wrote, for each prompt."""
+    """The answers of an engine, one per prompt."""
 
     token_ids: Sequence[Sequence[int]]
-    """Tokens of the answer, with its end-of-turn token where it came to one."""
+    """Tokens of each answer, with the end-of-turn token if there is one."""
     logprobs: Sequence[Sequence[float | None]]
-    """Log probability of each, as it was sampled; ``None`` where the engine told none."""
+    """Log probability of each token as sampled; ``None`` if unknown."""
 
 
 Sample = Callable[[Any, Sequence[Sequence[int]], int], Sampled]
-"""An engine: takes the trainer, token ids of prompts, and the most tokens of an answer."""
+"""An engine; arguments: the trainer, token ids of the prompts, maximum tokens of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolledOutEpisode:
-    """What reward functions read of an episode, under ``environments``.
+    """The result of an episode for reward functions, in ``environments``.
 
     Args:
-        value: What it is worth so far, at its own end the score; ``None`` where the world failed.
-        rubric: The parts of the score so far; empty where the world failed.
-        finished: Whether it came to its own end.
-        answers: How many answers were carried out or refused.
-        refused: How many were refused.
+        value: Value so far, at its end the score; ``None`` if the world failed.
+        rubric: The parts of the score so far; empty if the world failed.
+        finished: Whether it finished without being cut short.
+        answers: Number of answers.
+        refused: Number of rejected answers.
     """
 
     value: float | None
@@ -267,21 +275,21 @@ class RolledOutEpisode:
 
 
 class RolloutRows(TypedDict):
-    """What TRL takes of a rollout function, one row for each prompt."""
+    """The result of a rollout function for TRL, one row per prompt."""
 
     prompt_ids: list[list[int]]
     completion_ids: list[list[int]]
-    """All after the prompt: answers, and the texts of the world between them."""
+    """All tokens after the prompt: answers, and the world's texts between them."""
     logprobs: list[list[float | None]]
-    """As they were sampled; 0.0 for tokens of the world."""
+    """Log probabilities as sampled; 0.0 for tokens of the world."""
     env_mask: list[list[int]]
-    """1 for tokens of the model, which are trained on, 0 for those of the world."""
+    """1 for tokens of the model, which are trained on; 0 for tokens of the world."""
     environments: list[RolledOutEpisode]
 
 
 @dataclass(slots=True)
 class _Rollout:
-    """One episode under way, with its tokens."""
+    """One episode in progress, with its tokens."""
 
     episode: TextEpisode
     prompt_ids: list[int] = field(default_factory=list)
@@ -297,31 +305,31 @@ class _Rollout:
         self.logprobs += logprobs
         self.mask += [mask] * len(ids)
 
-    def told(self) -> RolledOutEpisode:
-        episode, over = self.episode, self.episode.done and not self.episode.truncated
+    def result(self) -> RolledOutEpisode:
+        episode, finished = self.episode, self.episode.done and not self.episode.truncated
         if self.failed:
             return RolledOutEpisode(None, {}, False, self.answers, self.refused)
-        return RolledOutEpisode(episode.value, episode.rubric, over, self.answers, self.refused)
+        return RolledOutEpisode(episode.value, episode.rubric, finished, self.answers, self.refused)
 
 
 class WorldRollouts:
-    """A ``rollout_func``: plays an episode for each prompt, all of a batch side by side.
+    """A ``rollout_func``: plays one episode per prompt, all of a batch in parallel.
 
-    An answer is the text of an action; what follows it is the next message of the user. The tokens of an
-    answer are those that the engine wrote, never made again from text. A rollout is cut where
-    ``max_completion_length`` tokens, those of the world included, leave no room for another answer; it is
-    worth then what it had come to. Where the world failed, ``value`` is ``None`` and TRL leaves it out.
+    An answer is the text of an action; the world's text after it is the next user message. The tokens of an
+    answer are those that the engine sampled, never tokenized again. A rollout is cut when
+    ``max_completion_length`` tokens, including those of the world, leave no room for another answer; its
+    reward is the value so far. If the world failed, ``value`` is ``None``, which TRL ignores.
 
     Args:
         world: Name in the catalogue.
         options: The world's options, for every episode.
-        opponent: Preset that takes every other seat.
-        answer_tokens: The most tokens of one answer; ``None`` for all that there is room for.
-        sample: The engine; :func:`sample_with_trainer` when left out.
-        run: Where episodes are recorded while they are played, so that a server shows them.
+        opponent: Preset for all other seats.
+        answer_tokens: Maximum tokens of one answer; ``None`` for the remaining tokens.
+        sample: The engine; default: :func:`sample_with_trainer`.
+        run: Run that records the episodes, so that a server can show them.
 
     Raises:
-        InvalidRequest: There is no such world, or an option is wrong.
+        InvalidRequest: The world is unknown, or an option is invalid.
     """
 
     def __init__(
@@ -343,10 +351,10 @@ class WorldRollouts:
         episode.close()
 
     def rows(self, seeds: Iterable[int], **options: Any) -> list[dict[str, Any]]:
-        """Rows of a data set, one a seed: the ``prompt`` names the episode, which is all that TRL hands on.
+        """Return rows of a data set, one per seed; the ``prompt`` describes the episode.
 
         Args:
-            seeds: Their seeds; TRL's group is the rollouts of one row.
+            seeds: The seeds; the rollouts of one row are a group of TRL.
             options: Further options of the world, for these rows.
 
         >>> WorldRollouts("counting").rows([7], turns=3)
@@ -357,20 +365,20 @@ class WorldRollouts:
         ]
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> RolloutRows:
-        """Play.
+        """Play the episodes.
 
         Args:
-            prompts: As :meth:`rows` makes them; the same one several times is a group.
+            prompts: Prompts from :meth:`rows`; equal prompts are a group.
             trainer: The ``GRPOTrainer``.
 
         Raises:
-            InvalidRequest: A prompt names no episode, or an option is wrong.
+            InvalidRequest: A prompt is not from :meth:`rows`, or an option is invalid.
         """
         template = _Template(trainer)
         rollouts = [self._begin(prompt, template) for prompt in prompts]
         try:
             self._play(rollouts, template, trainer)
-            told = [one.told() for one in rollouts]
+            results = [one.result() for one in rollouts]
         finally:
             for one in rollouts:
                 one.episode.close()
@@ -379,20 +387,20 @@ class WorldRollouts:
             "completion_ids": [one.completion_ids for one in rollouts],
             "logprobs": [one.logprobs for one in rollouts],
             "env_mask": [one.mask for one in rollouts],
-            "environments": told,
+            "environments": results,
         }
 
     def _begin(self, prompt: Any, template: _Template) -> _Rollout:
-        asked = _episode_of(prompt)
+        options = _options_of(prompt)
         rollout = _Rollout(TextEpisode(self._world, self._options, opponent=self._opponent, run=self._run))
         try:
-            text = rollout.episode.reset(asked.pop("seed"), asked)
+            text = rollout.episode.reset(options.pop("seed"), options)
         except EpisodeError:
             rollout.failed, text = True, "The world failed."
         free = rollout.episode.world.briefing.text_field is not None
         form = TEXT_ALONE if free else answer_form("json", several=False)
         rollout.prompt_ids = template.opening(f"{text}\n\n{form}")
-        if rollout.failed:  # TRL wants a completion of every rollout
+        if rollout.failed:  # TRL requires a completion for every rollout
             rollout.extend([template.end], [0.0], 0)
         return rollout
 
@@ -405,10 +413,10 @@ class WorldRollouts:
             token_ids, logprobs = self._sample(trainer, before, max(rooms))
             for one, ids, logs, room in zip(active, token_ids, logprobs, rooms, strict=True):
                 one.extend(list(ids)[:room], list(logs)[:room], 1)
-                self._answered(one, ids[:room], template)
-            active = [one for one in active if self._goes_on(one, template, trainer.max_completion_length)]
+                self._carry_out(one, ids[:room], template)
+            active = [one for one in active if self._continue(one, template, trainer.max_completion_length)]
 
-    def _answered(self, rollout: _Rollout, ids: Sequence[int], template: _Template) -> None:
+    def _carry_out(self, rollout: _Rollout, ids: Sequence[int], template: _Template) -> None:
         rollout.answers += 1
         try:
             rollout.episode.answer(template.text(ids))
@@ -417,8 +425,8 @@ class WorldRollouts:
             return
         rollout.refused += rollout.episode.observation.refused is not None
 
-    def _goes_on(self, rollout: _Rollout, template: _Template, most: int) -> bool:
-        """Whether there is another answer to be given; if so, the world's text stands before it."""
+    def _continue(self, rollout: _Rollout, template: _Template, most: int) -> bool:
+        """Append the world's text if another answer fits; return whether it does."""
         if rollout.failed or rollout.episode.done:
             return False
         ids = template.following(rollout.episode.text, ended=template.ends(rollout.completion_ids[-1]))
@@ -429,7 +437,7 @@ class WorldRollouts:
 
 
 class _Template:
-    """The tokens of messages by the trainer's chat template.
+    """Tokens of messages in the trainer's chat template.
 
     Args:
         trainer: The trainer.
@@ -437,7 +445,7 @@ class _Template:
 
     def __init__(self, trainer: Any) -> None:
         self._tokenizer = trainer.processing_class
-        self._asked = {"chat_template": trainer.chat_template, **trainer.chat_template_kwargs}
+        self._options = {"chat_template": trainer.chat_template, **trainer.chat_template_kwargs}
         self.end: int = self._tokenizer.eos_token_id
         self._ends = {self.end, *trainer.eos_token_ids}
         before = self._rendered(_DUMMY, opening=False)
@@ -445,18 +453,18 @@ class _Template:
         self._before = before
 
     def opening(self, text: str) -> list[int]:
-        """The tokens of a conversation that begins with ``text``."""
+        """Return the tokens of a conversation that begins with ``text``."""
         return self._rendered([{"role": "user", "content": text}], opening=True)
 
     def following(self, text: str, *, ended: bool) -> list[int]:
-        """The tokens between an answer and the next one, with ``text`` as the user's message.
+        """Return the tokens from one answer to the next, with ``text`` as user message.
 
         Args:
             text: The message.
-            ended: Whether the answer before it came to its own end.
+            ended: Whether the answer before it has its end-of-turn token.
 
         Raises:
-            ValueError: The chat template does not keep what stands before a message as it was.
+            ValueError: The chat template changes earlier messages.
         """
         full = self._rendered([*_DUMMY, {"role": "user", "content": text}], opening=True)
         if self._turns:
@@ -464,52 +472,52 @@ class _Template:
             ids = full[places[self._turns - 1] + 1 :]
             return ids if ended else [self.end, *ids]
         if full[: len(self._before)] != self._before:
-            raise ValueError("the chat template does not keep what stands before a message as it was")
+            raise ValueError("the chat template changes earlier messages; use one that only appends")
         return full[len(self._before) :]
 
     def text(self, ids: Sequence[int]) -> str:
-        """An answer as text."""
+        """Return an answer as text."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True))
 
     def ends(self, token: int) -> bool:
-        """Whether it ends a turn."""
+        """Whether the token ends a turn."""
         return token in self._ends
 
     def _rendered(self, messages: Sequence[Mapping[str, str]], *, opening: bool) -> list[int]:
         made = self._tokenizer.apply_chat_template(
-            list(messages), add_generation_prompt=opening, tokenize=True, return_dict=False, **self._asked
+            list(messages), add_generation_prompt=opening, tokenize=True, return_dict=False, **self._options
         )
         return list(made)
 
 
-def _episode_of(prompt: Any) -> dict[str, Any]:
+def _options_of(prompt: Any) -> dict[str, Any]:
+    """Return seed and options in a prompt from :meth:`WorldRollouts.rows`."""
     try:
-        said = prompt if isinstance(prompt, str) else prompt[-1]["content"]
-        asked = json.loads(said)
-        if isinstance(asked, dict) and "seed" in asked:
-            return asked
+        options = json.loads(prompt if isinstance(prompt, str) else prompt[-1]["content"])
+        if isinstance(options, dict) and "seed" in options:
+            return options
     except (IndexError, KeyError, TypeError, ValueError):
         pass
     raise InvalidRequest([FieldError("prompt", "must be a row of WorldRollouts.rows")])
 
 
 def sample_with_trainer(trainer: Any, prompt_ids: Sequence[Sequence[int]], most: int) -> Sampled:
-    """What the trainer's own engine writes: vLLM with ``use_vllm``, else the model itself.
+    """Sample with the trainer's engine: vLLM with ``use_vllm``, or the model itself.
 
-    The model itself keeps the scores of an answer until it is written, vocabulary times tokens of it. With
-    vLLM the most tokens are those of the trainer's configuration.
+    The model itself keeps the scores of all tokens of an answer in memory, vocabulary size times tokens. With
+    vLLM, the maximum number of tokens is that of the trainer's configuration.
 
     Args:
         trainer: The ``GRPOTrainer``.
         prompt_ids: Token ids of the prompts.
-        most: The most tokens of an answer.
+        most: Maximum tokens of an answer.
     """
     prompts = [list(ids) for ids in prompt_ids]
     if trainer.use_vllm:
-        _, written, told, _ = trainer.vllm_generation.generate(
+        _, written, logprobs, _ = trainer.vllm_generation.generate(
             prompts=prompts, images=None, num_generations=1
         )
-        return Sampled(written, [[one[0] for one in row] for row in told])
+        return Sampled(written, [[one[0] for one in row] for row in logprobs])
     return _sample_with_model(trainer, prompts, most)
 
 
@@ -541,6 +549,6 @@ def _sample_with_model(trainer: Any, prompts: list[list[int]], most: int) -> Sam
 
 
 def _until_end(ids: Sequence[int], ends: Iterable[int]) -> int:
-    """How many tokens there are up to the first that ends a turn, it included."""
+    """Return the number of tokens up to and including the first that ends a turn."""
     stops = set(ends)
     return next((place + 1 for place, one in enumerate(ids) if one in stops), len(ids))

@@ -1,7 +1,7 @@
-"""verifiers: a world's episodes as tasks and an environment, scored by the world.
+"""A world's episodes as tasks and an environment of verifiers, scored by the world.
 
-``vf-eval spectator`` and ``vf.load_environment`` find them through the package root, because verifiers
-imports an environment by the name of a package.
+``vf-eval spectator`` and ``vf.load_environment`` find them in the package root, because verifiers imports an
+environment by the name of its package.
 """
 
 from __future__ import annotations
@@ -30,65 +30,65 @@ __all__ = ["WorldEnv", "WorldHarness", "WorldTaskset"]
 
 
 INFO: Final = "spectator"
-"""Where ``trace.info`` has what became of the episode."""
+"""Key of the episode's result in ``trace.info``."""
 
 _NAMES: Final = {"environment": "world", "opponent_choice": "opponent", "eval_pack_id": "pack"}
-"""Fields of a request as the configuration calls them."""
+"""Names in the configuration, by field of a request."""
 
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
-class WorldTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]  # the package is not where types are checked
-    """Which world, and which of its episodes: ``--env.taskset.*``, or ``[env.taskset]`` in TOML.
+class WorldTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]  # not installed where types are checked
+    """The world and its episodes: ``--env.taskset.*``, or ``[env.taskset]`` in TOML.
 
     Raises:
-        ValidationError: There is no such world, opponent or pack, or an option or a seed is wrong.
+        ValidationError: World, opponent or pack is unknown, or an option or a seed is invalid.
     """
 
     world: str = "counting"
     """Name in the catalogue."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """The world's options, for every episode; those left out take their defaults."""
+    """The world's options, for every episode; omitted ones have their defaults."""
     opponent: str | None = None
-    """Preset that takes every other seat; ``None`` for the world's default."""
+    """Preset for all other seats; ``None`` for the world's default."""
     pack: str = "default"
     """Evaluation pack."""
     num_tasks: int = Field(64, ge=1)
-    """How many episodes, one task each; their seeds count up from ``first_seed``."""
+    """Number of episodes, one task each; their seeds count up from ``first_seed``."""
     first_seed: Seed = 0
     """Seed of the first episode."""
     seeds: list[Seed] | None = Field(None, min_length=1)
-    """The seeds themselves; then ``num_tasks`` and ``first_seed`` do not count."""
+    """The seeds; then ``num_tasks`` and ``first_seed`` are ignored."""
 
     @model_validator(mode="after")
     def _can_be_played(self) -> Self:
         if self.seeds is not None and len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds: must be different from one another")
+            raise ValueError("seeds: must be unique")
         if self.chosen_seeds()[-1] > MAX_SEED:
-            raise ValueError(f"num_tasks: the last seed is beyond {MAX_SEED}")
+            raise ValueError(f"num_tasks: the last seed must be at most {MAX_SEED}")
         try:
             self.begin(self.chosen_seeds()[0])[0].close()
         except InvalidRequest as error:
-            wrong = (f"{_NAMES.get(one.field, one.field)}: {one.rule}" for one in error.fields)
-            raise ValueError("; ".join(wrong)) from None
+            problems = (f"{_NAMES.get(one.field, one.field)}: {one.rule}" for one in error.fields)
+            raise ValueError("; ".join(problems)) from None
         return self
 
     def chosen_seeds(self) -> Sequence[int]:
-        """The seed of each task."""
+        """Return the seed of each task."""
         return self.seeds or range(self.first_seed, self.first_seed + self.num_tasks)
 
     def begin(self, seed: int) -> tuple[TextEpisode, str]:
-        """An episode that has begun, and its prompt.
+        """Start an episode; return it and its prompt.
 
         Raises:
-            InvalidRequest: A field is wrong.
+            InvalidRequest: A field is invalid.
         """
         episode = TextEpisode(self.world, self.options, opponent=self.opponent, pack=self.pack)
         return episode, episode.reset(seed)
 
 
 class WorldTaskData(vf.TaskData):  # type: ignore[misc]  # the same
-    """One episode, as its trace keeps it."""
+    """One episode, as saved in its trace."""
 
     world: str
     options: dict[str, Any]
@@ -97,38 +97,38 @@ class WorldTaskData(vf.TaskData):  # type: ignore[misc]  # the same
     seed: int
 
     def episode(self, run: RecordedRun | None = None) -> TextEpisode:
-        """The episode, not yet begun; recorded in ``run`` where there is one."""
+        """Return the episode, not yet started; recorded in ``run``, if given."""
         return TextEpisode(self.world, self.options, opponent=self.opponent, pack=self.pack, run=run)
 
 
 class WorldTask(vf.Task[WorldTaskData, vf.State, vf.TaskConfig]):  # type: ignore[misc]  # the same
-    """A task that is scored by its world.
+    """A task scored by its world.
 
-    A rollout that failed has no reward, for then verifiers calls none of these.
+    For a failed rollout verifiers calls none of the scoring methods, so it has no reward.
     """
 
     @property
     def key(self) -> str:
-        """The same for the same episode, wherever it stands among the tasks."""
+        """Identity of the episode, independent of its position among the tasks."""
         return str(self.with_data(idx=None).hash)
 
     @vf.reward  # type: ignore[untyped-decorator]  # the same
     async def value(self, trace: Any) -> float:
-        """The score; where the episode was cut short, what it is worth so far."""
+        """Return the score, or the value so far if the episode was cut short."""
         return float(trace.info[INFO]["value"])
 
     @vf.metric  # type: ignore[untyped-decorator]  # the same
     async def parts(self, trace: Any) -> Mapping[str, float]:
-        """The parts of the score; whether the episode came to its own end; how many actions were refused."""
-        told = trace.info[INFO]
-        return {**told["rubric"], "finished": float(told["finished"]), "refused": float(told["refused"])}
+        """Return the parts of the score, ``finished``, and the number of rejected actions."""
+        info = trace.info[INFO]
+        return {**info["rubric"], "finished": float(info["finished"]), "refused": float(info["refused"])}
 
 
 class WorldTaskset(vf.Taskset[WorldTask, WorldTasksetConfig]):  # type: ignore[misc]  # the same
-    """One task a seed; all rollouts of a task are episodes of its seed."""
+    """One task per seed; all rollouts of a task are episodes of its seed."""
 
     def load(self) -> Iterator[WorldTask]:
-        """The tasks; the prompt is the brief and the whole situation."""
+        """Yield the tasks; the prompt is the brief and the whole situation."""
         for seed in self.config.chosen_seeds():
             episode, prompt = self.config.begin(seed)
             episode.close()
@@ -145,24 +145,24 @@ class WorldTaskset(vf.Taskset[WorldTask, WorldTasksetConfig]):  # type: ignore[m
 
 
 OUT_OF_ROOM = "context_overflow"
-"""What stopped a rollout whose conversation no longer fits the model."""
+"""Stop condition of a rollout whose conversation exceeds the model's context."""
 
 Message = dict[str, Any]
 
 
-class WorldHarnessConfig(vf.HarnessConfig):  # type: ignore[misc]  # the package is not where types are checked
+class WorldHarnessConfig(vf.HarnessConfig):  # type: ignore[misc]  # not installed where types are checked
     """How the model plays: ``--env.agent.harness.*``."""
 
     tools: bool = True
-    """Whether the world's tools are offered as tools; if not, an action is written in the answer's text."""
+    """Whether to offer the world's tools as tools; if not, the answer's text contains the action."""
 
 
 @dataclass(slots=True)
 class PlayedEpisode:
-    """An episode with what its answers earned; used from one thread at a time.
+    """An episode with the rewards of its answers; used from one thread at a time.
 
     Args:
-        episode: The episode, begun.
+        episode: The started episode.
     """
 
     episode: TextEpisode
@@ -171,24 +171,25 @@ class PlayedEpisode:
     refused: int = 0
 
     def take(self, answer: Any) -> list[Message]:
-        """Carry out an answer; returns the messages that follow it, unless the episode is over.
+        """Carry out an answer; return the messages that follow it.
 
-        Every tool call is an action, in order. An answer without one is read for an action in its text.
-        What names no legal action is refused and counted.
+        Every tool call is an action, in order. If there is none, the action is read from the text. Illegal
+        actions are rejected and counted.
         """
         self.rewards.append(0.0)
         if answer.tool_calls:
-            told = [self._call(call) for call in answer.tool_calls]
+            messages = [self._call(call) for call in answer.tool_calls]
         else:
-            told = [{"role": "user", "content": self._earned(self.episode.answer(answer.content or ""))}]
+            text = self._count(self.episode.answer(answer.content or ""))
+            messages = [{"role": "user", "content": text}]
         self.values.append(self.episode.value)
-        return told
+        return messages
 
     def _call(self, call: Any) -> Message:
         if self.episode.done:
             text = "The episode is over; this was not carried out."
         else:
-            text = self._earned(self._carry_out(call))
+            text = self._count(self._carry_out(call))
         return {"role": "tool", "tool_call_id": call.id, "content": text}
 
     def _carry_out(self, call: Any) -> str:
@@ -198,14 +199,15 @@ class PlayedEpisode:
             return self.episode.act({})
         return self.episode.use(name, arguments) if isinstance(arguments, dict) else self.episode.act({})
 
-    def _earned(self, text: str) -> str:
+    def _count(self, text: str) -> str:
+        """Count the last action's reward and rejection; return ``text``."""
         seen = self.episode.observation
         self.rewards[-1] += float(seen.reward)
         self.refused += seen.refused is not None
         return text
 
-    def told(self) -> dict[str, Any]:
-        """What a trace keeps of it, as plain JSON."""
+    def info(self) -> dict[str, Any]:
+        """Return the result for the trace, as plain JSON."""
         return {
             "rewards": list(self.rewards),
             "values": list(self.values),
@@ -218,11 +220,11 @@ class PlayedEpisode:
 
 
 class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the same
-    """Plays an episode in this process: an answer of the model is an action, what follows is told to it.
+    """Plays an episode in this process: each answer of the model is an action.
 
-    ``trace.info["spectator"]`` holds ``rewards``, one for each answer, ``values``, what the episode was worth
-    after each, ``value``, ``rubric``, ``finished``, ``truncated`` and ``refused``. A conversation that no
-    longer fits the model ends the rollout with what the episode is worth so far.
+    ``trace.info["spectator"]`` has ``rewards`` (one per answer), ``values`` (of the episode after each
+    answer), ``value``, ``rubric``, ``finished``, ``truncated`` and ``refused``. If the conversation exceeds
+    the model's context, the rollout ends with the value so far.
     """
 
     APPENDS_SYSTEM_PROMPT: ClassVar[bool] = True
@@ -230,7 +232,7 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
     NEEDS_CONTAINER: ClassVar[bool] = False
 
     recorded: RecordedRun | None = None
-    """Where the episodes are recorded while they are played; nowhere if ``None``."""
+    """Run that records the episodes; ``None`` for no recording."""
 
     async def launch(
         self,
@@ -243,14 +245,14 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
         data: Any,
         tool_interception_url: str | None = None,
     ) -> Any:
-        """Play until the episode is over, a limit of the run stops it, or something fails.
+        """Play until the episode ends, a limit of the run stops it, or something fails.
 
         Raises:
-            TypeError: The task is of another taskset.
+            TypeError: The task is from another taskset.
             EpisodeError: The opponent or the world failed; the rollout has no reward.
         """
         if not isinstance(data, WorldTaskData):
-            raise TypeError("this harness plays the tasks of the taskset 'spectator'")
+            raise TypeError("this harness plays only tasks of the taskset 'spectator'; use WorldTaskset")
         loop, episode = asyncio.get_running_loop(), data.episode(self.recorded)
         with ThreadPoolExecutor(1) as thread:
 
@@ -262,8 +264,8 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
                 async with AsyncOpenAI(base_url=endpoint, api_key=secret) as client:
                     await self._play(client, ctx.model, trace, data, PlayedEpisode(episode), run)
             except Exception as error:
-                if trace.stop_condition is None:  # else a limit of the run cut it short
-                    await run(episode.break_off, str(error) or type(error).__name__)
+                if trace.stop_condition is None:  # otherwise a limit of the run cut it short
+                    await run(episode.fail, str(error) or type(error).__name__)
                 raise
             finally:
                 thread.submit(episode.close)
@@ -280,19 +282,19 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
     ) -> None:
         messages = self._opening(data, played.episode)
         offered = {"tools": played.episode.functions} if self.config.tools else {}
-        trace.info[INFO] = played.told()
+        trace.info[INFO] = played.info()
         while not played.episode.done:
             try:
-                said = await client.chat.completions.create(model=model, messages=messages, **offered)
+                completion = await client.chat.completions.create(model=model, messages=messages, **offered)
             except APIStatusError as error:
                 if not is_context_overflow(error):
                     raise
                 trace.stop(OUT_OF_ROOM)
                 return
-            answer = said.choices[0].message
+            answer = completion.choices[0].message
             messages.append({"content": "", **answer.model_dump(exclude_none=True)})
             messages += await run(played.take, answer)
-            trace.info[INFO] = played.told()
+            trace.info[INFO] = played.info()
 
     def _opening(self, data: WorldTaskData, episode: TextEpisode) -> list[Message]:
         system, prompt = self.resolve_prompt(data)
@@ -300,24 +302,24 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
             free = episode.world.briefing.text_field is not None
             form = TEXT_ALONE if free else answer_form("json", several=False)
             system = form if system is None else f"{system}\n\n{form}"
-        asked = (
+        messages = (
             [{"role": "user", "content": prompt}] if isinstance(prompt, str) else map(message_to_wire, prompt)
         )
-        return [*([{"role": "system", "content": system}] if system else []), *asked]
+        return [*([{"role": "system", "content": system}] if system else []), *messages]
 
 
 class WorldEnvConfig(vf.EnvConfig):  # type: ignore[misc]  # the same
-    """Who plays: ``--env.agent.*``. The episode is played in this process, so no sandbox is needed."""
+    """The agent, ``--env.agent.*``; it needs no sandbox."""
 
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
     run: str | None = None
-    """Folder of a run that a server shows: the episodes are recorded there while they are played."""
+    """Folder of a run that records the episodes, so that a server can show them."""
     group_size: int = Field(1, ge=1)
-    """Rollouts of a task that are compared there: as many as ``-r``; 1 for no groups."""
+    """Number of rollouts of a task that form a group there: as many as ``-r``; 1 for no groups."""
 
 
 class WorldEnv(vf.Env[WorldEnvConfig]):  # type: ignore[misc]  # the same
-    """One agent plays one episode, which is recorded where a run is named."""
+    """One agent plays one episode, recorded in the configured run."""
 
     _recorded: RecordedRun | None = None
 
@@ -326,19 +328,19 @@ class WorldEnv(vf.Env[WorldEnvConfig]):  # type: ignore[misc]  # the same
 
         Raises:
             ConfigurationError: Another process records in it.
-            JournalError: It cannot be written.
+            JournalError: The folder cannot be written.
         """
         if self.config.run is not None:
             opened = partial(RecordedRun, self.config.run, group_size=self.config.group_size)
             self._recorded = await asyncio.to_thread(opened)
 
     async def stop(self) -> None:
-        """Record what waits, and let the folder go."""
+        """Record everything and close the folder."""
         if self._recorded is not None:
             await asyncio.to_thread(self._recorded.close)
             self._recorded = None
 
     async def run(self, task: Any, agents: Any) -> None:
-        """Play it."""
+        """Play the episode."""
         agents.agent.harness.recorded = self._recorded
         await agents.agent.run(task)

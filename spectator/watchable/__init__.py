@@ -1,4 +1,4 @@
-"""Shows what somebody else's code plays: a loop, an environment, a function."""
+"""Make foreign code watchable: a training loop, an environment, a function."""
 
 from spectator.watchable.openenv_mixin import WAITING, EpisodePublisher, Spectator, Watchable
 from spectator.watchable.watched_loop import WatchedEpisode, WatchedLoop, watch

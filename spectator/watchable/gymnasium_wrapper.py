@@ -1,4 +1,4 @@
-"""A Gymnasium wrapper whose episodes are watched."""
+"""A Gymnasium wrapper that makes episodes watchable."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from spectator.watchable.watched_loop import EnvTap
 
 
 class WatchedGymnasium(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment of Gymnasium, watched, to be wrapped further like any other.
+    """A watched Gymnasium environment; can be wrapped further.
 
     Args:
         env: The environment.
-        tap: Tells its run.
+        tap: Reports to the run.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], tap: EnvTap) -> None:
@@ -24,17 +24,17 @@ class WatchedGymnasium(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; as the environment does."""
-        shown = self.env.reset(seed=seed, options=options)
-        self.tap.begin(shown, seed)
-        return shown
+        """Reset the environment and begin an episode."""
+        returned = self.env.reset(seed=seed, options=options)
+        self.tap.begin(returned, seed)
+        return returned
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Carry out an action; as the environment does."""
+        """Step the environment and record the step."""
         answer: tuple[Any, Any, bool, bool, dict[str, Any]] = self.tap.stepped(self.env.step, action)
         return answer
 
     def close(self) -> None:
-        """Let the environment go, and its run."""
+        """Close the environment, and its run if it owns one."""
         self.tap.close()
         super().close()

@@ -1,7 +1,7 @@
-"""A mixin that shows somebody's own OpenEnv environment on a Spectator server.
+"""A mixin that shows a user's OpenEnv environment on a Spectator server.
 
-It needs only ``websockets``, and never slows the environment: a thread of its own tells the server what
-happened, and when the server is away or too slow the episode is played on unseen.
+It needs only ``websockets`` and does not slow the environment: a thread sends the steps to the server. If the
+server is unavailable or too slow, the episode continues without being shown.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Any, Final
 logger = logging.getLogger(__name__)
 
 WAITING: Final = 1000
-"""Messages that may wait to be sent; an episode beyond that is shown no further."""
+"""Maximum number of unsent messages; beyond it, the episode is no longer shown."""
 
 PATIENCE_S: Final = 10.0
-"""How long the server may take to open, and to take a message."""
+"""Timeout for connecting and for the server's answer, seconds."""
 
 CLOSE_S: Final = 2.0
-"""How long ``close`` waits for what is still to be sent."""
+"""How long ``close`` waits for unsent messages, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spectator:
-    """Where episodes are shown, and as what.
+    """The server that shows the episodes, and their names.
 
     Args:
         url: The server's address, such as ``http://localhost:8000``.
-        token: Its operator's token; not needed on its own machine when none is set.
-        environment: Short name of the environment, ``[a-z][a-z0-9_]*``; from the class's name when empty.
-        title: Its name as shown to people; the class's name when empty.
-        agent: Name shown for whoever decides.
+        token: The server's operator token; not needed on the same machine if none is set.
+        environment: Short name of the environment, ``[a-z][a-z0-9_]*``; default: from the class name.
+        title: Display name of the environment; default: the class name.
+        agent: Display name of the agent.
     """
 
     url: str
@@ -48,17 +48,17 @@ class Spectator:
 
 
 class Watchable:
-    """Put before OpenEnv's ``Environment`` among the bases, with ``spectator`` set on the class.
+    """Mixin to list before OpenEnv's ``Environment``; set ``spectator`` on the class.
 
-    Taps ``reset``, ``step`` and ``close``; the environment itself is not changed. Actions that carry
-    ``metadata["reasoning"]`` or ``reasoning`` have it shown beside them.
+    Reports ``reset``, ``step`` and ``close`` without changing them. An action's ``reasoning`` or
+    ``metadata["reasoning"]`` is shown with it.
     """
 
     spectator: Spectator
     _publisher: EpisodePublisher | None = None
 
     def reset(self, *args: Any, **kwargs: Any) -> Any:
-        """Begin an episode, shown to everybody."""
+        """Reset the environment and begin to publish an episode."""
         observation = super().reset(*args, **kwargs)  # type: ignore[misc]
         if self._publisher is not None:
             self._publisher.close(wait=False)
@@ -68,7 +68,7 @@ class Watchable:
         return observation
 
     def step(self, action: Any, *args: Any, **kwargs: Any) -> Any:
-        """Carry out an action, shown to everybody."""
+        """Step the environment and publish the step."""
         began = time.monotonic()
         observation = super().step(action, *args, **kwargs)  # type: ignore[misc]
         if self._publisher is not None:
@@ -76,7 +76,7 @@ class Watchable:
         return observation
 
     def close(self) -> None:
-        """Let the environment go, and say so."""
+        """End the published episode and close the environment."""
         if self._publisher is not None:
             self._publisher.close(wait=True)
             self._publisher = None
@@ -84,13 +84,13 @@ class Watchable:
 
 
 class EpisodePublisher:
-    """Publishes one episode to a server, on a thread of its own.
+    """Publishes one episode to a server, on a separate thread.
 
     Args:
-        place: Where.
+        place: The server, and the episode's names.
         kind: Name of the environment's class.
-        seed: Its seed, if it was given one.
-        observation: What it showed first.
+        seed: Seed of the episode, if given.
+        observation: The first observation.
     """
 
     def __init__(self, place: Spectator, kind: str, seed: object, observation: Any) -> None:
@@ -113,15 +113,15 @@ class EpisodePublisher:
         self._thread.start()
 
     def step(self, action: Any, observation: Any, took: float) -> None:
-        """One action was carried out.
+        """Publish a step.
 
         Args:
             action: The action.
-            observation: What came of it.
-            took: Seconds that it took.
+            observation: The observation after it.
+            took: Duration of the step, seconds.
         """
         reward = getattr(observation, "reward", None)
-        told = {
+        step = {
             "action": _plain(action),
             "reasoning": _reasoning(action),
             "observation": _plain(observation),
@@ -130,11 +130,11 @@ class EpisodePublisher:
             "latency_s": max(0.0, time.monotonic() - self._shown_at - took),
             "duration_s": took,
         }
-        self._send({"step": told})
+        self._send({"step": step})
         self._shown_at = time.monotonic()
 
     def close(self, *, wait: bool) -> None:
-        """Nothing more comes."""
+        """End the episode; with ``wait``, wait until it is sent, at most :data:`CLOSE_S`."""
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(None)
         if wait:
@@ -147,7 +147,7 @@ class EpisodePublisher:
             self._waiting.put_nowait(json.dumps(message, default=str))
         except (queue.Full, TypeError, ValueError) as error:
             self._gone = True
-            logger.warning("the episode is shown no further: %s", error or "the server is too slow")
+            logger.warning("the rest of the episode is not shown: %s", error or "the server is too slow")
 
     def _publish(self) -> None:
         from websockets.exceptions import WebSocketException
@@ -173,7 +173,7 @@ class EpisodePublisher:
 
 
 def _plain(value: Any) -> Any:
-    """A pydantic model or a mapping as JSON takes it."""
+    """Return a pydantic model or a mapping as JSON."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return dict(value) if isinstance(value, Mapping) else {"value": str(value)}
@@ -182,8 +182,8 @@ def _plain(value: Any) -> Any:
 def _reasoning(action: Any) -> str:
     plain = _plain(action)
     metadata = plain.get("metadata")
-    said = plain.get("reasoning") or (metadata.get("reasoning") if isinstance(metadata, Mapping) else None)
-    return said if isinstance(said, str) else ""
+    text = plain.get("reasoning") or (metadata.get("reasoning") if isinstance(metadata, Mapping) else None)
+    return text if isinstance(text, str) else ""
 
 
 def _snake(name: str) -> str:

@@ -1,8 +1,7 @@
 """The process that records watched loops: from their messages to events.
 
-It is the only writer of its folder, and outlives a loop that is killed. Loops connect to its socket and
-send lines of JSON. When a connection ends, so do its episodes; when the last has ended, so does the
-process.
+It is the only writer of its folder, and survives a loop that is killed. Loops connect to its socket and send
+lines of JSON. When a connection closes, its episodes end; after the last connection, the process ends.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from spectator.importing.foreign import (
 from spectator.importing.foreign_record import (
     SHOWN,
     ForeignRecord,
+    conversation_text,
     plain_name,
     rewards_of,
     said_fact,
     started_fact,
     step_fact,
-    words_of,
 )
 from spectator.journal.contract import Attachments, Journal
 from spectator.journal.encoding import ChatMessage
@@ -55,23 +54,23 @@ from spectator.runs.run_folder import DESCRIPTION, JOURNAL
 from spectator.text import clean_text
 
 NOTE: Final = 500
-"""Characters of a warning that is recorded."""
+"""Maximum characters of a recorded warning."""
 
 
 class LiveRecord:
     """One episode, recorded while it is played.
 
     Args:
-        episode_id: Its id.
-        begin: What its loop said when it began.
-        run: The run that it belongs to.
-        clock: Stamps its events.
+        episode_id: Id of the episode.
+        begin: The loop's message at its beginning.
+        run: Name of the run.
+        clock: Time of the events.
     """
 
     def __init__(self, episode_id: str, begin: Mapping[str, Any], run: str, clock: Clock) -> None:
         self.episode_id = episode_id
         self.ended = False
-        """Whether its end was told."""
+        """Whether its end is recorded."""
         self._clock = clock
         self._record = ForeignRecord(episode_id, clock.now())
         self._episode = ForeignEpisode(
@@ -85,87 +84,87 @@ class LiveRecord:
             tools=tools_of(begin.get("tools")),
         )
         self._turn = 0
-        self._told_task = False
+        self._task_shown = False
         self._asked: list[ChatMessage] = []
         self._total: float | None = None
         self._record.add(
             0, [started_fact(self._episode, run, rewards_of(stepwise=True), source="remote"), *_notes(begin)]
         )
         if "observation" in begin:
-            self._show_task(_words(begin["observation"]))
+            self._show_task(_text(begin["observation"]))
 
     def take(self) -> tuple[Sequence[RecordedEvent], Attachments | None]:
-        """What is to be recorded since the last look."""
+        """Return what to record since the last call."""
         events, calls = self._record.take()
         return events, Attachments(calls=calls) if any(calls) else None
 
-    def step(self, told: Mapping[str, Any]) -> None:
-        """A step was taken; what of it cannot be read is said in a warning, and the rest is recorded."""
+    def step(self, step: Mapping[str, Any]) -> None:
+        """Record a step; parts that cannot be read become a warning."""
         self._record.at = self._clock.now()
         self._turn += 1
-        reward, wrong = number(told.get("reward")), list(_notes(told))
+        reward, warnings = number(step.get("reward")), list(_notes(step))
         try:
-            facts = [self._answered(told)]
+            facts = [self._decision(step)]
         except UNEXPECTED as error:
-            wrong.append(_warning(f"Step {self._turn}: {error}; what the model was asked is not shown."))
-            facts = [self._done(told)]
+            warnings.append(_warning(f"Step {self._turn}: {error}; the model's prompt is not shown."))
+            facts = [self._action(step)]
         if reward is not None:
             self._total = (self._total or 0.0) + reward
-        facts.append(said_fact(_words(told.get("observation", "")), reward, self._total, 0))
+        facts.append(said_fact(_text(step.get("observation", "")), reward, self._total, 0))
         if reward is not None:
             facts.append(step_fact(reward, {}, last=False, done=False))
-        self._record.add(self._turn, [*facts, *wrong])
+        self._record.add(self._turn, [*facts, *warnings])
 
-    def end(self, told: Mapping[str, Any]) -> None:
-        """It is over."""
+    def end(self, end: Mapping[str, Any]) -> None:
+        """Record the end."""
         self._record.at = self._clock.now()
-        self._turn = max(self._turn, count(told.get("steps")) or 0)
-        total, left_out = number(told.get("total")), count(told.get("left_out")) or 0
-        facts = [*_notes(told)]
+        self._turn = max(self._turn, count(end.get("steps")) or 0)
+        total, left_out = number(end.get("total")), count(end.get("left_out")) or 0
+        facts = [*_notes(end)]
         if left_out:
             steps = f"{left_out} of its {self._turn} steps are" if left_out > 1 else "One of its steps is"
             facts.append(_warning(f"{steps} not recorded: the loop was faster than its recorder."))
-        facts.append(core_fact(self._ended(told, total)))
+        facts.append(core_fact(self._ended(end, total)))
         self._record.add(self._turn, facts)
         self.ended = True
 
-    def break_off(self, detail: str) -> None:
-        """Nobody says any more what becomes of it."""
+    def interrupt(self, detail: str) -> None:
+        """Record an end as interrupted, unless the episode has ended."""
         if not self.ended:
             self.end({"reason": "interrupted", "detail": detail})
 
-    def _show_task(self, words: str) -> None:
-        self._told_task = True
-        self._record.add(0, [said_fact(words, None, None, 0)])
+    def _show_task(self, task: str) -> None:
+        self._task_shown = True
+        self._record.add(0, [said_fact(task, None, None, 0)])
 
-    def _show_question(self, answer: ForeignTurn) -> None:
-        """Show what was asked beyond what is shown already."""
+    def _show_prompt(self, answer: ForeignTurn) -> None:
+        """Record the messages of the prompt that were not shown before."""
         asked, known = list(answer.asked), self._asked
         fresh = asked[len(known) :] if asked[: len(known)] == known else asked
         self._asked = asked
-        words = words_of([one for one in fresh if one["role"] != "assistant"])
-        if not self._told_task:
-            self._show_task(words)
-        elif words and self._turn > 1:
-            self._record.add(self._turn - 1, [said_fact(words, None, self._total, 0)])
+        shown = conversation_text([one for one in fresh if one["role"] != "assistant"])
+        if not self._task_shown:
+            self._show_task(shown)
+        elif shown and self._turn > 1:
+            self._record.add(self._turn - 1, [said_fact(shown, None, self._total, 0)])
 
-    def _answered(self, told: Mapping[str, Any]) -> Fact:
-        answer = _answer(told)
+    def _decision(self, step: Mapping[str, Any]) -> Fact:
+        answer = _answer(step)
         if answer is None:
-            return self._done(told)
+            return self._action(step)
         decided = self._record.decided(self._episode, answer)
-        self._show_question(answer)
+        self._show_prompt(answer)
         given: dict[str, Any] = {"latency_s": answer.latency_s}
-        if told.get("action") is not None:
-            given["action"] = _bounded(told["action"])
+        if step.get("action") is not None:
+            given["action"] = _bounded(step["action"])
         return core_fact(decided.model_copy(update=given))
 
-    def _done(self, told: Mapping[str, Any]) -> Fact:
-        return core_fact(self._record.done(_bounded(told.get("action")), _took_s(told)))
+    def _action(self, step: Mapping[str, Any]) -> Fact:
+        return core_fact(self._record.done(_bounded(step.get("action")), _took_s(step)))
 
-    def _ended(self, told: Mapping[str, Any], total: float | None) -> EpisodeEnded:
-        detail = text(told.get("detail")) or None
-        match told.get("reason"):
+    def _ended(self, end: Mapping[str, Any], total: float | None) -> EpisodeEnded:
+        detail = text(end.get("detail")) or None
+        match end.get("reason"):
             case "environment_error":
                 return cut_short("environment_error", detail, self._turn, "unknown")
             case "interrupted":
@@ -178,7 +177,7 @@ class LiveRecord:
         return EpisodeEnded(
             reason="finished",
             score=total,
-            result=clean_text(text(told.get("result")) or f"{earned} in {steps}", 300),
+            result=clean_text(text(end.get("result")) or f"{earned} in {steps}", 300),
             turns=self._turn,
             terminated=True,
             truncated=False,
@@ -186,14 +185,14 @@ class LiveRecord:
         )
 
 
-def _answer(told: Mapping[str, Any]) -> ForeignTurn | None:
-    """What a model was asked and answered, where the loop says so.
+def _answer(step: Mapping[str, Any]) -> ForeignTurn | None:
+    """Return a step's prompt and answer of a model, if the loop gave them.
 
     Raises:
-        UnreadableEntry: It is not what it should be.
+        UnreadableEntry: They have an unexpected form.
     """
-    reply = told.get("reply")
-    messages = messages_of(told.get("messages"), "messages")
+    reply = step.get("reply")
+    messages = messages_of(step.get("messages"), "messages")
     if reply is None:
         if not messages or messages[-1]["role"] != "assistant":
             return None
@@ -202,65 +201,65 @@ def _answer(told: Mapping[str, Any]) -> ForeignTurn | None:
         said = message_of(
             {"role": "assistant", "content": reply} if isinstance(reply, str) else reply, "reply"
         )
-    ids = integers(told.get("tokens"))
-    if ids is None and told.get("tokens"):
-        raise UnreadableEntry("tokens: they must be ids, whole numbers of at least 0")
-    logprobs = told.get("logprobs")
+    ids = integers(step.get("tokens"))
+    if ids is None and step.get("tokens"):
+        raise UnreadableEntry("tokens: must be token ids, integers of at least 0")
+    logprobs = step.get("logprobs")
     if isinstance(logprobs, list) and len(logprobs) != len(ids or ()):
-        raise UnreadableEntry(f"logprobs: there are {len(logprobs)}, of {len(ids or ())} tokens")
+        raise UnreadableEntry(f"logprobs: {len(logprobs)} values for {len(ids or ())} tokens")
     return ForeignTurn(
         asked=messages,
         reply=said,
-        anew=True,
+        fresh_prompt=True,
         token_ids=ids,
-        prompt_token_ids=integers(told.get("prompt_tokens")),
+        prompt_token_ids=integers(step.get("prompt_tokens")),
         logprobs=None if ids is None else reals(logprobs, len(ids)),
-        model=text(told.get("model")) or None,
-        usage=usage_of(told.get("usage"), "prompt_tokens", "completion_tokens"),
-        latency_s=_took_s(told),
+        model=text(step.get("model")) or None,
+        usage=usage_of(step.get("usage"), "prompt_tokens", "completion_tokens"),
+        latency_s=_took_s(step),
     )
 
 
-def _words(observation: object) -> str:
+def _text(observation: object) -> str:
     return observation if isinstance(observation, str) else encode_json(observation)
 
 
 def _bounded(action: object) -> dict[str, Any]:
-    """An action as an event keeps it: an object, or the beginning of what is too long for one."""
+    """Return an action as an object; of one that is too long, the beginning as text."""
     shown = action if isinstance(action, dict) else {"action": action}
-    words = encode_json(shown)
-    return shown if len(words) <= SHOWN else {"text": clean_text(words, SHOWN)}
+    encoded = encode_json(shown)
+    return shown if len(encoded) <= SHOWN else {"text": clean_text(encoded, SHOWN)}
 
 
-def _took_s(told: Mapping[str, Any]) -> float:
-    return max(0.0, number(told.get("took_s")) or 0.0)
+def _took_s(step: Mapping[str, Any]) -> float:
+    return max(0.0, number(step.get("took_s")) or 0.0)
 
 
-def _notes(told: Mapping[str, Any]) -> Sequence[Fact]:
-    return [_warning(one) for one in told.get("notes", ())]
+def _notes(message: Mapping[str, Any]) -> Sequence[Fact]:
+    return [_warning(one) for one in message.get("notes", ())]
 
 
-def _warning(words: str) -> Fact:
-    return core_fact(Warned(message=clean_text(words, NOTE)))
+def _warning(message: str) -> Fact:
+    return core_fact(Warned(message=clean_text(message, NOTE)))
 
 
 READ: Final = 1 << 20
-"""Bytes that are read at once."""
+"""Maximum bytes per read."""
 
 FIRST_S: Final = 30.0
-"""How long the process waits for its first connection."""
+"""How long the process waits for its first connection, seconds."""
 
 NICENESS: Final = 5
-"""By how much it gives way to the loop, where both want the same processor."""
+"""Niceness of the process, so that the loop has priority."""
 
 
 class LoopRecorder:
     """Records the episodes of loops in a journal.
 
     Args:
-        journal: Where.
+        journal: The journal.
         run: Name of the run.
-        clock: Stamps events.
+        clock: Time of the events.
     """
 
     def __init__(self, journal: Journal, run: str, clock: Clock) -> None:
@@ -268,14 +267,14 @@ class LoopRecorder:
         self._run = plain_name(run) or run
         self._clock = clock
         self.connected = 0
-        """Loops that are connected now."""
+        """Number of connected loops."""
         self.begun = asyncio.Event()
-        """Whether one ever was."""
+        """Set when the first loop connects."""
         self.idle = asyncio.Event()
-        """Whether none is any more."""
+        """Set when the last loop disconnects."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Record what comes over one connection until it ends."""
+        """Record the messages of one connection until it closes."""
         self.connected += 1
         self.begun.set()
         self.idle.clear()
@@ -286,9 +285,8 @@ class LoopRecorder:
                 closed = lines[-1] == b'{"close":true}' or closed
                 await self._take(lines, episodes, writer)
         finally:
-            await self._leave(
-                episodes, "the run was closed before its end" if closed else PROCESS_DIED, writer
-            )
+            detail = "the run was closed before its end" if closed else PROCESS_DIED
+            await self._interrupt(episodes, detail, writer)
             self.connected -= 1
             _send(writer, {"closed": True, "others": self.connected})
             writer.close()
@@ -300,16 +298,19 @@ class LoopRecorder:
     ) -> None:
         touched: dict[int, LiveRecord] = {}
         for line in lines:
-            told = json.loads(line)
-            number = told.get("episode")
-            if "begin" in told:
+            message = json.loads(line)
+            number = message.get("episode")
+            if "begin" in message:
                 episode_id = f"ep-{ULID()}"
-                episodes[number] = LiveRecord(episode_id, told["begin"], self._run, self._clock)
+                episodes[number] = LiveRecord(episode_id, message["begin"], self._run, self._clock)
             episode = episodes.get(number)
             if episode is None:
                 continue
             touched[number] = episode
-            _apply(episode, told)
+            if "step" in message:
+                episode.step(message["step"])
+            elif "end" in message:
+                episode.end(message["end"])
         await self._record(touched, episodes, writer)
 
     async def _record(
@@ -318,14 +319,14 @@ class LoopRecorder:
         episodes: dict[int, LiveRecord],
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Record what is new of episodes; one of which something is missing is recorded no further."""
+        """Record new events; after an error, an episode is not recorded further."""
         recording = [self._append(one) for one in touched.values()]
-        for place, error in zip(touched, await asyncio.gather(*recording), strict=True):
+        for index, error in zip(touched, await asyncio.gather(*recording), strict=True):
             if error is not None:
-                words = f"an episode is recorded no further, and the loop goes on: {error}"
-                _send(writer, {"kind": "journal", "warning": words})
-            if error is not None or touched[place].ended:
-                del episodes[place]
+                warning = f"the rest of an episode is not recorded; the loop continues: {error}"
+                _send(writer, {"kind": "journal", "warning": warning})
+            if error is not None or touched[index].ended:
+                del episodes[index]
 
     async def _append(self, episode: LiveRecord) -> JournalError | None:
         events, attached = episode.take()
@@ -335,23 +336,16 @@ class LoopRecorder:
             return error
         return None
 
-    async def _leave(
+    async def _interrupt(
         self, episodes: dict[int, LiveRecord], detail: str, writer: asyncio.StreamWriter
     ) -> None:
         for one in episodes.values():
-            one.break_off(detail)
+            one.interrupt(detail)
         await self._record(dict(episodes), episodes, writer)
 
 
-def _apply(episode: LiveRecord, told: Mapping[str, Any]) -> None:
-    if "step" in told:
-        episode.step(told["step"])
-    elif "end" in told:
-        episode.end(told["end"])
-
-
 async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[list[bytes]]:
-    """Whole lines as they come; the rest of one that a killed loop did not finish is left out."""
+    """Yield complete lines as they arrive; an incomplete last line is dropped."""
     rest: list[bytes] = []
     while data := await reader.read(READ):
         head, newline, tail = data.rpartition(b"\n")
@@ -362,23 +356,23 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[list[bytes]]:
         rest = [tail]
 
 
-def _send(writer: asyncio.StreamWriter, told: Mapping[str, Any]) -> None:
+def _send(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:
     if not writer.is_closing():
-        writer.write(json.dumps(told).encode() + b"\n")
+        writer.write(json.dumps(message).encode() + b"\n")
 
 
 async def record_loops(folder: Path, address: Path, about: Mapping[str, Any]) -> None:
-    """Record in ``folder`` what loops send to the socket at ``address``; says on its output when they may.
+    """Record what loops send to the socket at ``address``; print when it is ready.
 
     Args:
-        folder: The run's.
-        address: Path of a socket that is made, and removed at the end with the folder that it is in.
-        about: What the run says of itself, see :data:`~spectator.runs.run_folder.DESCRIPTION`.
+        folder: Folder of the run.
+        address: Path of the socket, which is created here; its folder is removed at the end.
+        about: Description of the run; see :data:`~spectator.runs.run_folder.DESCRIPTION`.
 
     Raises:
-        ConfigurationError: Another process records there.
-        JournalError: It cannot be written.
-        OSError: The folder or the socket cannot be made.
+        ConfigurationError: Another process records in the folder.
+        JournalError: The journal cannot be written.
+        OSError: The folder or the socket cannot be created.
     """
     clock = SystemClock()
     journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}")
@@ -387,7 +381,7 @@ async def record_loops(folder: Path, address: Path, about: Mapping[str, Any]) ->
         (folder / DESCRIPTION).write_text(json.dumps(about), encoding="utf-8")
         recorder = LoopRecorder(journal, folder.name, clock)
         async with await asyncio.start_unix_server(recorder.serve, address):
-            _say({"ready": True})
+            _print({"ready": True})
             async with asyncio.timeout(FIRST_S):
                 await recorder.begun.wait()
             await recorder.idle.wait()
@@ -396,17 +390,17 @@ async def record_loops(folder: Path, address: Path, about: Mapping[str, Any]) ->
         shutil.rmtree(address.parent, ignore_errors=True)
 
 
-def main(told: str) -> None:
-    """Record loops, as ``told`` says in JSON: ``folder``, ``address``, ``about``."""
+def main(arguments: str) -> None:
+    """Run the process; ``arguments`` is JSON: ``folder``, ``address``, ``about``."""
     os.nice(NICENESS)
-    asked = json.loads(told)
+    given = json.loads(arguments)
     try:
-        Path(asked["folder"]).mkdir(parents=True, exist_ok=True)
-        asyncio.run(record_loops(Path(asked["folder"]), Path(asked["address"]), asked["about"]))
+        Path(given["folder"]).mkdir(parents=True, exist_ok=True)
+        asyncio.run(record_loops(Path(given["folder"]), Path(given["address"]), given["about"]))
     except (ConfigurationError, JournalError, OSError) as error:
-        _say({"problem": str(error), "kind": type(error).__name__})
+        _print({"problem": str(error), "kind": type(error).__name__})
 
 
-def _say(told: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(told) + "\n")
+def _print(message: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""A loop's connection to its recorder: start it, encode values, never wait.
+"""A loop's connection to its recorder: start it, encode values, never block.
 
-Each process has its own connection. A fork opens a new one with its first message, because the inherited
-one is its parent's.
+Each process has a separate connection. A fork opens a new one with its first message, because the inherited
+one belongs to its parent.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from spectator.errors import ConfigurationError, JournalError
 _Result = TypeVar("_Result")
 
 MAX_ITEMS: Final = 1_024
-"""Items of a list, members of an object and numbers of an array that are kept."""
+"""Maximum items of a list, members of an object, and numbers of an array."""
 
 MAX_TEXT: Final = 1_000_000
-"""Characters of a text that are kept."""
+"""Maximum characters of a text."""
 
 MAX_DEPTH: Final = 16
 MAX_BITS: Final = 1_024
@@ -40,7 +40,7 @@ MAX_UNKNOWN: Final = 500
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """``value`` as finite JSON; what has no such form becomes words that say what it is.
+    """Convert ``value`` to finite JSON; anything else becomes a description.
 
     >>> plain({"at": (1, float("nan")), 3: {"a"}})
     {'at': [1, 'nan'], '3': ['a']}
@@ -70,7 +70,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def unusual(value: Any) -> Any:
-    """An array, a tensor or a model by its parts; anything else in words.
+    """Convert an array, tensor, pydantic model or dataclass; describe anything else.
 
     >>> import numpy
     >>> unusual(numpy.zeros((84, 84, 4)))
@@ -93,14 +93,14 @@ def unusual(value: Any) -> Any:
 
 
 def encoded(message: Mapping[str, Any], most: int) -> bytes:
-    """A message as a line of JSON.
+    """Encode a message as a line of JSON.
 
     Args:
-        message: Anything; members that :func:`plain` would change may be changed.
-        most: Bytes above which texts and lists are cut.
+        message: The message; converted by :func:`plain` if needed.
+        most: Maximum size, bytes; texts and lists of longer messages are cut.
 
     Raises:
-        ValueError: It is longer even then.
+        ValueError: The message is too long even then.
     """
     try:
         line = _utf8(_QUICK(message))
@@ -109,12 +109,12 @@ def encoded(message: Mapping[str, Any], most: int) -> bytes:
     if not line or len(line) > most:
         line = _utf8(_QUICK(plain(message)))
     if len(line) > most:
-        raise ValueError(f"it takes {len(line) >> 10} kB as JSON, and at most {most >> 10} kB are recorded")
+        raise ValueError(f"its JSON has {len(line) >> 10} kB, more than the limit of {most >> 10} kB")
     return line + b"\n"
 
 
 def finite(value: Any) -> float | None:
-    """``value`` as a finite number: a number, or an array or a tensor of one; ``None`` for anything else.
+    """Return a number, or an array with one number, as finite float, or ``None``.
 
     >>> finite(True), finite(float("inf")), finite("1")
     (1.0, None, None)
@@ -124,21 +124,21 @@ def finite(value: Any) -> float | None:
 
 
 def words_of(value: object) -> str:
-    """``value`` in words, whatever its own words do.
+    """Return ``value`` as text, even if its ``__str__`` fails.
 
     >>> words_of(ValueError("no")), words_of([1, 2])
     ('no', '[1, 2]')
     """
-    words, error = attempted(str, value)
+    text, error = attempted(str, value)
     return (
         f"a {type(value).__name__} that cannot be shown: {type(error).__name__}"
-        if words is None
-        else words[:300]
+        if text is None
+        else text[:300]
     )
 
 
 def attempted(work: Callable[..., _Result], *given: Any) -> tuple[_Result | None, Exception | None]:
-    """What ``work`` returns, or what it raises: values of a loop may do anything when they are looked at."""
+    """Return the result of ``work`` or its exception."""
     try:
         return work(*given), None
     except Exception as error:  # noqa: BLE001  # the loop must go on
@@ -146,14 +146,14 @@ def attempted(work: Callable[..., _Result], *given: Any) -> tuple[_Result | None
 
 
 def _utf8(text: str) -> bytes:
-    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
+    """Encode ``text``, with a question mark for every lone surrogate."""
     return text.encode("utf-8", "replace")
 
 
 def _members(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     kept: dict[str, Any] = {}
-    for place, (name, member) in enumerate(value.items()):
-        if place == MAX_ITEMS:
+    for index, (name, member) in enumerate(value.items()):
+        if index == MAX_ITEMS:
             kept["…"] = f"{len(value) - MAX_ITEMS} more left out"
             break
         kept[str(name)] = plain(member, depth + 1)
@@ -168,41 +168,41 @@ def _items(value: Any, depth: int) -> list[Any]:
 _QUICK: Final = json.JSONEncoder(
     default=unusual, ensure_ascii=False, allow_nan=False, separators=(",", ":")
 ).encode
-"""Encodes most of what a loop holds as it is."""
+"""Encodes the usual values of a loop directly."""
 
 
 OPEN_S: Final = 60.0
-"""How long it may take."""
+"""Timeout for the start of the recorder, seconds."""
 
 LONGEST_ADDRESS: Final = 90
-"""Characters that the path of a socket may have, with some to spare."""
+"""Maximum length of a socket's folder: socket paths are limited to about 100 characters."""
 
 _PROGRAM: Final = (
-    "import sys; sys.path[:] = {path!r}; from spectator.watchable.recorder import main; main({told!r})"
+    "import sys; sys.path[:] = {path!r}; from spectator.watchable.recorder import main; main({arguments!r})"
 )
 
 
 def begin_recorder(folder: Path, about: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
-    """Begin the process that records, and wait until it listens.
+    """Start the recorder process and wait until it listens.
 
     Args:
-        folder: The run's.
-        about: What the run says of itself.
+        folder: Folder of the run.
+        about: Description of the run.
 
     Returns:
         The process, and the path of its socket.
 
     Raises:
-        ConfigurationError: Another process records in the folder, or none can be begun here.
+        ConfigurationError: Another process records in the folder, or no process can be started here.
         JournalError: The folder cannot be written.
     """
-    room = Path(tempfile.mkdtemp(prefix="spectator-"))
-    if len(str(room)) > LONGEST_ADDRESS:
-        room.rmdir()
-        room = Path(tempfile.mkdtemp(prefix="spectator-", dir="/tmp"))
-    address = str(room / "line")
-    told = json.dumps({"folder": str(folder), "address": address, "about": about})
-    program = _PROGRAM.format(path=sys.path, told=told)
+    socket_folder = Path(tempfile.mkdtemp(prefix="spectator-"))
+    if len(str(socket_folder)) > LONGEST_ADDRESS:
+        socket_folder.rmdir()
+        socket_folder = Path(tempfile.mkdtemp(prefix="spectator-", dir="/tmp"))
+    address = str(socket_folder / "line")
+    arguments = json.dumps({"folder": str(folder), "address": address, "about": about})
+    program = _PROGRAM.format(path=sys.path, arguments=arguments)
     try:
         recorder = subprocess.Popen(
             [sys.executable, "-P", "-c", program],
@@ -210,47 +210,47 @@ def begin_recorder(folder: Path, about: Mapping[str, Any]) -> tuple[subprocess.P
         )  # fmt: skip
         assert recorder.stdout is not None
         with recorder.stdout as output:
-            heard = select.select([output], [], [], OPEN_S)[0]
-            answer = json.loads(output.readline() or b"{}") if heard else {}
+            readable = select.select([output], [], [], OPEN_S)[0]
+            answer = json.loads(output.readline() or b"{}") if readable else {}
     except (OSError, ValueError) as error:
-        shutil.rmtree(room, ignore_errors=True)
-        raise ConfigurationError(f"no process can be begun to record {folder}: {error}") from error
+        shutil.rmtree(socket_folder, ignore_errors=True)
+        raise ConfigurationError(f"cannot start a process to record {folder}: {error}") from error
     if "ready" in answer:
         return recorder, address
-    shutil.rmtree(room, ignore_errors=True)
+    shutil.rmtree(socket_folder, ignore_errors=True)
     recorder.kill()
     recorder.wait()
-    problem = answer.get("problem", "its recorder did not begin")
-    wrong = JournalError if answer.get("kind") == "JournalError" else ConfigurationError
-    raise wrong(f"{folder} cannot be recorded: {problem}")
+    problem = answer.get("problem", "the recorder did not start")
+    kind = JournalError if answer.get("kind") == "JournalError" else ConfigurationError
+    raise kind(f"cannot record in {folder}: {problem}")
 
 
 logger = logging.getLogger("spectator.watchable")
 
 MAX_WAITING: Final = 16 * 1024 * 1024
-"""Bytes that may wait to be sent; steps beyond are left out."""
+"""Maximum bytes of unsent messages; further steps are omitted."""
 
 MAX_STEPS: Final = 4_000
-"""Messages that may, so that what is shown is never more than a few seconds old."""
+"""Maximum number of unsent messages, so that the shown state is at most a few seconds old."""
 
 EXTRA_FOR_ENDS: Final = 4
-"""How many times as much may wait where beginnings and ends of episodes are added."""
+"""Factor of the two limits for beginnings and ends of episodes."""
 
 PAUSE_S: Final = 0.1
-"""How long messages gather before they are sent together."""
+"""How long messages are collected before they are sent together, seconds."""
 
 READ: Final = 65_536
 CONNECT_S: Final = 10.0
 SEND_S: Final = 30.0
 EXIT_S: Final = 5.0
-"""How long a process that exits waits for what it has still to send."""
+"""How long an exiting process waits for unsent messages, seconds."""
 
 
 class RecorderLine:
-    """A line to the process that listens at ``address``; safe to use from any thread.
+    """A connection to the recorder at ``address``; thread-safe.
 
     Args:
-        address: Path of its socket.
+        address: Path of the recorder's socket.
     """
 
     def __init__(self, address: str) -> None:
@@ -260,59 +260,58 @@ class RecorderLine:
         return self.address
 
     def __setstate__(self, address: str) -> None:
-        self._begin(address)  # a process that was spawned gets a line of its own
+        self._begin(address)  # a spawned process gets a separate connection
 
     def _begin(self, address: str) -> None:
         self.address = address
         self._reset()
-        known = weakref.ref(self)
-        os.register_at_fork(after_in_child=partial(_let_go, known))
+        os.register_at_fork(after_in_child=partial(_forget, weakref.ref(self)))
 
     def _reset(self) -> None:
-        self._order = threading.Lock()
+        self._lock = threading.Lock()
         self._waiting: list[bytes] = []
         self._bytes = self._count = 0
         self._news = threading.Event()
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
         self._closing = threading.Event()
-        self._heard = b""
+        self._received = b""
         self._answer: dict[str, Any] | None = None
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self.gone = False
-        """Whether nothing can be recorded any more."""
+        """Whether the connection is closed."""
 
-    def let_go(self) -> None:
-        """Forget a connection that a fork has inherited: it is its parent's."""
+    def forget(self) -> None:
+        """Close a connection inherited by a fork, and start without one."""
         if self._socket is not None:
             self._socket.close()
         self._reset()
 
     @property
     def busy(self) -> bool:
-        """Whether so much waits that it is better not to add to it."""
+        """Whether many messages are unsent, so that optional ones should be omitted."""
         return self._bytes > MAX_WAITING // 4 or self._count > MAX_STEPS // 4
 
     def warn(self, kind: str, message: str) -> None:
-        """Log a warning, once of its kind in each process."""
-        if kind not in self._told:
-            self._told.add(kind)
+        """Log a warning, once per kind and process."""
+        if kind not in self._warned:
+            self._warned.add(kind)
             logger.warning("%s", message)
 
     def send(self, message: bytes, *, needed: bool = False) -> bool:
-        """Have a message sent, soon.
+        """Queue a message for sending.
 
         Args:
             message: A line.
-            needed: Whether it is a beginning or an end.
+            needed: Whether it is a beginning or an end of an episode.
 
         Returns:
-            Whether it will be, unless the line breaks.
+            Whether it was queued.
         """
         more = EXTRA_FOR_ENDS if needed else 1
         if self.gone or self._bytes > more * MAX_WAITING or self._count > more * MAX_STEPS:
             return False
-        with self._order:
+        with self._lock:
             self._waiting.append(message)
             self._bytes += len(message)
             self._count += 1
@@ -325,7 +324,7 @@ class RecorderLine:
         return True
 
     def close(self, patience_s: float) -> dict[str, Any] | None:
-        """Send what waits and wait until it is recorded; returns the recorder's answer, if there was one."""
+        """Wait until all messages are recorded; return the recorder's answer."""
         if self._thread is None:
             return None
         self.send(b'{"close":true}\n', needed=True)
@@ -333,7 +332,7 @@ class RecorderLine:
         return self._answer
 
     def finish(self, patience_s: float) -> None:
-        """Send what waits, and nothing after it."""
+        """Send all queued messages, and none after them."""
         self._closing.set()
         self._news.set()
         if self._thread is not None:
@@ -346,53 +345,51 @@ class RecorderLine:
                 self._socket.connect(self.address)
                 self._socket.settimeout(SEND_S)
                 while self._send_some(self._socket):
-                    self._look(self._socket)
+                    self._receive_available(self._socket)
                     self._closing.wait(PAUSE_S)
                 self._socket.shutdown(socket.SHUT_WR)
-                while said := self._socket.recv(READ):
-                    self._take_in(said)
+                while data := self._socket.recv(READ):
+                    self._receive(data)
         except OSError as error:
-            self.warn(
-                "gone", f"nothing more is recorded, and the loop goes on: its recorder is gone ({error})"
-            )
+            self.warn("gone", f"the recorder stopped ({error}); the loop continues without being recorded")
         self.gone = True
         self._waiting.clear()
 
     def _send_some(self, connected: socket.socket) -> bool:
-        """Send what waits, once something does; returns whether more may come."""
+        """Wait for queued messages and send them; return whether more may come."""
         self._news.wait()
         self._news.clear()
         closing = self._closing.is_set()
-        with self._order:
+        with self._lock:
             taken, self._waiting = self._waiting, []
         connected.sendall(b"".join(taken))
-        with self._order:
+        with self._lock:
             self._bytes -= sum(map(len, taken))
             self._count -= len(taken)
         return not closing
 
-    def _look(self, connected: socket.socket) -> None:
-        """Take in what the recorder said meanwhile."""
+    def _receive_available(self, connected: socket.socket) -> None:
+        """Handle the recorder's messages that have arrived."""
         while select.select([connected], [], [], 0)[0]:
-            said = connected.recv(READ)
-            if not said:
+            data = connected.recv(READ)
+            if not data:
                 raise ConnectionResetError("it has ended")
-            self._take_in(said)
+            self._receive(data)
 
-    def _take_in(self, said: bytes) -> None:
-        *lines, self._heard = (self._heard + said).split(b"\n")
-        for told in map(json.loads, lines):
-            if "warning" in told:
-                self.warn(told["kind"], told["warning"])
+    def _receive(self, data: bytes) -> None:
+        *lines, self._received = (self._received + data).split(b"\n")
+        for message in map(json.loads, lines):
+            if "warning" in message:
+                self.warn(message["kind"], message["warning"])
             else:
-                self._answer = told
+                self._answer = message
 
 
-def _let_go(known: weakref.ref[RecorderLine]) -> None:
-    if (line := known()) is not None:
-        line.let_go()
+def _forget(reference: weakref.ref[RecorderLine]) -> None:
+    if (line := reference()) is not None:
+        line.forget()
 
 
-def _finish_at_exit(known: weakref.ref[RecorderLine]) -> None:
-    if (line := known()) is not None:
+def _finish_at_exit(reference: weakref.ref[RecorderLine]) -> None:
+    if (line := reference()) is not None:
         line.finish(EXIT_S)

@@ -1,6 +1,6 @@
 """Make a loop, an environment or a function watchable.
 
-What a loop reports is sent to its recorder; nothing is returned to the loop, and no call raises.
+Reports of a loop are sent to its recorder in the background; reporting never blocks and never raises.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any, Final, Self, overload
 from spectator.watchable.recorder_client import RecorderLine, attempted, encoded, finite, words_of
 
 MAX_MESSAGE: Final = 4 * 1024 * 1024
-"""Bytes of one step as JSON."""
+"""Maximum size of one step as JSON, bytes."""
 
 
 class WatchedEpisode:
-    """An episode that is recorded as it is played; nothing that it is told ever raises.
+    """An episode that is recorded while it is played; its methods never raise.
 
-    As a context manager it ends with its block: with all its rewards, or as failed where an exception passes,
-    which goes on untouched.
+    As a context manager, it ends with its block: finished, or failed if an exception is raised, which is not
+    suppressed.
 
     Args:
-        line: Where it is sent.
-        number: Its own, in this process.
-        begin: What is told of its beginning.
+        line: Connection to the recorder.
+        number: Number of the episode in this process.
+        begin: Message of its beginning.
     """
 
     def __init__(self, line: RecorderLine, number: int, begin: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ class WatchedEpisode:
         self._total: float | None = None
         self._at = time.monotonic()
         self.over = False
-        """Whether nothing more of it is recorded."""
+        """Whether further calls are not recorded."""
         self._brief = line.busy
         if not self._send("begin", begin, needed=True):
             self.over = True
@@ -66,21 +66,22 @@ class WatchedEpisode:
         """Record a step.
 
         Args:
-            observation: What came of it, as an environment's ``step`` returns it.
-            action: What was done.
-            reward: What it earned: a finite number; left out where nobody knows.
-            reply: What a model answered: a text, or a message of the assistant.
-            messages: What it was asked, whole: a text, or messages. Without ``reply`` its last is the answer.
+            observation: The observation after the action, as an environment's ``step`` returns it.
+            action: The action.
+            reward: The reward, a finite number; omit it if unknown.
+            reply: A model's answer: a text, or an assistant message.
+            messages: The complete prompt: a text, or messages. Without ``reply``, the last message is the
+                answer.
             tokens: Ids of the answer's tokens, shape ``(n,)``.
             logprobs: Their log probabilities in nats, shape ``(n,)``.
             prompt_tokens: Ids of the prompt's tokens.
-            model: Which model answered.
-            usage: ``prompt_tokens`` and ``completion_tokens``, where counted.
+            model: Name of the model.
+            usage: ``prompt_tokens`` and ``completion_tokens``, if counted.
         """
         if not self._open("a step"):
             return
         now = time.monotonic()
-        told: dict[str, Any] = {"took_s": round(now - self._at, 6)}
+        step: dict[str, Any] = {"took_s": round(now - self._at, 6)}
         self._at = now
         self._steps += 1
         given = {
@@ -88,20 +89,20 @@ class WatchedEpisode:
             "tokens": tokens, "logprobs": logprobs, "prompt_tokens": prompt_tokens, "model": model,
             "usage": usage,
         }  # fmt: skip
-        told |= {name: value for name, value in given.items() if value is not None}
+        step |= {name: value for name, value in given.items() if value is not None}
         if reward is not None:
-            self._earn(reward, told)
-        if self._brief or not self._send("step", told):
+            self._add_reward(reward, step)
+        if self._brief or not self._send("step", step):
             self._left_out += 1
             if not self._line.gone:
                 self._line.warn("busy", "the loop is faster than its recorder: some steps are not recorded")
 
     def end(self, *, truncated: str | bool = False, result: str | None = None) -> None:
-        """End it, with the sum of its rewards. What it is told afterwards is not recorded.
+        """End the episode, with the sum of its rewards. Later calls are not recorded.
 
         Args:
             truncated: Whether it was cut short, or why.
-            result: What came of it, in words.
+            result: The result, as text.
         """
         if not self._open("an end"):
             return
@@ -111,15 +112,15 @@ class WatchedEpisode:
             self._end("finished", None, result)
 
     def fail(self, error: BaseException | str) -> None:
-        """End it without a verdict.
+        """End the episode as failed, without a score.
 
         Args:
-            error: What went wrong.
+            error: The error.
         """
         if not self._open("a failure"):
             return
-        words = error if isinstance(error, str) else f"{type(error).__name__}: {words_of(error)}"
-        self._end("environment_error", words)
+        detail = error if isinstance(error, str) else f"{type(error).__name__}: {words_of(error)}"
+        self._end("environment_error", detail)
 
     def __enter__(self) -> Self:
         return self
@@ -135,7 +136,7 @@ class WatchedEpisode:
             self.fail(error)
 
     def _open(self, what: str) -> bool:
-        """Whether it is recorded here, and not over yet."""
+        """Whether the episode can be recorded here; otherwise log a warning."""
         if self._process != os.getpid():
             self._line.warn(
                 "fork", f"{what} of an episode is not recorded: another process began the episode"
@@ -146,56 +147,56 @@ class WatchedEpisode:
         return not self.over
 
     def _end(self, reason: str, detail: str | None, result: str | None = None) -> None:
-        told = {"reason": reason, "detail": detail, "result": result, "total": self._total}
-        self._send("end", {**told, "steps": self._steps, "left_out": self._left_out}, needed=True)
+        end = {"reason": reason, "detail": detail, "result": result, "total": self._total}
+        self._send("end", {**end, "steps": self._steps, "left_out": self._left_out}, needed=True)
         self.over = True
 
-    def _earn(self, reward: object, told: dict[str, Any]) -> None:
-        earned = finite(reward)
-        if earned is None:
-            words = (
-                f"the reward of step {self._steps} is {words_of(reward)}, not a finite number: it has none"
+    def _add_reward(self, reward: object, step: dict[str, Any]) -> None:
+        known = finite(reward)
+        if known is None:
+            note = (
+                f"the reward of step {self._steps} is {words_of(reward)}, not a finite number: it is ignored"
             )
-            told["notes"] = [words]
-            self._line.warn("reward", words)
+            step["notes"] = [note]
+            self._line.warn("reward", note)
         else:
-            told["reward"] = earned
-            self._total = (self._total or 0.0) + earned
+            step["reward"] = known
+            self._total = (self._total or 0.0) + known
 
-    def _send(self, kind: str, told: Mapping[str, Any], *, needed: bool = False) -> bool:
-        """Have it sent; what no JSON can be made of is replaced by a sentence that says so."""
-        message = {"episode": self._number, kind: told}
+    def _send(self, kind: str, content: Mapping[str, Any], *, needed: bool = False) -> bool:
+        """Send a message; if it cannot be encoded, send its essential members and a note."""
+        message = {"episode": self._number, kind: content}
         line, error = attempted(encoded, message, MAX_MESSAGE)
         if line is not None:
             return self._line.send(line, needed=needed)
-        words = f"a part of an episode ({kind}) cannot be shown whole: {words_of(error)}"
-        self._line.warn("json", words)
+        note = f"a part of an episode ({kind}) cannot be shown completely: {words_of(error)}"
+        self._line.warn("json", note)
         kept = ("reward", "took_s", "reason", "steps", "total", "left_out", "environment", "agent", "group")
-        short = {name: told[name] for name in kept if name in told} | {"notes": [words]}
+        short = {name: content[name] for name in kept if name in content} | {"notes": [note]}
         return self._line.send(encoded({"episode": self._number, kind: short}, MAX_MESSAGE), needed=needed)
 
 
 CLOSE_S: Final = 30.0
-"""How long ``close`` waits for what is still to be recorded."""
+"""How long ``close`` waits until everything is recorded, seconds."""
 
 
 class WatchedLoop:
     """A run of a loop, which a server shows at ``/rollouts`` while it is played.
 
-    A process of its own records it, so that the loop waits for nothing. Whatever goes wrong once it is open
-    is logged, once, and the loop goes on. Threads, forks and processes that it is handed to may use it alike.
+    A separate process records it, so that the loop never waits. Errors after the start are logged, once per
+    kind, and the loop continues. It can be used from threads, forks and spawned processes.
 
     Args:
-        folder: Where it is kept; made when it is not there. It stands in the server's ``SPECTATOR_RUNS_DIR``.
-        name: What it is called, for people.
-        environment: What is played, for episodes that do not say.
-        agent: Who decides, for the same.
-        episodes: How many there will be, where that is known.
+        folder: Folder of the run; created if missing. A server shows the runs in its ``SPECTATOR_RUNS_DIR``.
+        name: Display name.
+        environment: Default of the episodes' environment.
+        agent: Default of the episodes' agent.
+        episodes: Planned number of episodes, if known.
 
     Raises:
-        ConfigurationError: The folder's name fits no address, it holds something else, another process
-            records in it, or no process can be begun here.
-        JournalError: It cannot be written.
+        ConfigurationError: The folder's name is invalid, the folder contains something else, another process
+            records in it, or no process can be started here.
+        JournalError: The folder cannot be written.
     """
 
     def __init__(
@@ -211,9 +212,9 @@ class WatchedLoop:
         from spectator.watchable.recorder_client import begin_recorder
 
         self.folder = Path(folder).resolve()
-        """Where it is kept."""
+        """Folder of the run."""
         self.name = run_name(self.folder)
-        """The run's, as the server's pages have it."""
+        """Name of the run on the server's pages."""
         self._about = {"environment": environment, "agent": agent}
         self._numbers = itertools.count(1)
         self._recorder, address = begin_recorder(self.folder, {"name": name, "episodes": episodes})
@@ -228,7 +229,7 @@ class WatchedLoop:
         self.__dict__.update(state, _numbers=itertools.count(1))
 
     def __deepcopy__(self, memo: object) -> Self:
-        """Itself: environments are copied with what they were made with, and there is one run."""
+        """Return itself: copies of an environment share its run."""
         return self
 
     def episode(
@@ -244,12 +245,12 @@ class WatchedLoop:
         """Begin an episode.
 
         Args:
-            group: Episodes with the same are compared: a prompt, a task.
-            seed: A whole number from 0 to 2**53 - 1; anything else is left out.
-            environment: What is played.
-            agent: Who decides.
-            observation: What it begins with: a text, or anything.
-            tools: What a model is offered, in the form of a chat endpoint.
+            group: Group for comparisons, such as a prompt or a task.
+            seed: An integer from 0 to 2**53 - 1; anything else is ignored.
+            environment: Name of the environment.
+            agent: Name of the agent.
+            observation: The first observation: a text, or any other value.
+            tools: The model's tools, in the form of chat completions.
         """
         if self._closed:
             self._line.warn("closed", "an episode is not recorded: its run was closed")
@@ -257,7 +258,7 @@ class WatchedLoop:
             "environment": environment or self._about["environment"],
             "agent": agent or self._about["agent"],
             "group": group if isinstance(group, str) or group is None else words_of(group),
-            "seed": _whole(seed),
+            "seed": _integer(seed),
         }
         if tools:
             begin["tools"] = tools
@@ -266,7 +267,7 @@ class WatchedLoop:
         return WatchedEpisode(self._line, next(self._numbers), begin)
 
     def close(self) -> None:
-        """Wait until what was told is recorded; episodes without an end are ended. Safe to call twice."""
+        """Wait until everything is recorded; end all open episodes. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -274,7 +275,7 @@ class WatchedLoop:
         if self._recorder is None:
             return
         if answer is None and not self._line.gone:
-            self._line.warn("slow", f"the record of {self.folder} is not complete after {CLOSE_S:g} s")
+            self._line.warn("slow", f"the record of {self.folder} is still incomplete after {CLOSE_S:g} s")
         elif answer is not None and not answer.get("others"):
             self._recorder.wait(CLOSE_S)
 
@@ -287,18 +288,18 @@ class WatchedLoop:
         self.close()
 
 
-def _whole(seed: object) -> int | None:
-    """A whole number of whatever type."""
+def _integer(seed: object) -> int | None:
+    """Return a non-negative integer of any numeric type; otherwise ``None``."""
     known = None if seed is None else finite(seed)
     return int(known) if known is not None and known.is_integer() and known >= 0 else None
 
 
 class EnvTap:
-    """Tells a run what an environment was asked, and what it answered.
+    """Reports an environment's resets and steps to a run.
 
     Args:
         run: The run.
-        owned: Whether the run is closed with the environment.
+        owned: Whether to close the run with the environment.
     """
 
     def __init__(self, run: WatchedLoop, *, owned: bool) -> None:
@@ -306,14 +307,14 @@ class EnvTap:
         self._owned = owned
         self._episode: WatchedEpisode | None = None
 
-    def begin(self, shown: Any, seed: object) -> None:
-        """``reset`` was answered."""
+    def begin(self, returned: Any, seed: object) -> None:
+        """Begin an episode with what ``reset`` returned."""
         self.leave("it was reset before its end")
-        pair = isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], Mapping)
-        self._episode = self._run.episode(seed=seed, observation=shown[0] if pair else shown)
+        pair = isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping)
+        self._episode = self._run.episode(seed=seed, observation=returned[0] if pair else returned)
 
     def stepped(self, step: Callable[..., Any], action: Any, *given: Any, **named: Any) -> Any:
-        """What ``step`` answers to an action; the run is told of it, or of what it raises."""
+        """Call ``step`` with an action, report its result or exception, and pass it on."""
         try:
             answer = step(action, *given, **named)
         except BaseException as error:
@@ -323,7 +324,7 @@ class EnvTap:
         return answer
 
     def take(self, action: Any, answer: Any) -> None:
-        """``step`` was answered: in the form of Gymnasium or of Gym before it, or as one observation."""
+        """Report what ``step`` returned: a tuple of Gymnasium or Gym, or an observation."""
         episode = self._episode
         if episode is None:
             return
@@ -334,30 +335,30 @@ class EnvTap:
             self._episode = None
 
     def fail(self, error: BaseException) -> None:
-        """It raised."""
+        """End the episode as failed."""
         if self._episode is not None:
             self._episode.fail(error)
             self._episode = None
 
     def leave(self, why: str) -> None:
-        """The episode under way goes no further."""
+        """End the current episode as cut short."""
         if self._episode is not None:
             self._episode.end(truncated=why)
             self._episode = None
 
     def close(self) -> None:
-        """The environment is closed."""
+        """End the current episode, and close the run if it is owned."""
         self.leave("the environment was closed before its end")
         if self._owned:
             self._run.close()
 
 
 class WatchedEnv:
-    """An environment like those of Gymnasium, watched; whatever else it has is reached through this one.
+    """A watched environment; passes other attributes through.
 
     Args:
         env: The environment.
-        tap: Tells its run.
+        tap: Reports to the run.
     """
 
     def __init__(self, env: Any, tap: EnvTap) -> None:
@@ -370,24 +371,24 @@ class WatchedEnv:
         return getattr(self.env, name)
 
     def reset(self, *given: Any, **named: Any) -> Any:
-        """Begin an episode; as the environment does."""
-        shown = self.env.reset(*given, **named)
-        self.tap.begin(shown, named.get("seed"))
-        return shown
+        """Reset the environment and begin an episode."""
+        returned = self.env.reset(*given, **named)
+        self.tap.begin(returned, named.get("seed"))
+        return returned
 
     def step(self, action: Any, *given: Any, **named: Any) -> Any:
-        """Carry out an action; as the environment does."""
+        """Step the environment and record the step."""
         return self.tap.stepped(self.env.step, action, *given, **named)
 
     def close(self) -> None:
-        """Let the environment go, where it can be, and its run."""
+        """Close the environment if it can be closed, and its run if it owns one."""
         self.tap.close()
         if callable(close := getattr(self.env, "close", None)):
             close()
 
 
 def _parts(answer: Any) -> tuple[Any, Any, Any, Any]:
-    """Observation, reward, and whether it is over or was cut short."""
+    """Return observation, reward, terminated and truncated."""
     if isinstance(answer, tuple) and len(answer) == 5:
         return answer[0], answer[1], answer[2], answer[3]
     if isinstance(answer, tuple) and len(answer) == 4:
@@ -402,24 +403,24 @@ def watch(what: str | Path, run: None = None, **about: Any) -> WatchedLoop: ...
 @overload
 def watch(what: Any, run: str | Path | WatchedLoop, **about: Any) -> Any: ...
 def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) -> Any:
-    """Show what somebody else's code plays.
+    """Make a loop, an environment or a function watchable.
 
     Args:
-        what: The folder of a run, for a loop that tells of its episodes itself. Or an environment with
-            ``reset`` and ``step``, of Gymnasium or like one. Or a function, of which each call is an episode
-            of one step: its arguments are what it was shown, what it returns is its action; a number that it
-            returns, or ``"reward"`` in a mapping, is its reward.
-        run: For the latter two: the folder of the run, or a run that is open.
-        about: ``name``, ``environment``, ``agent`` and ``episodes`` of the run, see
+        what: The folder of a run, for a loop that reports its episodes itself; or an environment with
+            ``reset`` and ``step``, of Gymnasium or similar; or a function. Each call of a function is an
+            episode of one step: its arguments are the observation, and its result is the action. A number
+            that it returns, or ``"reward"`` in a mapping, is the reward.
+        run: For an environment or a function: the folder of the run, or an open run.
+        about: ``name``, ``environment``, ``agent`` and ``episodes`` of the run; see
             :class:`~spectator.watchable.watched_loop.WatchedLoop`.
 
     Returns:
-        The run; or the environment or the function, to be used in place of what was handed over.
+        The run; or the watched environment or function, to use instead of the original.
 
     Raises:
-        TypeError: It is nothing of these, or an open run is described anew.
-        ConfigurationError: The folder cannot be recorded in, and why.
-        JournalError: It cannot be written.
+        TypeError: ``what`` is none of these, or ``about`` is given for an open run.
+        ConfigurationError: The folder cannot be used for recording.
+        JournalError: The folder cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, watch(f"{folder}/mine", name="doubling") as run:
@@ -431,15 +432,17 @@ def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) 
     """
     if isinstance(what, str | Path):
         if run is not None:
-            raise TypeError(f"watch({what!r}, ...) opens a run by itself; hand over an environment first")
+            raise TypeError(
+                f"watch({what!r}) takes no run; pass an environment or a function as the first argument"
+            )
         return WatchedLoop(what, **about)
     if run is None:
-        raise TypeError(f"watch() of a {type(what).__name__} needs the folder of its run")
+        raise TypeError(f"watch() of a {type(what).__name__} needs the folder of its run; pass run=FOLDER")
     wrapper = _wrapper_of(what)
     owned = not isinstance(run, WatchedLoop)
     if isinstance(run, WatchedLoop):
         if about:
-            raise TypeError(f"{', '.join(about)}: of a run that is open already")
+            raise TypeError(f"{', '.join(about)} cannot be changed: the run is already open")
     else:
         run = WatchedLoop(run, **{"environment": _name_of(what), **about})
     if wrapper is None:
@@ -448,15 +451,15 @@ def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) 
 
 
 def _wrapper_of(what: Any) -> Callable[[Any, EnvTap], Any] | None:
-    """What wraps an environment; ``None`` for a function.
+    """Return the wrapper class of an environment; ``None`` for a function.
 
     Raises:
-        TypeError: Nothing does.
+        TypeError: ``what`` is neither an environment nor a function.
     """
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is not None:
         if isinstance(what, gymnasium.vector.VectorEnv):
-            raise TypeError("a vector environment plays many episodes at once: wrap each of its environments")
+            raise TypeError("cannot watch a vector environment; watch each of its environments instead")
         if isinstance(what, gymnasium.Env):
             from spectator.watchable.gymnasium_wrapper import WatchedGymnasium
 
@@ -466,7 +469,8 @@ def _wrapper_of(what: Any) -> Callable[[Any, EnvTap], Any] | None:
     if callable(what):
         return None
     raise TypeError(
-        f"a {type(what).__name__} is not watchable: it is no folder, has no reset and step, and no function"
+        f"a {type(what).__name__} cannot be watched; pass a folder, an environment with reset and step, or a "
+        "function"
     )
 
 
@@ -480,25 +484,26 @@ def _watched_function(function: Callable[..., Any], run: WatchedLoop) -> Callabl
 
         @wraps(function)
         async def watched_coroutine(*given: Any, **named: Any) -> Any:
-            with run.episode(observation=_shown(given, named)) as episode:
-                return _told(episode, await function(*given, **named))
+            with run.episode(observation=_arguments(given, named)) as episode:
+                return _recorded(episode, await function(*given, **named))
 
         return watched_coroutine
 
     @wraps(function)
     def watched(*given: Any, **named: Any) -> Any:
-        with run.episode(observation=_shown(given, named)) as episode:
-            return _told(episode, function(*given, **named))
+        with run.episode(observation=_arguments(given, named)) as episode:
+            return _recorded(episode, function(*given, **named))
 
     return watched
 
 
-def _shown(given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """The arguments of a call, a single one by itself."""
+def _arguments(given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """Return the arguments of a call; a single positional one by itself."""
     return given[0] if len(given) == 1 and not named else {"given": given, **named}
 
 
-def _told(episode: WatchedEpisode, returned: Any) -> Any:
+def _recorded(episode: WatchedEpisode, returned: Any) -> Any:
+    """Record the result of a call as the episode's only step, and return it."""
     if isinstance(returned, Mapping):
         episode.step(action=returned, reward=returned.get("reward"))
     else:

@@ -120,7 +120,7 @@ def test_time_runs_out_for_everybody_to_see_and_the_match_goes_on(tmp_path: Path
         app.client.post("/custom/pause", json={})
         expect(page.locator(".seat__left")).to_contain_text("paused")
         app.client.post("/custom/resume", json={})
-        expect(page.locator("#mind")).to_contain_text("timeout: nobody decided within 5 s")
+        expect(page.locator("#mind")).to_contain_text("timeout: no decision within 5 s")
         expect(page.locator("#mind .mind__source")).to_have_text("fallback")
         expect(page.locator("#mind .mind__note")).to_contain_text("The fallback had to decide: timeout")
         expect(page.locator("#mind .badge--foreign:visible")).to_contain_text("no answer in time")

@@ -199,7 +199,7 @@ def test_logs_of_inspect_are_samples_and_epochs(kind: str, tmp_path: Path) -> No
 def test_both_forms_of_one_log_are_the_same_episodes(tmp_path: Path) -> None:
     path = inspect_text(tmp_path / "log.json")
     done = run_import(DATA / "inspect.eval", path, into=tmp_path / "run")
-    assert "4 episodes imported, 4 were there already" in done.output
+    assert "4 episodes imported, 4 already there" in done.output
 
 
 def test_sessions_of_the_hub_stand_one_after_the_other(tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ def test_the_same_file_adds_nothing_and_one_that_grew_what_is_new(tmp_path: Path
     assert "2 episodes imported" in run_import(path, into=run).output
     before = [one.summary for one in episodes_in(run)]
     again = run_import(path, into=run)
-    assert again.exit_code == 0 and "0 episodes imported, 2 were there already" in again.output
+    assert again.exit_code == 0 and "0 episodes imported, 2 already there" in again.output
     assert [one.summary for one in episodes_in(run)] == before
     lines(path, ROW, {**ROW, "completion": "5"}, {**ROW, "completion": "6"})
-    assert "1 episode imported, 2 were there already" in run_import(path, into=run).output
+    assert "1 episode imported, 2 already there" in run_import(path, into=run).output
     assert len(episodes_in(run)) == 3
 
 
@@ -60,31 +60,35 @@ def test_a_torn_or_foreign_line_is_told_with_its_number_and_the_rest_imported(tm
     assert done.exit_code == 1
     assert len(episodes_in(tmp_path / "run")) == 1
     for said in (
-        f"{path}, line 2: it is not as its format has it: KeyError('example_id')",
+        f"{path}, line 2: it does not fit the format: KeyError('example_id')",
         f"{path}, line 3: nodes[0].message has no role",
-        f"{path}, line 4: version is 9: traces of version 1 are read",
+        f"{path}, line 4: version is 9: only version 1 is supported",
         f"{path}, line 5: nodes[1].parent is 1: it must be an earlier message",
-        f"{path}, line 6: no object, but list",
+        f"{path}, line 6: not a JSON object but a list",
         f"{path}, line 7: traces is a number: it must list the traces of the episode",
-        f"{path}, line 8: no UTF-8",
+        f"{path}, line 8: invalid UTF-8",
     ):
         assert said in done.output, done.output
-    assert "1 episode imported; 7 left out" in done.output
+    assert "1 episode imported; 7 entries skipped" in done.output
 
 
 def test_a_torn_last_line_says_so(tmp_path: Path) -> None:
     path = tmp_path / "completions.jsonl"
     path.write_text(json.dumps(ROW) + "\n" + json.dumps(ROW)[:30])
     done = run_import(path, into=tmp_path / "run")
-    assert done.exit_code == 1 and "line 2: no JSON" in done.output and "the last line is torn" in done.output
+    assert (
+        done.exit_code == 1
+        and "line 2: invalid JSON" in done.output
+        and "the last line is incomplete" in done.output
+    )
 
 
 def test_what_is_of_no_known_format_is_refused_with_what_was_found(tmp_path: Path) -> None:
     for name, content, said in (
         ("empty.jsonl", b"", "is empty"),
         ("other.jsonl", b'{"a": 1, "b": 2}\n', "it begins with an object with a, b"),
-        ("picture.bin", b"\x89PNG\x00\x00", "bytes that are no text"),
-        ("log.eval", b"PK\x03\x04 torn", "is of no format"),
+        ("picture.bin", b"\x89PNG\x00\x00", "binary data"),
+        ("log.eval", b"PK\x03\x04 torn", "has an unknown format"),
     ):
         path = tmp_path / name
         path.write_bytes(content)
@@ -92,7 +96,7 @@ def test_what_is_of_no_known_format_is_refused_with_what_was_found(tmp_path: Pat
         assert done.exit_code == 3 and said in done.output, done.output
     assert not (tmp_path / "run").exists()
     mixed = run_import(tmp_path / "other.jsonl", TRACES, into=tmp_path / "run")
-    assert mixed.exit_code == 1 and "4 episodes imported; 1 left out" in mixed.output
+    assert mixed.exit_code == 1 and "4 episodes imported; 1 entry skipped" in mixed.output
 
 
 def test_folders_that_cannot_be_shown_or_hold_a_run_are_refused(tmp_path: Path) -> None:
@@ -123,14 +127,14 @@ def test_a_torn_log_keeps_the_samples_before_the_tear(tmp_path: Path) -> None:
     path = tmp_path / "torn.json"
     path.write_text(whole[: int(len(whole) * 0.9)])
     done = run_import(path, into=tmp_path / "run")
-    assert done.exit_code == 1 and "no JSON" in done.output
+    assert done.exit_code == 1 and "invalid JSON" in done.output
     assert 1 <= len(episodes_in(tmp_path / "run")) <= 3
 
 
 def test_entries_that_are_too_long_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (file_rows, inspect_logs):
         monkeypatch.setattr(module, "MAX_BYTES", 4096)
-    monkeypatch.setattr(file_rows, "SKIPPED_AT_ONCE", 1000)
+    monkeypatch.setattr(file_rows, "SKIP_BYTES", 1000)
     path = lines(
         tmp_path / "completions.jsonl", ROW, {**ROW, "completion": "x" * 9000}, {**ROW, "completion": "5"}
     )
@@ -168,7 +172,7 @@ def test_own_exports_come_back(tmp_path: Path) -> None:
         assert sorted(one.summary.score for one in found if one.summary.score is not None) == rewards, form
         groups = picture(run)["groups"]
         assert form == "inspect" or {"g-000000", "g-000001"} <= groups.keys(), form
-        assert f"0 episodes imported, {len(found)} were there already" in run_import(out, into=run).output
+        assert f"0 episodes imported, {len(found)} already there" in run_import(out, into=run).output
         if form == "ndjson":
             assert {one.summary.episode_id for one in found} == known.keys()
             one = found[0]

@@ -15,7 +15,7 @@ import pytest
 
 from spectator.episodes import reader
 from spectator.importing.file_rows import Source
-from spectator.importing.importer import ImportReport, format_called, import_file
+from spectator.importing.importer import ImportReport, format_named, import_file
 from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.importing.imported import episodes_in, run_import
@@ -45,9 +45,9 @@ def test_an_episode_that_is_torn_in_the_middle_is_shown_up_to_there_and_told_onc
     path = tmp_path / "events.ndjson"
     path.write_text("\n".join([*rows[0], *rows[1], *rows[2], *rows[3][1:]]) + "\n")
     done = run_import(path, into=tmp_path / "run")
-    assert done.exit_code == 1 and "; 3 left out." in done.output
-    assert f"line {LAST + 651}: no JSON" in done.output
-    said = "ep-b is shown up to event 650: event 651 is missing, so those after cannot be recorded"
+    assert done.exit_code == 1 and "; 3 entries skipped" in done.output
+    assert f"line {LAST + 651}: invalid JSON" in done.output
+    said = "ep-b is shown up to event 650: event 651 is missing, so later events cannot be recorded"
     assert f"line {LAST + 652}: {said}" in done.output
     assert f"line {3 * LAST + 1}: ep-d is not shown: event 1 is missing" in done.output
     shown = {one.summary.episode_id: one.summary for one in episodes_in(tmp_path / "run")}
@@ -103,7 +103,7 @@ def test_a_file_that_is_read_again_moves_the_bar_too(tmp_path: Path) -> None:
             for _ in range(2):
                 source, seen = Source(path), set[int]()
                 report, moved = ImportReport(), partial(_note, seen)
-                await import_file(source, format_called("trl"), journal, "run", report, moved)
+                await import_file(source, format_named("trl"), journal, "run", report, moved)
             assert report.known == 40
             return seen
         finally:
@@ -129,7 +129,7 @@ def test_an_import_that_is_interrupted_is_taken_up_by_the_same_command(
         said = process.stderr.read()
     if sent == signal.SIGINT:
         assert process.returncode == 130
-        assert "interrupted: what is imported stays, and the same command imports the rest" in said
+        assert "interrupted; finished episodes are kept. Repeat the command to import the rest." in said
     there = episodes_in(run)
     assert 0 < len(there) < 3_000
     assert all(
@@ -137,5 +137,5 @@ def test_an_import_that_is_interrupted_is_taken_up_by_the_same_command(
     )
     again = run_import(path, into=run)
     assert again.exit_code == 0
-    found = re.search(r"(\d+) episodes imported, (\d+) were there already", again.output)
+    found = re.search(r"(\d+) episodes imported, (\d+) already there", again.output)
     assert found is not None and int(found[1]) + int(found[2]) == 3_000 and int(found[2]) >= len(there)

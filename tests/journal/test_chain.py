@@ -151,7 +151,7 @@ def test_tampering_is_named_by_its_number(
     connection.close()
     result = check(tmp_path)
     assert result.exit_code == 1
-    assert "ep-1 is not as it was recorded" in result.stderr
+    assert "ep-1 was changed after it was recorded" in result.stderr
     for name in names:
         assert name in result.stderr
 
@@ -187,7 +187,7 @@ def test_an_exported_file_is_checked_against_a_digest_stated_elsewhere(tmp_path:
     good = spectator("verify", str(out), "--digest", digest)
     assert good.exit_code == 0
     assert digest in good.stdout
-    assert "every event is what its seed and decisions give" in good.stdout
+    assert "every event matches the replay of its seed and decisions" in good.stdout
 
     lines = out.read_text(encoding="utf-8").splitlines()
     forged = [*lines[:4], lines[4].replace('"at":"2', '"at":"1'), *lines[5:]]
@@ -196,7 +196,7 @@ def test_an_exported_file_is_checked_against_a_digest_stated_elsewhere(tmp_path:
         (forged, "not in the stated"),
         (lines[:-1], "not in the stated"),
         ([*lines[:3], *lines[4:]], "event 5: comes after 3: event 4 is missing"),
-        ([*lines[:-1], lines[-1][:20]], f"line {len(lines)} is no event"),
+        ([*lines[:-1], lines[-1][:20]], f"line {len(lines)} is not an event"),
     ):
         out.write_text("\n".join(told) + "\n", encoding="utf-8")
         result = spectator("verify", str(out), "--digest", digest)
@@ -208,11 +208,11 @@ def test_an_exported_file_is_checked_against_a_digest_stated_elsewhere(tmp_path:
     ("arguments", "says"),
     [
         (["verify", "nothing.ndjson"], "there is no file nothing.ndjson"),
-        (["verify", "ep-1", "--digest", "abc"], "is 64 hexadecimal digits"),
+        (["verify", "ep-1", "--digest", "abc"], "must be 64 hexadecimal digits"),
         (["verify", "nobody"], "no episode 'nobody'"),
-        (["verify", "ep-1"], "cannot be played again here"),
-        (["export"], "name the episodes, or ask for --all"),
-        (["export", "ep-1", "--all"], "name the episodes, or ask for --all"),
+        (["verify", "ep-1"], "cannot be replayed here"),
+        (["export"], "give either episode ids or --all"),
+        (["export", "ep-1", "--all"], "give either episode ids or --all"),
         (["export", "ep-1", "--captain", "a"], "need --all"),
         (["export", "ep-1", "--format", "parquet"], "needs --out"),
         (["export", "--all", "--environment", "chess"], "no episode matches"),

@@ -184,8 +184,8 @@ def test_a_ledger_names_the_cap_and_says_when_to_come_back(clock: ManualClock, d
         database.away = True
         clock.advance(AGAIN_S)
         fresh = EpisodeBudget(shared_ledger(Caps(tokens=9), Caps(), clock, database)).for_seat("home", 1)
-        assert "cannot be asked for now: the database is away" in (await fresh.reserve() or "")
-        assert "cannot be asked for now: the database is away" in (await other.reserve() or "")
+        assert "cannot be checked now: the database is away" in (await fresh.reserve() or "")
+        assert "cannot be checked now: the database is away" in (await other.reserve() or "")
 
     asyncio.run(play())
 

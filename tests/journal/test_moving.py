@@ -67,7 +67,7 @@ def test_every_row_arrives_and_the_journal_stays(folder: Path, database: str, po
     assert all(before.values()), "there is something of each kind"
     result = copy(folder, postgres.url(database))
     assert result.exit_code == 0, result.output
-    assert "3 episodes, 1305 events copied, every digest as it was; 0 were there already" in result.output
+    assert "3 episodes, 1305 events copied, every digest verified; 0 were already there" in result.output
     for table in TABLES:
         assert rows(lambda text: _execute(folder, text), table) == before[table]
         there = rows(lambda text: postgres.execute(database, text), table)
@@ -85,7 +85,7 @@ def test_every_row_arrives_and_the_journal_stays(folder: Path, database: str, po
     assert asyncio.run(play_on()) == (TRUTH, 1)
     again = copy(folder, postgres.url(database))
     assert again.exit_code == 0, "what was played on since is no obstacle"
-    assert "0 episodes, 0 events copied, every digest as it was; 3 were there already" in again.output
+    assert "0 episodes, 0 events copied, every digest verified; 3 were already there" in again.output
 
 
 def _plain(value: object) -> object:
@@ -112,7 +112,7 @@ def test_what_interrupts_it_leaves_whole_episodes_and_it_goes_on(
     assert tables.count("episodes") == 2
     result = copy(folder, postgres.url(database))
     assert "2 episodes, 1302 events copied" in result.output
-    assert "1 were there already" in result.output
+    assert "1 were already there" in result.output
 
 
 def test_a_damaged_episode_is_left_out_and_named_and_the_others_go(
@@ -125,7 +125,7 @@ def test_a_damaged_episode_is_left_out_and_named_and_the_others_go(
     result = copy(folder, postgres.url(database))
     assert result.exit_code == 1
     assert "ep-3: event 9 does not fit its digest" in result.output
-    assert "1 episodes are not as they were recorded and were left out" in result.output
+    assert "1 episodes are damaged and were not copied" in result.output
     assert postgres.execute(database, "SELECT episode_id FROM episodes ORDER BY 1") == [("ep-1",), ("ep-2",)]
     assert postgres.execute(database, "SELECT count(*) FROM events WHERE episode_id = 'ep-3'") == [(0,)]
 

@@ -21,7 +21,7 @@ def test_a_session_becomes_part_of_the_address() -> None:
 
 
 def test_a_session_is_required() -> None:
-    with pytest.raises(ConfigurationError, match="names none"):
+    with pytest.raises(ConfigurationError, match="pass a session"):
         SessionAddress("http://127.0.0.1:8001/v1").url(None)
 
 

@@ -35,5 +35,5 @@ def test_ids_that_no_token_has_are_refused(where: str, ids: list[Any]) -> None:
         choice["token_ids"] = ids
     else:
         choice["meta_info"] = {"output_token_logprobs": [[-0.5, one] for one in ids]}
-    with pytest.raises(EndpointMalformed, match="token ids are no whole numbers of at least 0"):
+    with pytest.raises(EndpointMalformed, match="token ids are not integers of at least 0"):
         answer_in(completion)

@@ -208,7 +208,7 @@ def test_who_finds_no_place_in_time_is_told_so() -> None:
         chat = client(transport, ManualClock(), limits=ClientLimits(concurrency=1))
         first = asyncio.create_task(chat.complete(ASK, deadline=60))
         await until(lambda: transport.inside == 1)
-        with pytest.raises(EndpointTimeout, match="no place"):
+        with pytest.raises(EndpointTimeout, match="too many concurrent"):
             await chat.complete(ASK, deadline=0.02)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)

@@ -223,7 +223,7 @@ def test_nobody_at_home() -> None:
         async with serving(hello) as fake:
             pass
         chat = client(fake)
-        with pytest.raises(EndpointUnavailable, match="could not be reached"):
+        with pytest.raises(EndpointUnavailable, match="cannot connect"):
             await chat.complete(ask(False), deadline=10)
         await chat.aclose()
 
@@ -234,7 +234,7 @@ def test_an_endpoint_that_falls_silent_between_pieces_is_given_up() -> None:
     async def run() -> None:
         async with serving(hello, [Mode.NEVER_ENDING], pause_s=30) as fake:
             chat = client(fake, limits=ClientLimits(read_s=0.1), retry=RetryPolicy(0, 0))
-            with pytest.raises(EndpointTimeout, match="fell silent"):
+            with pytest.raises(EndpointTimeout, match="stopped sending"):
                 await chat.complete(ask(True), deadline=10)
             await chat.aclose()
 

@@ -14,7 +14,7 @@ from spectator.environments.counting import WORLD as COUNTING
 from spectator.errors import EndpointBusy, EndpointError, EndpointRefused
 from spectator.events import Event
 from spectator.llm.chat import ChatAnswer, ChatRequest, Conversation, FrozenPrefix, Usage
-from spectator.llm.client import ChatClient, ClientLimits, form_called
+from spectator.llm.client import ChatClient, ClientLimits, wire_form
 from spectator.llm.endpoints import ApiKey, Form, StaticAddress
 from spectator.llm.retry import RetryPolicy
 from tests.episodes.harness import drive
@@ -92,7 +92,7 @@ def client(url: str, form: Form, key: str = KEY) -> ChatClient:
         key=ApiKey(key),
         limits=limits,
         retry=RetryPolicy(busy=0, unavailable=0),
-        form=form_called(form),
+        form=wire_form(form),
     )
 
 
@@ -144,7 +144,7 @@ def test_a_wrong_key_is_told_and_shown_nowhere(form: Form) -> None:
 
 @BOTH
 def test_a_model_that_there_is_not_is_told(form: Form) -> None:
-    with pytest.raises(EndpointRefused, match="no such address or model"):
+    with pytest.raises(EndpointRefused, match="not know this address or model"):
         call(form, counter, model="nobody-1")
 
 
@@ -154,7 +154,7 @@ def test_overload_is_waited_out_and_not_a_failure() -> None:
 
 
 def test_overload_that_is_told_within_a_stream_is_overload() -> None:
-    translation = form_called("anthropic").translation()
+    translation = wire_form("anthropic").translation()
     assert translation is not None
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(EndpointBusy) as caught:
@@ -165,7 +165,7 @@ def test_overload_that_is_told_within_a_stream_is_overload() -> None:
 @BOTH
 @pytest.mark.parametrize("piece", [7, [], "x"])
 def test_what_is_no_answer_at_all_is_an_error_of_the_endpoint(form: Form, piece: Any) -> None:
-    translation = form_called(form).translation()
+    translation = wire_form(form).translation()
     assert translation is not None
     with pytest.raises(EndpointError):
         list(translation.chunks(piece))
@@ -173,7 +173,7 @@ def test_what_is_no_answer_at_all_is_an_error_of_the_endpoint(form: Form, piece:
 
 @BOTH
 def test_pieces_of_wrong_types_are_passed_over(form: Form) -> None:
-    translation = form_called(form).translation()
+    translation = wire_form(form).translation()
     assert translation is not None
     for piece in (
         {}, {"type": "content_block_start", "index": "x", "content_block": 7}, {"type": "ping"},
@@ -185,7 +185,7 @@ def test_pieces_of_wrong_types_are_passed_over(form: Form) -> None:
 
 
 def test_a_prompt_that_gemini_blocks_was_declined() -> None:
-    translation = form_called("gemini").translation()
+    translation = wire_form("gemini").translation()
     assert translation is not None
     [chunk] = translation.chunks({"promptFeedback": {"blockReason": "SAFETY"}})
     assert chunk["choices"][0]["finish_reason"] == "content_filter"
@@ -196,7 +196,7 @@ def test_only_what_is_settled_is_marked_to_be_cached() -> None:
     said = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
     now = {"role": "user", "content": "three"}
     messages = Conversation([system, *said, now], 3, FrozenPrefix())
-    body = form_called("anthropic").encode(ChatRequest(model="m", messages=messages))
+    body = wire_form("anthropic").encode(ChatRequest(model="m", messages=messages))
     assert body.count(b"cache_control") == 2
     assert b'"text":"two","cache_control"' in body and b'"text":"Rules.","cache_control"' in body
 
@@ -208,14 +208,14 @@ def test_a_call_that_was_not_taken_does_not_go_back() -> None:
     own = {"role": "assistant", "content": "", "tool_calls": [taken], "content_blocks": [signed, *uses]}
     result = {"role": "tool", "tool_call_id": "t0", "content": "done"}
     hi = {"role": "user", "content": "hi"}
-    body = form_called("anthropic").encode(ChatRequest(model="m", messages=[hi, own, result]))
+    body = wire_form("anthropic").encode(ChatRequest(model="m", messages=[hi, own, result]))
     assert b'"t0"' in body and b'"t1"' not in body and b'"signature":"s"' in body
     parts = [
         {"functionCall": {"name": "go", "args": {}}, "thoughtSignature": "s"},
         {"functionCall": {"name": "go", "args": {"n": 1}}},
     ]
     own = {**own, "tool_calls": [{**taken, "id": "call_0"}], "parts": parts}
-    body = form_called("gemini").encode(
+    body = wire_form("gemini").encode(
         ChatRequest(model="m", messages=[hi, own, {**result, "tool_call_id": "call_0"}])
     )
     assert body.count(b'"functionCall"') == 1 and b'"thoughtSignature":"s"' in body and b'"id"' not in body

@@ -19,8 +19,8 @@ from spectator.llm.tool_calls import (
     check_call,
     find_calls,
     find_repaired,
-    mend,
     parse_object,
+    repair,
     written_form,
 )
 from spectator.observations import LegalAction
@@ -205,7 +205,7 @@ def test_whatever_passes_can_be_recorded() -> None:
 def test_mending_does_not_change_what_is_json(value: Any) -> None:
     """Typographic quotes inside strings apart: they are how some models write the real ones."""
     text = json.dumps({"v": value})
-    assert json.loads(mend(text)) == json.loads(text)
+    assert json.loads(repair(text)) == json.loads(text)
 
 
 @settings(max_examples=400)

@@ -61,20 +61,22 @@ def test_the_nearest_question_and_the_first_difference_are_named() -> None:
     )
     error = differs(playback, asking("Situation then: next 1", "Situation now: next 3"))
     assert error.where == "messages[2]"
-    assert "turn 2 for counter: message 2 (user) differs from character 20 on" in str(error)
+    assert "turn 2 for counter: message 2 (user) differs from character 20" in str(error)
     assert "next 2" in str(error) and "next 3" in str(error)
     error = differs(playback, asking("Situation then: next 1", "Situation now: next 2", "and more"))
     assert (error.where, "it has 3 messages, this one 4" in str(error)) == ("messages", True)
     error = differs(playback, asking("with tools"))
-    assert (error.where, "its tools are say; this one's none" in str(error)) == ("tools", True)
+    assert (error.where, "its tools are say, this one's are none" in str(error)) == ("tools", True)
     changed = {"type": "function", "function": {"name": "say", "parameters": {"type": "array"}}}
-    assert "the schema of say" in str(differs(playback, asking("with tools", tools=(changed,))))
+    assert "the schemas of these tools differ: say" in str(
+        differs(playback, asking("with tools", tools=(changed,)))
+    )
     assistant = ChatRequest(model="m", messages=[{"role": "assistant", "content": "You count."}])
     assert "differs in role" in str(differs(playback, assistant))
 
 
 def test_where_nothing_is_recorded_it_says_so() -> None:
-    assert "no question is recorded" in str(differs(Playback([]), asking("hello")))
+    assert "the record has no requests" in str(differs(Playback([]), asking("hello")))
 
 
 def test_a_question_with_several_answers_gives_them_in_turn_and_begins_again() -> None:

@@ -30,7 +30,7 @@ def test_an_endpoint_that_counts_more_cached_than_there_are_earns_us_nothing() -
 
 @pytest.mark.parametrize("wrong", [{"input": -1.0}, {"output": float("nan")}, {"per": 0}])
 def test_a_price_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="prices are 0 or more"):
+    with pytest.raises(ValueError, match="prices must be 0 or more"):
         Price(**{"input": 1.0, "output": 1.0, **wrong})  # type: ignore[arg-type]
 
 
@@ -64,5 +64,5 @@ def test_a_dated_model_has_the_price_of_its_name_and_another_model_has_none() ->
 def test_a_provider_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
     from spectator.errors import ConfigurationError
 
-    with pytest.raises(ConfigurationError, match=r"provider: there are openai, anthropic, gemini"):
+    with pytest.raises(ConfigurationError, match=r"unknown provider; use openai, anthropic, gemini"):
         parse_captains(TABLE.format("acme", "m"), "mine.toml")

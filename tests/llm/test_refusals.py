@@ -56,7 +56,7 @@ def test_quotas_of_a_minute_are_waited_out_and_empty_purses_are_not(
 
 def test_a_used_up_day_is_told_as_one_and_counts_as_a_rate_limit() -> None:
     error = error_of(429, google(DAY, RETRY))
-    assert str(error) == "the endpoint's quota of the day is used up"
+    assert str(error) == "the endpoint's daily quota is used up"
     assert error.failure_class == "rate_limited" and not error.retryable
 
 

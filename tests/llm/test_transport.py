@@ -154,7 +154,7 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize("step", [cut, cut_between_chunks, hang_up])
 def test_half_a_response_is_an_error_and_the_next_request_is_fine(step: Any) -> None:
     found, fake = asked(step, WHOLE, times=2)
-    assert isinstance(found[0], EndpointUnavailable) and str(found[0]) == "the endpoint broke off"
+    assert isinstance(found[0], EndpointUnavailable) and str(found[0]) == "the endpoint closed the connection"
     assert found[1] == (200, b"hello")
     assert fake.connections == 2
 
@@ -261,7 +261,7 @@ def test_a_new_connection_that_dies_is_a_failure() -> None:
     async def run() -> None:
         async with closing_after(0) as (url, fake):
             transport = HttpTransport()
-            with pytest.raises(EndpointUnavailable, match="the endpoint broke off"):
+            with pytest.raises(EndpointUnavailable, match="the endpoint closed the connection"):
                 await ask(transport, url)
             assert fake.connections == 1
             await transport.aclose()
@@ -284,4 +284,4 @@ def test_silence_is_told_from_a_broken_connection() -> None:
         await asyncio.Event().wait()
 
     (error,), _ = asked(silent, read_s=0.01)
-    assert isinstance(error, EndpointTimeout) and str(error) == "the endpoint fell silent"
+    assert isinstance(error, EndpointTimeout) and str(error) == "the endpoint stopped sending data"

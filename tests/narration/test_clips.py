@@ -91,7 +91,7 @@ def test_a_clip_larger_than_all_may_be_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = ClipStore(tmp_path, limit_bytes=2)
         assert await store.clip(FakeVoice(), "long") == SpeechFailure(
-            "no_space", "larger than all clips may be"
+            "no_space", "the clip is larger than the limit of all clips"
         )
         assert names(tmp_path) == []
 

@@ -21,7 +21,7 @@ def test_an_episode_has_its_characters_and_no_more() -> None:
     budget = CharacterBudget(0, 10, ManualClock())
     one, other = PaidVoice(dear, budget), PaidVoice(dear, budget)
     assert [speak(one, "abcde"), speak(one, "abcde"), speak(other, "abcde")] == ["spoken"] * 3
-    assert "the episode's 10 characters are spoken" in speak(one, "a")
+    assert "the episode's 10 characters are used up" in speak(one, "a")
     assert dear.asked == ["abcde"] * 3, "what is refused is not sent"
 
 
@@ -31,7 +31,7 @@ def test_a_day_has_its_characters_for_all_episodes_and_the_next_has_them_again()
     budget = CharacterBudget(10, 0, clock)
     assert speak(PaidVoice(dear, budget), "abcdefgh") == "spoken"
     refused = PaidVoice(dear, budget)
-    assert "the day's 10 characters are spoken" in speak(refused, "abc")
+    assert "the day's 10 characters are used up" in speak(refused, "abc")
     assert (budget.sent, speak(refused, "ab")) == (8, "spoken"), "what was refused took nothing"
     clock.advance(24 * 3600.0)
     assert (budget.sent, speak(refused, "abc")) == (0, "spoken")

@@ -78,7 +78,7 @@ def test_everybody_sees_a_published_episode_and_it_is_kept(tmp_path: Path) -> No
             assert serving.client.get(f"/replay/{episode_id}").status_code == 200
     verified = CliRunner().invoke(main, ["verify", episode_id, "--data-dir", str(tmp_path)])
     assert verified.exit_code == 0, verified.stderr
-    assert "every event is what its seed and decisions give" in verified.stdout
+    assert "every event matches the replay of its seed and decisions" in verified.stdout
 
 
 def test_a_private_episode_stays_private_and_its_answers_are_the_same(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def checked(
             client = captain_client(
                 captain, ApiKey(key), clock=SystemClock(), rng=random.Random(1), transport=transport
             )
-            found = [one async for one in CaptainCheck(captain, client, transport.said).findings()]
+            found = [one async for one in CaptainCheck(captain, client, transport.limits).findings()]
             await client.aclose()
             return {one.about: one for one in found}
 
@@ -90,8 +90,8 @@ def test_all_works_by_the_native_forms(style: str) -> None:
 
 def test_a_wrong_key_names_the_variable() -> None:
     found = checked(ChatStandIn(pupil, RULES["openai"]), key="sk-wrong-0815", provider="openai")
-    assert found.keys() == {"answer"} and "does not accept the key" in found["answer"].told
-    assert found["answer"].change == "put a valid key into the variable MY_KEY"
+    assert found.keys() == {"answer"} and "does not accept the key" in found["answer"].message
+    assert found["answer"].change == "set the variable MY_KEY to a valid key"
     assert "0815" not in str(found)
 
 
@@ -99,7 +99,7 @@ def test_a_wrong_key_names_the_variable() -> None:
     ("table", "words"),
     [
         ({"model": "m-2"}, "check the model's name (m-2)"),
-        ({"extra": {"colour": "red"}}, "change or leave out the field that it names"),
+        ({"extra": {"colour": "red"}}, "change or remove the field that it names"),
     ],
 )
 def test_a_wrong_model_or_field_is_told_with_what_to_change(table: dict[str, Any], words: str) -> None:
@@ -133,7 +133,7 @@ def test_a_model_that_calls_no_tool_and_writes_no_json_is_told() -> None:
 
 def test_a_second_call_that_is_refused_is_found_before_the_match() -> None:
     found = checked(ChatStandIn(pupil, RULES["vllm"]), provider="vllm", send_back=False)
-    assert "the next request is refused" in found["tools"].told
+    assert "the next request is rejected" in found["tools"].message
     assert found["tools"].change == "set send_back = true"
 
 
@@ -156,7 +156,7 @@ def test_nobody_there_is_told() -> None:
         return found
 
     [found] = asyncio.run(run())
-    assert not found.works and "see whether the endpoint runs" in found.change
+    assert not found.works and "check that the endpoint is running" in found.change
 
 
 def test_the_command_says_all_of_it_and_its_exit_code(
@@ -173,7 +173,7 @@ def test_the_command_says_all_of_it_and_its_exit_code(
         assert "works  tools" in told.output and "llm:mine can play" in told.output
         assert "4711" not in told.output
     told = CliRunner().invoke(main, ["captain", "check", "llm:mine"])
-    assert told.exit_code == 3 and "see whether the endpoint runs" in told.output
+    assert told.exit_code == 3 and "check that the endpoint is running" in told.output
     told = CliRunner().invoke(main, ["captain", "check", "llm:nobody"])
     assert told.exit_code == 1 and "there is no model captain 'llm:nobody'" in told.output
     monkeypatch.delenv("FAKE_KEY")
@@ -184,5 +184,5 @@ def test_the_command_says_all_of_it_and_its_exit_code(
 def test_the_limits_that_an_endpoint_states_are_told() -> None:
     error = Refused(429, {"error": {"message": "slow"}}, {"x-ratelimit-limit-requests": "60"})
     found = checked(ChatStandIn(pupil, ChatRules()), script={1: error}, requests_per_minute=50)
-    assert "x-ratelimit-limit-requests: 60" in found["limits"].told
-    assert "requests_per_minute = 50" in found["limits"].told
+    assert "x-ratelimit-limit-requests: 60" in found["limits"].message
+    assert "requests_per_minute = 50" in found["limits"].message

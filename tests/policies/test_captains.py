@@ -65,14 +65,14 @@ def test_the_users_file_adds_and_replaces(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("captains = 7\n[", "is not TOML"),
-        ("[servers.x]\na = 1", "servers: only tables [captains.NAME]"),
-        ('[captains."a b"]\nlabel = "x"', "a name has 1 to 48"),
+        ("[servers.x]\na = 1", "servers: unknown; use tables [captains.NAME]"),
+        ('[captains."a b"]\nlabel = "x"', "invalid name; use 1 to 48"),
         ("[captains.x]\n", "captains.x.label: Field required"),
         (
             '[captains.x]\nlabel="x"\nmodel="m"\nbase_url="ftp://x"',
             "captains.x.base_url: base_url must look like",
         ),
-        ('[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://u:p@h/v1"', "must not carry a password"),
+        ('[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://u:p@h/v1"', "must not contain a password"),
         (
             '[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\ntemperature=9',
             "captains.x.temperature",
@@ -86,7 +86,7 @@ def test_the_users_file_adds_and_replaces(tmp_path: Path) -> None:
         ),
         (
             '[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\n[captains.x.extra]\nmodel="y"',
-            "cannot be set here",
+            "cannot be set in extra",
         ),
     ],
 )
@@ -109,23 +109,29 @@ SECRET = "hf_SECRETsecretSECRETsecretSECRETse"
         ('[[captains.x]]\nlabel="x"', "captains.x: must be a table [captains.x]"),
         (
             f'{SOUND}api_key="{SECRET}"',
-            "captains.x.api_key: there is no such field; put the key into a variable",
+            "captains.x.api_key: unknown field; put the key into an environment variable",
         ),
-        (f"{SOUND}max_token=9", "captains.x.max_token: there is no such field; did you mean max_tokens?"),
-        (f"{SOUND}colour=9", "captains.x.colour: there is no such field; there are label, summary"),
-        (f'{SOUND}api_key_env="{SECRET}"', "captains.x.api_key_env: must be the name of a variable"),
-        (f'{SOUND}api_key_env="sk-{SECRET}"', "captains.x.api_key_env: must be the name of a variable"),
+        (f"{SOUND}max_token=9", "captains.x.max_token: unknown field; did you mean max_tokens?"),
+        (f"{SOUND}colour=9", "captains.x.colour: unknown field; known: label, summary"),
+        (
+            f'{SOUND}api_key_env="{SECRET}"',
+            "captains.x.api_key_env: must be the name of an environment variable",
+        ),
+        (
+            f'{SOUND}api_key_env="sk-{SECRET}"',
+            "captains.x.api_key_env: must be the name of an environment variable",
+        ),
         (
             f"{SOUND}context_tokens=1024",
-            "captains.x: context_tokens (1024) is for prompt and answer together",
+            "captains.x: context_tokens (1024) includes prompt and answer",
         ),
-        (f'{SOUND}style="json"\ntool_choice="auto"', "captains.x: tool_choice is for the style 'tools'"),
+        (f'{SOUND}style="json"\ntool_choice="auto"', "captains.x: tool_choice needs the style 'tools'"),
         (SOUND.replace("/v1", "/v1/chat/completions"), "captains.x.base_url: base_url must end before"),
         (
             SOUND.replace("//h/", f"//h:{SECRET}@h/"),
-            "captains.x.base_url: base_url must not carry a password",
+            "captains.x.base_url: base_url must not contain a password",
         ),
-        (SOUND.replace("/v1", f"/v1?key={SECRET}"), "captains.x.base_url: base_url must not carry a query"),
+        (SOUND.replace("/v1", f"/v1?key={SECRET}"), "captains.x.base_url: base_url must not contain a query"),
     ],
 )
 def test_what_people_write_by_mistake_is_told_with_what_would_be_right_and_no_secret(
@@ -174,7 +180,7 @@ def test_each_preset_says_what_it_lacks() -> None:
         for variables in ({}, {"MY_KEY": ""}, {"MY_KEY": "two words"}, {"MY_KEY": CANARY})
     )
     assert without.missing == empty.missing == "needs a key in the variable MY_KEY"
-    assert bad.missing == "the variable MY_KEY holds something that cannot be a key"
+    assert bad.missing == "needs a valid key in the variable MY_KEY: printable ASCII without spaces"
     assert good.missing is None
     assert presets(captains, {})["llm:openai"].missing is None
     for preset in (without, good):

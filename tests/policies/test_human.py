@@ -95,7 +95,7 @@ def test_when_time_is_up_the_fallback_decides_and_is_named() -> None:
         clock.advance(1)
 
     (made,) = decide(wait)
-    assert (made.source, made.fallback_reason) == ("fallback", "timeout: nobody decided within 60 s")
+    assert (made.source, made.fallback_reason) == ("fallback", "timeout: no decision within 60 s")
     assert made.action["tool"] == "play"
 
 

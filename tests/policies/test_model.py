@@ -183,7 +183,7 @@ def test_an_endpoint_that_fails_while_repairing_keeps_what_was_said() -> None:
 def test_a_schema_that_is_not_understood_does_not_end_the_match() -> None:
     odd: LegalAction = {"tool": "plan", "arguments": {"type": "object", "if": {}}}
     decision = one(ScriptedClient(said('{"tool": "plan"}')), observed([odd]))
-    assert decision.source == "fallback" and "'if' is not understood" in str(decision.fallback_reason)
+    assert decision.source == "fallback" and "'if' is not supported" in str(decision.fallback_reason)
 
 
 def test_the_deadline_leaves_time_for_the_fallback() -> None:

@@ -82,5 +82,5 @@ def test_its_memory_is_no_larger_than_its_room_however_long_it_played() -> None:
 
 def test_it_says_where_its_memory_cannot_be_kept() -> None:
     policy = model_policy(ScriptedClient(said(PLAN)), Numbered(), clock=ManualClock())
-    with pytest.raises(PolicyError, match="cannot be kept"):
+    with pytest.raises(PolicyError, match="cannot be saved"):
         policy.snapshot()

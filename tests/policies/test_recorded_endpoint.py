@@ -53,7 +53,7 @@ TURNS: dict[str, list[Any]] = {
     "two answers of no use": [NONSENSE, NONSENSE],
     "an answer and a failure": [NONSENSE, EndpointBusy("the endpoint asks to wait", status=429)],
     "a failure": [EndpointTimeout("no answer within 5 s")],
-    "a rest": [EndpointResting("the endpoint is left alone after failing: no answer within 5 s")],
+    "a rest": [EndpointResting("requests to the endpoint are paused after failures: no answer within 5 s")],
     "native calls": [said("Well.", ("plan", '{"level": 0.4, "reason": "so"}'))],
 }
 
@@ -139,7 +139,7 @@ def test_captains_who_change_are_asked_in_todays_words_and_keep_what_they_said()
 
 
 def test_what_waits_for_something_is_not_remembered_by_accident() -> None:
-    with pytest.raises(RuntimeError, match="waits for something"):
+    with pytest.raises(RuntimeError, match="never wait can run here"):
         at_once(asyncio.sleep(0))
     nothing: dict[str, Any] = {"fallback_reason": None, "action": {}, "source": "model"}
     assert not RecordedEndpoint(nothing, Numbered()).same_decisions

@@ -18,7 +18,7 @@ from spectator.errors import (
 from spectator.rollouts.model_seat import PAUSES, ModelOutage
 from tests.fakes import ManualClock
 
-GONE = EndpointUnavailable("the endpoint broke off")
+GONE = EndpointUnavailable("the endpoint closed the connection")
 
 
 def an_outage(clock: ManualClock, answers: int = 1) -> ModelOutage:

@@ -124,9 +124,9 @@ def test_a_server_that_is_gone_and_an_interrupt_are_said() -> None:
     flights.clear()
     outage = run.outage
     assert outage is not None
-    outage.since_s, outage.reason = NOW - 30, "the endpoint broke off"
+    outage.since_s, outage.reason = NOW - 30, "the endpoint closed the connection"
     text = " ".join(" ".join(drawn(view, run, 80)).split())
-    assert "no model for 30 s (halts after 5 min): the endpoint broke off" in text
+    assert "no model for 30 s (halts after 5 min): the endpoint closed the connection" in text
     assert "no environment for 42 s (halts after 5 min): connection refused" in text
     assert "finishing what is being played; Ctrl-C again leaves it" in text
 

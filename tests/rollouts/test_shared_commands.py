@@ -108,9 +108,9 @@ def test_what_is_wrong_is_said_in_one_line_without_the_password(
     for command, says in (
         ([*worker, secret], "cannot be opened"),
         ([*worker, "postgresql://me:hu@sh@/"], "the journal's URL"),
-        ([*worker, f"sqlite:///{tmp_path}/journal.db"], "takes a journal on a database server"),
-        ([*SPECTATOR, "worker"], "name the journal"),
-        ([*SPECTATOR, "status"], "name the run's folder, or --journal URL and --run NAME"),
+        ([*worker, f"sqlite:///{tmp_path}/journal.db"], "must be on a database server"),
+        ([*SPECTATOR, "worker"], "no journal; set --journal"),
+        ([*SPECTATOR, "status"], "give either the run's folder, or --journal URL and --run NAME"),
         ([*SPECTATOR, "status", "--journal", url], "--journal needs --run NAME"),
         ([*SPECTATOR, "status", "--journal", url, "--run", "first"], "there is no journal at"),
     ):

@@ -202,7 +202,9 @@ def test_a_cap_of_money_that_limits_nothing_is_refused_at_the_start(
         }
     )
     if refused:
-        with pytest.raises(ConfigurationError, match=rf"SPECTATOR_{setting}: .* llm:mine: no price is known"):
+        with pytest.raises(
+            ConfigurationError, match=rf"SPECTATOR_{setting}: .* llm:mine: the price is unknown"
+        ):
             read_cast(settings, SystemClock())
     else:
         read_cast(settings, SystemClock())

@@ -89,7 +89,7 @@ async def test_one_that_is_left_keeps_what_it_was_rewarded_with(tmp_path: Path) 
     await journal.aclose()
     assert [reward_of_end(one) for one in ends] == pytest.approx([1 / 3, 1.0, 0.0, 2 / 3])
     assert [one["score"] for one in ends] == [None, 1.0, None, None]
-    assert [one.detail for one in found][::2] == ["another episode was begun", "the agent was closed"]
+    assert [one.detail for one in found][::2] == ["another episode was started", "the agent was closed"]
     assert found[-1].detail == "the run was closed"
 
 
@@ -170,7 +170,7 @@ async def test_a_journal_that_cannot_be_written_does_not_hinder_play(
         monkeypatch.setattr(SqlJournal, "append", fail)
         count(episode, 1, 2)
         assert episode.value == 1.0
-    assert "is recorded no further: no space left" in caplog.text
+    assert "is not recorded: no space left" in caplog.text
     assert await recorded(tmp_path) == []
 
 

@@ -76,7 +76,7 @@ async def test_a_reward_that_is_no_number_is_absent_and_said(
     events = await events_of(tmp_path / "mine", one.episode_id)
     assert [event.data["reward"] for event in events if event.type == "step.taken"] == [0.5, 1.0]
     assert warnings_in(events) == [
-        f"the reward of step {step} is {what}, not a finite number: it has none"
+        f"the reward of step {step} is {what}, not a finite number: it is ignored"
         for step, what in ((1, "nan"), (2, "much"), (3, "inf"), (7, "[1, 2]"))
     ]
     assert [record.message for record in caplog.records] == [warnings_in(events)[0]]  # once
@@ -118,7 +118,7 @@ async def test_values_that_are_not_json_are_shown_as_what_they_are(run: WatchedL
     assert shown[: len(values)] == [words for _, words in values]
     assert "nested too deeply" in shown[len(values)]
     assert (one.score, one.turns) == (1.0, 8)
-    assert any("cannot be shown whole: no words" in words for words in warnings_in(events))
+    assert any("cannot be shown completely: no words" in words for words in warnings_in(events))
 
 
 async def test_huge_texts_are_cut_and_html_stays_text(run: WatchedLoop, tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ async def test_tokens_that_do_not_fit_are_said(run: WatchedLoop, tmp_path: Path)
     assert [
         words.split("; ")[0] for words in warnings_in(await events_of(tmp_path / "mine", one.episode_id))
     ] == [
-        "Step 1: tokens: they must be ids, whole numbers of at least 0",
-        "Step 2: logprobs: there are 1, of 2 tokens",
+        "Step 1: tokens: must be token ids, integers of at least 0",
+        "Step 2: logprobs: 1 values for 2 tokens",
         "Step 3: messages[0] has no role",
     ]
     (call,) = await calls_of(tmp_path / "mine", one.episode_id)
@@ -195,7 +195,7 @@ async def test_tokens_that_do_not_fit_are_said(run: WatchedLoop, tmp_path: Path)
 
 
 def test_two_processes_cannot_record_in_one_folder(run: WatchedLoop, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"mine cannot be recorded: .*another process"):
+    with pytest.raises(ConfigurationError, match=r"cannot record in .*mine: .*another process"):
         watch(tmp_path / "mine")
     with run.episode() as episode:
         episode.step(reward=1.0)
@@ -205,7 +205,7 @@ def test_what_cannot_be_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="its name must be of letters"):
         watch(tmp_path / "my run!")
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ConfigurationError, match="file cannot be recorded: "):
+    with pytest.raises(ConfigurationError, match=r"cannot record in .*file: "):
         watch(tmp_path / "file")
     (tmp_path / "fleet").mkdir()
     (tmp_path / "fleet" / "rollouts.json").write_text("{}")
@@ -265,7 +265,7 @@ async def test_a_full_disk_warns_once_and_the_loop_goes_on(tmp_path: Path) -> No
         [sys.executable, "-c", program, str(tmp_path / "mine")], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "done\n")
-    assert done.stderr.count("an episode is recorded no further, and the loop goes on") == 1
+    assert done.stderr.count("the rest of an episode is not recorded; the loop continues") == 1
     assert len(done.stderr.splitlines()) == 1
     assert 1 < len(await episodes_in(tmp_path / "mine")) < 152
 
@@ -320,7 +320,7 @@ async def test_a_recorder_that_dies_costs_the_loop_nothing(
         with run.episode() as episode:
             episode.step(reward=1.0)
     run.close()
-    assert len([one for one in caplog.records if "its recorder is gone" in one.message]) == 1
+    assert len([one for one in caplog.records if "the recorder stopped" in one.message]) == 1
 
 
 async def test_a_loop_faster_than_its_recorder_keeps_every_reward(

@@ -98,7 +98,7 @@ async def test_an_environment_of_gymnasium_stays_one(tmp_path: Path) -> None:
     assert [(one.seed, one.reason, one.turns) for one in found] == [
         (0, "step_cap", 3), (1, "step_cap", 3), (0, "finished", 0),
     ]  # fmt: skip
-    with pytest.raises(TypeError, match="wrap each of its environments"):
+    with pytest.raises(TypeError, match="watch each of its environments"):
         watch(gymnasium.make_vec("CartPole-v1", num_envs=2), tmp_path / "several")
     assert not (tmp_path / "several").exists()
 
@@ -124,14 +124,14 @@ async def test_functions_are_watched(tmp_path: Path) -> None:
 
 
 def test_what_is_not_watchable_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="a int is not watchable"):
+    with pytest.raises(TypeError, match="a int cannot be watched"):
         watch(3, tmp_path / "mine")
     with pytest.raises(TypeError, match="a Corridor needs the folder of its run"):
         watch(Corridor(), None)  # type: ignore[call-overload]
     assert not (tmp_path / "mine").exists()
     with watch(tmp_path / "mine") as run:
         assert isinstance(run, WatchedLoop)
-        with pytest.raises(TypeError, match="name: of a run that is open already"):
+        with pytest.raises(TypeError, match="name cannot be changed: the run is already open"):
             watch(Corridor(), run, name="corridor")
 
 

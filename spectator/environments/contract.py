@@ -20,7 +20,6 @@ from xml.sax.saxutils import escape
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from spectator.checked_dataclass import checked_dataclass
 from spectator.events import Event, Fact
 from spectator.observations import Observation
 from spectator.policies.policy import Action
@@ -266,7 +265,7 @@ class Analyst(Protocol):
         ...
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Stepped:
     """What an environment answered to ``reset``, ``restore`` or one action.
 

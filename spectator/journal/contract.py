@@ -16,12 +16,11 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol
 
-from spectator.checked_dataclass import checked_dataclass
 from spectator.events import EndReason, Event, RecordedEvent, decode
 from spectator.model_calls import ModelCall
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Attachments:
     """What belongs to the events of one append.
 

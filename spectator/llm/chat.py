@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spectator.checked_dataclass import checked_dataclass
-
 Message = Mapping[str, Any]
 """One message of a conversation as the endpoint takes it: ``role``, ``content``, ``tool_calls``, ..."""
 
@@ -107,7 +105,7 @@ OnWait = Callable[[Wait, float | None, str], None]
 """Hears what a request waits for from now on, until when by the clock where that is known, and why."""
 
 
-@checked_dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
     """One question to a model. What is ``None`` or empty is not sent.
 
@@ -145,7 +143,7 @@ class ChatRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call as the model wrote it.
 
@@ -162,7 +160,7 @@ class ToolCall:
     verbatim: Mapping[str, Any] = field(default_factory=dict)
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that an answer took, as the endpoint counts them.
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import from_json
 
-from spectator.checked_dataclass import checked_dataclass
 from spectator.errors import FailureClass
 from spectator.json_values import json_encoder
 from spectator.observations import Profile
@@ -33,7 +32,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 _encode: Final = json_encoder()
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Fact:
     """Something that happened in a world or to its episode, before it is numbered.
 
@@ -46,7 +45,7 @@ class Fact:
     data: Mapping[str, Any]
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """A numbered fact.
 

@@ -382,7 +382,7 @@ class Supervisor:
         """Record the start of an episode for another process to play; returns its id once that is recorded.
 
         Raises:
-            EpisodeBusy: The server is going away.
+            EpisodeBusy: The server is shutting down.
             JournalError: It could not be recorded; there is no such episode.
         """
         if self._closing:
@@ -412,7 +412,7 @@ class Supervisor:
             What takes its facts, and its end.
 
         Raises:
-            EpisodeBusy: The server is going away.
+            EpisodeBusy: The server is shutting down.
             JournalError: Its first event could not be recorded.
         """
         if self._closing:

@@ -20,19 +20,19 @@ HEAD = f"""# Events
 
 Written by `python scripts/make_events_doc.py` from the models; do not edit.
 
-An event is a past fact about an episode. All travel and are kept in one envelope, version {SCHEMA_VERSION}:
+An event is a fact about an episode. Every event is sent and stored in one envelope, version {SCHEMA_VERSION}:
 
 | field | what it is |
 |---|---|
 | `v` | version of the envelope and of the core types |
-| `episode_id` | whose fact it is |
-| `epoch` | identity of the numbering; a new one makes older numbers meaningless |
+| `episode_id` | id of the episode |
+| `epoch` | id of the numbering; sequence numbers of another epoch are meaningless |
 | `seq` | 1, 2, 3, ... without a gap within `(episode_id, epoch)` |
 | `at` | when it was recorded, RFC 3339 in UTC with milliseconds |
-| `turn` | which action it belongs to; 0 before the first |
-| `type` | a room and a past participle, as below |
+| `turn` | number of the action it belongs to; 0 before the first |
+| `type` | a namespace and a past participle, as below |
 | `data` | the fields of the type, as below |
-| `patch` | JSON merge patch (RFC 7396) from the viewer's state before it to the one after it |
+| `patch` | JSON merge patch (RFC 7396) from the viewers' state before the event to the state after it |
 
 The first event of an episode is `episode.started`, its last one `episode.ended`. The events of one step
 share a turn and are recorded and published together.
@@ -41,7 +41,7 @@ share a turn and are recorded and published together.
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD, *section("Core types", "Every episode may carry these, whatever its world.", CORE_EVENTS)]
+    parts = [HEAD, *section("Core types", "Every episode may have these, in any world.", CORE_EVENTS)]
     for name in BUILT_IN:
         world = load_world(name)
         parts += section(f"{world.title} (`{name}` {world.version})", world.summary, world.events)

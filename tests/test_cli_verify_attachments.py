@@ -103,8 +103,8 @@ def run_sql(statement: str) -> Callable[[sqlite3.Connection], None]:
         (run_sql("DELETE FROM calls WHERE seq = 3"), "call 0 of event 4: the tokens before it are missing"),
         (run_sql("DELETE FROM messages"), "is missing"),
         (put_in, "cannot be read: call 2 of event 4"),
-        (run_sql("DELETE FROM truths"), "event 5: the truth that it states is missing"),
-        (other_truth, "event 5: the truth is not the one that it states"),
+        (run_sql("DELETE FROM truths"), "event 5: its truth is missing"),
+        (other_truth, "event 5: the truth does not match its digest in the event"),
         (run_sql("UPDATE truths SET body = x'00'"), "event 5: the truth of ep-1 cannot be read"),
     ],
 )

@@ -351,7 +351,7 @@ def test_a_match_that_is_dropped_is_missed(bundle: Path) -> None:
 def test_replies_that_are_changed_beside_the_events_are_named(bundle: Path) -> None:
     with database_of(bundle) as database:
         database.execute("UPDATE calls SET beside = replace(beside, 'fake-1', 'fake-9')")
-    refused(bundle, "call 0 behind it does not fit the digest that the event states")
+    refused(bundle, "call 0 behind it does not match its digest in the event")
 
 
 def test_a_changed_byte_of_a_file_is_found_before_anything_is_read(bundle: Path) -> None:

@@ -37,7 +37,7 @@ PATIENCE_S: Final = 240.0
 STALLS_S: Final = (1.0, 4.0)
 """How long a stalled server stands still that is not deposed: shorter than others miss it."""
 
-REFUSED: Final = "is over: the episode is played elsewhere"
+REFUSED: Final = "was lost: another process plays the episode"
 """What a deposed server logs of an episode."""
 
 

@@ -107,13 +107,13 @@ def append(connection: sqlite3.Connection) -> None:
 @pytest.mark.parametrize(
     ("tamper", "names"),
     [
-        (replace_text, ["event 5: does not fit its digest"]),
-        (swap, ["event 5: holds event 6 of ep-1", "event 6: holds event 5 of ep-1"]),
-        (insert, ["event 6: does not fit its digest"]),
-        (remove("seq = 5"), ["event 6: comes after 4: event 5 is missing"]),
-        (remove("seq IN (5, 6, 7)"), ["event 8: comes after 4: events 5 to 7 are missing"]),
-        (remove("seq = 1"), ["event 2: comes after 0: event 1 is missing"]),
-        (remove("seq > 10"), ["event 11: is missing, and all after it up to event 12"]),
+        (replace_text, ["event 5: does not match its digest"]),
+        (swap, ["event 5: contains event 6 of ep-1", "event 6: contains event 5 of ep-1"]),
+        (insert, ["event 6: does not match its digest"]),
+        (remove("seq = 5"), ["event 6: follows event 4: event 5 is missing"]),
+        (remove("seq IN (5, 6, 7)"), ["event 8: follows event 4: events 5 to 7 are missing"]),
+        (remove("seq = 1"), ["event 2: follows event 0: event 1 is missing"]),
+        (remove("seq > 10"), ["event 11: is missing, like all later ones up to event 12"]),
         (append, [f"event {LENGTH + 1}: was added after the end"]),
         (
             lambda connection: connection.execute("UPDATE events SET text = 'x' WHERE seq = 7"),
@@ -121,7 +121,7 @@ def append(connection: sqlite3.Connection) -> None:
         ),
         (
             lambda connection: connection.execute("UPDATE events SET digest = zeroblob(32) WHERE seq = 9"),
-            ["event 9: does not fit its digest", "event 10: does not fit its digest"],
+            ["event 9: does not match its digest", "event 10: does not match its digest"],
         ),
         (
             lambda connection: connection.execute("UPDATE episodes SET end_digest = zeroblob(32)"),
@@ -193,9 +193,9 @@ def test_an_exported_file_is_checked_against_a_digest_stated_elsewhere(tmp_path:
     forged = [*lines[:4], lines[4].replace('"at":"2', '"at":"1'), *lines[5:]]
     assert forged != lines
     for told, why in (
-        (forged, "not in the stated"),
-        (lines[:-1], "not in the stated"),
-        ([*lines[:3], *lines[4:]], "event 5: comes after 3: event 4 is missing"),
+        (forged, "is expected"),
+        (lines[:-1], "is expected"),
+        ([*lines[:3], *lines[4:]], "event 5: follows event 3: event 4 is missing"),
         ([*lines[:-1], lines[-1][:20]], f"line {len(lines)} is no event"),
     ):
         out.write_text("\n".join(told) + "\n", encoding="utf-8")

@@ -124,7 +124,7 @@ def test_a_damaged_episode_is_left_out_and_named_and_the_others_go(
     )
     result = copy(folder, postgres.url(database))
     assert result.exit_code == 1
-    assert "ep-3: event 9 does not fit its digest" in result.output
+    assert "ep-3: event 9 does not match its digest" in result.output
     assert "1 episodes are not as they were recorded and were left out" in result.output
     assert postgres.execute(database, "SELECT episode_id FROM episodes ORDER BY 1") == [("ep-1",), ("ep-2",)]
     assert postgres.execute(database, "SELECT count(*) FROM events WHERE episode_id = 'ep-3'") == [(0,)]

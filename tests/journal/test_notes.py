@@ -65,7 +65,7 @@ def test_no_more_is_taken_than_there_is_room_for(tmp_path: Path, monkeypatch: py
     book = NoteStore(tmp_path / "n.ndjson")
     monkeypatch.setattr(notes, "MOST_OF_EPISODE", 1)
     book.add(NOTE)
-    with pytest.raises(InvalidRequest, match="the most there may be"):
+    with pytest.raises(InvalidRequest, match="which is the maximum"):
         book.add(replace(NOTE, note_id="n-2"))
     monkeypatch.setattr(notes, "MAX_BYTES", 200)
     with pytest.raises(JournalUnavailable, match="is full"):

@@ -33,7 +33,7 @@ def check_replaceable(path: Path) -> None:
     >>> check_replaceable(Path("/dev/null"))
     Traceback (most recent call last):
         ...
-    spectator.errors.ConfigurationError: /dev/null is not a regular file and cannot be replaced; use another path
+    spectator.errors.ConfigurationError: /dev/null is not a regular file...
     """
     if path.exists() and not path.is_file():
         raise ConfigurationError(f"{path} is not a regular file and cannot be replaced; use another path")

@@ -71,7 +71,7 @@ def test_a_server_that_refuses_the_options_ends_the_episode(server: str) -> None
     played = spectator("play", "--environment-url", url, "--option", "tern=2")
     end = json.loads(played.stdout.splitlines()[-1])["data"]
     assert end["reason"] == "environment_error"
-    assert "does not take these options" in end["detail"] and "tern" in end["detail"]
+    assert "rejects these options" in end["detail"] and "tern" in end["detail"]
     assert end["failure_class"] == "env_infra"
 
 

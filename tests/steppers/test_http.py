@@ -273,14 +273,14 @@ def test_a_prompt_is_asked_for_again_and_given_up_in_the_end() -> None:
     ("operation", "answer", "said"),
     [
         ("step", status(200, "no json"), "no JSON"),
-        ("step", status(200, [1]), "answered list, not a JSON object"),
-        ("step", status(200, {"error": "x"}), "a step without a reward"),
+        ("step", status(200, [1]), "is list, not a JSON object"),
+        ("step", status(200, {"error": "x"}), "a step has no reward"),
         ("step", status(200, '{"reward": NaN}'), "NaN is not JSON"),
         ("step", status(200, {"reward": "much"}), "not a finite number"),
         ("step", status(200, {"reward": 0, "terminated": "yes"}), "neither true nor false"),
         ("step", status(200, {"reward": 0, "step_id": "other"}), "answered step 'other'"),
-        ("get_task_prompt", status(200, '"say 1"'), "the prompt is no list of messages but str"),
-        ("get_task_prompt", status(200, "null"), "the prompt is no list of messages but NoneType"),
+        ("get_task_prompt", status(200, '"say 1"'), "the prompt is not a list of messages but str"),
+        ("get_task_prompt", status(200, "null"), "the prompt is not a list of messages but NoneType"),
     ],
 )
 def test_garbage_is_a_fault_of_its_own(operation: str, answer: Answer, said: str) -> None:

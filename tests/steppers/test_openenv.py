@@ -88,7 +88,7 @@ def test_a_malformed_action_is_refused_and_nothing_is_done(ours: Serving) -> Non
 def test_options_that_the_server_does_not_take_are_a_fault(ours: Serving) -> None:
     async def scenario() -> None:
         stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
-        with pytest.raises(EnvironmentFault, match=r"does not take these options: .*tern"):
+        with pytest.raises(EnvironmentFault, match=r"rejects these options: .*tern"):
             await begun(stepper, terns=2)
         await stepper.aclose()
 
@@ -195,11 +195,11 @@ def sending(text: str) -> Any:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("no json", "answered what is no JSON"),
-        ("[1, 2]", "answered list, not a JSON object"),
-        ("{}", "answered a message without data"),
-        ('{"type": "state", "data": {}}', "answered 'state' where 'observation' was due"),
-        ('{"type": "observation", "data": {"reward": 1, "done": false}}', "without an observation"),
+        ("no json", "its answer is not JSON"),
+        ("[1, 2]", "is list, not a JSON object"),
+        ("{}", "its answer has no data"),
+        ('{"type": "state", "data": {}}', "answered 'state' instead of 'observation'"),
+        ('{"type": "observation", "data": {"reward": 1, "done": false}}', "has no observation"),
         ('{"type": "observation", "data": {"observation": {}, "reward": NaN}}', "NaN is not JSON"),
         ('{"type": "observation", "data": {"observation": {}, "reward": "much"}}', "not a finite number"),
         ('{"type": "observation", "data": {"observation": {}, "done": "maybe"}}', "neither true nor false"),
@@ -208,7 +208,7 @@ def sending(text: str) -> Any:
             "lists a legal action that is no",
         ),
         ('{"type": "observation", "data": {"observation": {"x": "\\ud800"}}}', "no plain finite JSON"),
-        ("[" * 100_000, "answered what is no JSON"),
+        ("[" * 100_000, "its answer is not JSON"),
     ],
 )
 def test_garbage_is_a_fault_of_its_own(text: str, said: str) -> None:
@@ -325,7 +325,7 @@ def test_garbage_in_the_middle_is_the_end_of_the_episode() -> None:
     with socket_server(after_the_beginning(sending("no json"))) as url:
         one = played(remote_at(url), Same({"x": 1}))
     assert one.end["reason"] == "environment_error"
-    assert one.end["detail"].startswith("answered what is no JSON")
+    assert one.end["detail"].startswith("its answer is not JSON")
     assert one.end["failure_class"] == "env_infra"
 
 

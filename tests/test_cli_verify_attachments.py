@@ -100,7 +100,7 @@ def run_sql(statement: str) -> Callable[[sqlite3.Connection], None]:
         ),
         (run_sql("UPDATE calls SET reply = NULL WHERE seq = 4"), "event 4: call 0 behind it does not fit"),
         (run_sql("DELETE FROM calls WHERE seq = 4"), "event 4: call 1 behind it is missing"),
-        (run_sql("DELETE FROM calls WHERE seq = 3"), "call 0 of event 4: the tokens before it are missing"),
+        (run_sql("DELETE FROM calls WHERE seq = 3"), "call 0 of event 4: the previous tokens are missing"),
         (run_sql("DELETE FROM messages"), "is missing"),
         (put_in, "cannot be read: call 2 of event 4"),
         (run_sql("DELETE FROM truths"), "event 5: its truth is missing"),

@@ -338,7 +338,7 @@ def test_a_journal_whose_writer_has_died_says_so_instead_of_hanging(
     [
         ([said("ep-1", 4)], "event 4 does not follow event 2"),
         ([said("ep-1", 3), said("ep-1", 5)], "event 5 does not follow event 3"),
-        ([said("ep-1", 3), said("ep-2", 4)], "holds event 4 of ep-2"),
+        ([said("ep-1", 3), said("ep-2", 4)], "contains event 4 of ep-2"),
         ([said("ep-2", 2)], "event 2 does not follow event 0"),
     ],
 )

@@ -11,7 +11,7 @@ from spectator.journal.encoding import ChatMessage, json_text, wire_message
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision
 
 HARNESS: Final = "spectator"
-"""The name under which a session trace says what wrote it."""
+"""Name of this software in session traces."""
 
 RECORD_COLUMNS: Final[Mapping[str, str]] = {
     "episode_id": "string",
@@ -76,7 +76,7 @@ def episode_record(outline: EpisodeOutline, transcript: Transcript) -> dict[str,
 
 
 def _terminated(outline: EpisodeOutline) -> bool:
-    """Whether the world came to its own end."""
+    """Whether the world ended by its own rules."""
     return outline.ended is not None and outline.ended["reason"] == "finished"
 
 

@@ -574,7 +574,7 @@ CORE_EVENTS: Final[Mapping[str, type[EventData]]] = {
     "episode.recovered": EpisodeRecovered,
     "episode.suspended": EpisodeSuspended,
 }
-"""The event types that every episode may carry, whatever its world."""
+"""The event types that episodes of any world may have."""
 
 UNDECIDED_IN: Final = frozenset({"episode.suspended", "episode.ended"})
 """Event types that may hold the requests behind a failed decision, as ``undecided``."""

@@ -236,7 +236,7 @@ LINES: Final = 14
 LEAST_LINES: Final = 3
 """Minimum lines of commentary shown."""
 
-KEYS: Final = "Ctrl+C leaves; the episode goes on"
+KEYS: Final = "Ctrl+C quits; the episode goes on"
 """Key help if keys are not read one by one."""
 
 LABEL_STYLES: Final[Mapping[int, str]] = {0: "bold red", 1: "bold yellow", 2: "cyan", 3: "default"}

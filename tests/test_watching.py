@@ -325,7 +325,7 @@ def test_a_terminal_shows_the_match_both_minds_and_uses_its_height(width: int, h
     for told in (
         "Lions 45/2 (6.3), need 75 off 81, 5.6 an over", "*A Batter 23 (17)", "stand 12 off 9",
         "C Bowler 1.3-0-7-0, 2 left", "Over 7  1 4 W", "Lions 64 %", "36 % Bears", "fallback: timeout",
-        "has not decided yet", "Ctrl+C leaves",
+        "has not decided yet", "Ctrl+C quits",
     ):  # fmt: skip
         assert told in text, told
     assert height - 2 <= len(text.splitlines()) <= height

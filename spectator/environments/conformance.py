@@ -347,8 +347,8 @@ def _check_projection(world: World, options: Mapping[str, Any], played: Playthro
             yield f"the projection of {fact.type} is not pure"
         state = apply_patch(state, {"world": patch} if patch else {})
         if _holds_null(state.get("world")):
-            yield f"the state holds null after {fact.type}"
-        yield from _check_afar(state.get("world", {}))
+            yield f"the state contains null after {fact.type}"
+        yield from _check_glance(state.get("world", {}))
         yield from _check_picture(world, state.get("world", {}))
         for line in world.commentator(event, state):
             if not line.text or len(line.text) > 300 or not 0 <= line.priority <= 3:
@@ -357,13 +357,13 @@ def _check_projection(world: World, options: Mapping[str, Any], played: Playthro
                 yield f"the reply to the line {line.text[:40]!r} on {fact.type} is empty or too long"
 
 
-def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:
-    """What lists and tiles show; see :class:`spectator.environments.contract.Projection`."""
+def _check_glance(world: Mapping[str, Any]) -> Iterator[str]:
+    """Check what lists and tiles show; see :class:`spectator.environments.contract.Projection`."""
     if not isinstance(world.get("headline", ""), str):
         yield "the headline is not a text"
     glance = world.get("glance", {})
     if unknown := set(glance) - {"step", "at", "progress", "value", "unit", "suspense"}:
-        yield f"the glance holds {', '.join(sorted(unknown))}, which nothing reads"
+        yield f"the glance has unknown members: {', '.join(sorted(unknown))}"
     for name in ("progress", "suspense"):
         if not 0 <= glance.get(name, 0) <= 1:
             yield f"the glance's {name} is not in [0, 1]"
@@ -372,15 +372,15 @@ def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_picture(world: World, own: Mapping[str, Any]) -> Iterator[str]:
-    """What ``tile.js`` draws, see :attr:`spectator.environments.world.World.picture`."""
+    """Check the data that ``tile.js`` draws; see :attr:`spectator.environments.world.World.picture`."""
     picture = {} if world.picture is None else world.picture(own)
     if _holds_null(picture):
-        yield "the picture holds null"
+        yield "the picture contains null"
     elif (size := len(encode_json(picture).encode())) > MAX_PICTURE_BYTES:
-        yield f"the picture takes {size} bytes, more than {MAX_PICTURE_BYTES}"
-    told = len(world.chances(own)) if world.chances is not None else 0
-    if any(type(mark) is not int or not 0 <= mark < told for mark in picture.get("marks", ())):
-        yield f"the picture's marks are not among its {told} chances"
+        yield f"the picture has {size} bytes; the maximum is {MAX_PICTURE_BYTES}"
+    count = len(world.chances(own)) if world.chances is not None else 0
+    if any(type(mark) is not int or not 0 <= mark < count for mark in picture.get("marks", ())):
+        yield f"the picture's marks are not among its {count} chances"
 
 
 def _holds_null(value: Any) -> bool:

@@ -283,11 +283,11 @@ def sealed_seeds(world: str, pack: Pack, phrase: str, count: int) -> tuple[int, 
     Args:
         world: Name of the world.
         pack: The pack.
-        phrase: The secret they come from, kept outside the repository; at least 8 characters.
-        count: How many.
+        phrase: The secret, kept outside the repository; at least 8 characters.
+        count: Number of seeds.
 
     Raises:
-        ValueError: The phrase is too short to be one.
+        ValueError: The phrase is too short.
     """
     if len(phrase) < 8:
         raise ValueError("the phrase of a sealed evaluation must have at least 8 characters")

@@ -1,4 +1,4 @@
-"""Fork an episode: restore its world and play on with other captains.
+"""Fork an episode: restore its world and continue it with other captains.
 
 The fork's record begins with a copy of the parent's facts under the fork's id, so the fork can be replayed,
 verified and recovered without its parent, which may be pruned or edited.

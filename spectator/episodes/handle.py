@@ -157,7 +157,7 @@ def external_plan(environment: str, title: str, agent: str, seed: int) -> Episod
         seed: Its seed; 0 if unknown.
     """
     captain = Preset("remote", agent, "Decides elsewhere.", "remote", _elsewhere)
-    pack = Pack("default", "1", "Whatever is played there.")
+    pack = Pack("default", "1", "The episodes of the other server.")
     world = World(
         name=environment,
         version="elsewhere",

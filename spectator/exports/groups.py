@@ -96,7 +96,7 @@ async def row_of_group(
 
     Args:
         journal: Where the episodes are.
-        attempts: All attempts at all members; forks are no members.
+        attempts: All attempts at all members; forks are not members.
         rule: What is known of the group.
         advantages: Whether to state ``(reward - mean) / (sample standard deviation + 1e-4)`` of each.
 

@@ -24,7 +24,7 @@ SCORE: Final = "reward"
 """Name of the score: the episode's reward."""
 
 SEVERAL: Final = "several"
-"""Stands for the model of a log whose samples have different ones."""
+"""Model name of a log whose samples have different models."""
 
 _STOPS: Final[Mapping[str, str]] = {
     "stop": "stop", "length": "max_tokens", "tool_calls": "tool_calls", "content_filter": "content_filter",
@@ -34,7 +34,7 @@ _STOPS: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True)
 class InspectLog:
-    """What the head of a log says of its samples, gathered while they are written.
+    """The head of a log, collected while its samples are written.
 
     Args:
         samples: How many there are.

@@ -33,10 +33,9 @@ RECORD_JSON_COLUMNS: Final = (
 
 
 def episode_record(outline: EpisodeOutline, transcript: Transcript) -> dict[str, Any] | None:
-    """The episode as ``openenv.core.harness.collect.EpisodeRecord`` has it, as plain JSON.
+    """Convert an episode to ``openenv.core.harness.collect.EpisodeRecord``, as plain JSON.
 
-    Its reward must be a number: of an episode without a verdict, and of one in which no model decided, there
-    is no record.
+    Returns ``None`` if the episode has no verdict, because the reward must be a number, or no model decided.
     """
     if outline.reward is None or not transcript.answers:
         return None

@@ -96,7 +96,7 @@ class RowFile(ParquetFile):
     Args:
         path: The file.
         columns: Name and Arrow type of every column, in order.
-        as_json: Columns, of type ``string``, whose values are no text.
+        as_json: Columns of type ``string`` whose values are encoded as JSON.
         name: Key of the file's metadata that says which table it is.
 
     Raises:

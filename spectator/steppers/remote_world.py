@@ -173,7 +173,7 @@ def _world(
         projection=project_observed,
         commentator=comment_observed,
         captains={"random": drawn},
-        packs={"default": Pack("default", "1", "Whatever is played there.")},
+        packs={"default": Pack("default", "1", "The episodes of the other server.")},
         step_cap=lambda options: max_steps,
         default_captain="random",
         profile=profile,

@@ -311,7 +311,7 @@ def test_an_environment_that_breaks_its_contract(lie: Callable[..., Any], said: 
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ([Fact("episode.ended", {"reason": "finished"})], "episode.ended, which it does not declare"),
+        ([Fact("episode.ended", {"reason": "finished"})], "undeclared event types: episode.ended"),
         ([Fact("counting.number_said", {"number": math.nan})], "could not be shown"),
         ([Fact("counting.number_said", {"number": 1})], "could not be shown"),
         (

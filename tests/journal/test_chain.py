@@ -125,7 +125,7 @@ def append(connection: sqlite3.Connection) -> None:
         ),
         (
             lambda connection: connection.execute("UPDATE episodes SET end_digest = zeroblob(32)"),
-            [f"event {LENGTH}: ends in the digest"],
+            [f"event {LENGTH}: has the digest"],
         ),
     ],
     ids=[

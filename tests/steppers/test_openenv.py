@@ -207,7 +207,7 @@ def sending(text: str) -> Any:
             '{"type": "observation", "data": {"observation": {"legal_actions": [7]}}}',
             "lists a legal action that is no",
         ),
-        ('{"type": "observation", "data": {"observation": {"x": "\\ud800"}}}', "no plain finite JSON"),
+        ('{"type": "observation", "data": {"observation": {"x": "\\ud800"}}}', "not plain finite JSON"),
         ("[" * 100_000, "its answer is not JSON"),
     ],
 )

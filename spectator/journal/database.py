@@ -383,7 +383,7 @@ def _prepared(
         raise _unopened(where, error) from error
     if version is None or version < 1:
         engine.dispose()
-        raise JournalDamaged(f"the journal at {where} is damaged: its schema version is {version}")
+        raise JournalDamaged(f"the journal at {where} is damaged: it has schema version {version}")
     if version != SCHEMA_VERSION:
         engine.dispose()
         raise _other_version(where, version, "SPECTATOR_DATA_DIR")

@@ -102,14 +102,14 @@ class NoDefaults(OptionsModel):
 @pytest.mark.parametrize(
     ("changes", "finding"),
     [
-        ({"name": "Counting!"}, "is not"),
-        ({"projection": nulls}, "holds null"),
+        ({"name": "Counting!"}, "does not match"),
+        ({"projection": nulls}, "contains null"),
         ({"packs": {}}, "no pack called 'default'"),
         ({"events": {}}, "of a fact is not declared"),
         ({"default_captain": "nobody"}, "not among the captains"),
         ({"snapshot_for": lambda snapshot, episode_id: snapshot}, "differs in more than the episode id"),
-        ({"picture": lambda world: {"ball": None}}, "picture holds null"),
-        ({"picture": lambda world: {"row": ["x"] * 300}}, "picture takes 1209 bytes, more than 1024"),
+        ({"picture": lambda world: {"ball": None}}, "picture contains null"),
+        ({"picture": lambda world: {"row": ["x"] * 300}}, "picture has 1209 bytes; the maximum is 1024"),
         ({"picture": lambda world: {"marks": [0]}}, "marks are not among its 0 chances"),
         ({"snapshot_for": forgetful}, "changes more of a snapshot than the episode's id"),
     ],

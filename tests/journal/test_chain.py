@@ -117,7 +117,7 @@ def append(connection: sqlite3.Connection) -> None:
         (append, [f"event {LENGTH + 1}: was added after the end"]),
         (
             lambda connection: connection.execute("UPDATE events SET text = 'x' WHERE seq = 7"),
-            ["event 7: is no event"],
+            ["event 7: is not a valid event"],
         ),
         (
             lambda connection: connection.execute("UPDATE events SET digest = zeroblob(32) WHERE seq = 9"),

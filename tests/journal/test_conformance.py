@@ -332,11 +332,11 @@ def test_a_message_is_stored_once_however_often_it_is_shown(tmp_path: Path) -> N
         ("DELETE FROM messages", "is missing"),
         ("UPDATE calls SET kept = 7", "the previous prompt is missing"),
         ("UPDATE calls SET prompt_kept = 9", "the previous tokens are missing"),
-        ("UPDATE calls SET token_ids = x'40'", "the kind of its numbers"),
+        ("UPDATE calls SET token_ids = x'40'", "not packed numbers"),
         ("UPDATE calls SET token_ids = x'6901'", "call 0 of event 2"),
         ("UPDATE calls SET beside = '{}'", "call 0 of event 2"),
         ("UPDATE calls SET place = 1", "call 1 of event 2"),
-        ("UPDATE calls SET seq = 1", "is episode.started, no decision"),
+        ("UPDATE calls SET seq = 1", "is episode.started, not a decision"),
         ("UPDATE calls SET seq = 77", "its event is missing"),
     ],
 )

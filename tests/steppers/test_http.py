@@ -272,7 +272,7 @@ def test_a_prompt_is_asked_for_again_and_given_up_in_the_end() -> None:
 @pytest.mark.parametrize(
     ("operation", "answer", "said"),
     [
-        ("step", status(200, "no json"), "no JSON"),
+        ("step", status(200, "no json"), "not JSON"),
         ("step", status(200, [1]), "is list, not a JSON object"),
         ("step", status(200, {"error": "x"}), "a step has no reward"),
         ("step", status(200, '{"reward": NaN}'), "NaN is not JSON"),
@@ -344,7 +344,7 @@ def test_a_hanging_step_ends_at_its_deadline_and_nothing_more_is_sent() -> None:
         with pytest.raises(StepTimeout, match=r"within 0\.05 s"):
             await stepper.step(say("0"), limit_s=0.05)
         await until(lambda: pool.count("step") == 1)
-        with pytest.raises(EnvironmentFault, match="given up"):
+        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.step(say("0"), limit_s=20)
         gate.set()
         await stepper.aclose()

@@ -144,12 +144,12 @@ def with_data(one: RecordedEvent, **changes: Any) -> RecordedEvent:
     ("change", "why"),
     [
         ({"environment": "gone"}, "its plan is no longer valid"),
-        ({"environment_version": "0.1"}, "played in version 0.1"),
+        ({"environment_version": "0.1"}, "played with version 0.1"),
         ({"pack": "gone"}, "its plan is no longer valid"),
         ({"options": {"turns": 0}}, "its plan is no longer valid"),
         (
             {"seats": {"counter": {"policy": "heuristic", "label": "x"}, "other": {"policy": "x"}}},
-            "other actors",
+            "have changed",
         ),
         ({"seed": 99}, "the patch of episode.started does not match its data"),
     ],

@@ -57,7 +57,7 @@ def test_one_after_an_event_that_is_not_recorded_is_refused(tmp_path: Path) -> N
         await journal.aclose()
         reader = await SqlJournal.open(url_of(tmp_path), writable=False)
         assert await reader.checkpoints("ep-1") == [at(3)]
-        with pytest.raises(JournalError, match="read only"):
+        with pytest.raises(JournalError, match="read-only"):
             await reader.keep_checkpoint(at(4))
         await reader.aclose()
 

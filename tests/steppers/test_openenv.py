@@ -167,7 +167,7 @@ def test_nobody_at_the_address() -> None:
     run(scenario)
     with pytest.raises(ConfigurationError, match="cannot read"):
         remote_world("http://127.0.0.1:1")
-    with pytest.raises(ConfigurationError, match="is not an address"):
+    with pytest.raises(ConfigurationError, match="is not a URL of a server"):
         OpenEnvStepper("localhost:8000")
 
 

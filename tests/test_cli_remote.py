@@ -54,8 +54,8 @@ def test_an_episode_that_the_server_cuts_short_says_so(server: str) -> None:
     ("arguments", "said"),
     [
         (["counting", "--environment-url", "http://127.0.0.1:1"], "not both"),
-        (["--environment-url", "http://127.0.0.1:1"], "cannot be read"),
-        (["--environment-url", "nowhere"], "is not an address"),
+        (["--environment-url", "http://127.0.0.1:1"], "cannot read"),
+        (["--environment-url", "nowhere"], "is not a URL of a server"),
         (["--environment-url", "http://127.0.0.1:1/x", "--environment-protocol", "http"], "ENV_NAME/ENV_ID"),
         (["--environment-url", "http://127.0.0.1:1", "--environment-protocol", "smtp"], "smtp"),
     ],

@@ -163,8 +163,8 @@ def hang(operation: str) -> Callable[[PooledServer], None]:
     ("wrong", "reason", "said"),
     [
         (answering("get_task_prompt", []), "environment_error", "already over after reset"),
-        (answering("get_task_prompt", "Say 1"), "environment_error", "no list of messages but str"),
-        (answering("get_task_prompt", None), "environment_error", "no list of messages but NoneType"),
+        (answering("get_task_prompt", "Say 1"), "environment_error", "not a list of messages but str"),
+        (answering("get_task_prompt", None), "environment_error", "not a list of messages but NoneType"),
         (
             answering("get_task_prompt", [{"content": "Say 1"}]),
             "environment_error",
@@ -177,7 +177,7 @@ def hang(operation: str) -> Callable[[PooledServer], None]:
         (answering("step", {"reward": "much"}), "environment_error", "not a finite number"),
         (answering("step", {"terminated": True}), "environment_error", "has no reward"),
         (answering("step", [1]), "environment_error", "not a JSON object"),
-        (raw("step", "<html>"), "environment_error", "no JSON"),
+        (raw("step", "<html>"), "environment_error", "not JSON"),
         (raw("step", "boom", 500), "environment_error", "the server answers 500"),
         (raw("step", "no", 400), "environment_error", "the server answers 400: no"),
         (raw("reset", "no such level", 422), "environment_error", "no such level"),

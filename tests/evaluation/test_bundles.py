@@ -224,7 +224,7 @@ def forge_reward(events: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("forge", "says"),
     [
-        (forge_reply, ("does not fit the digest", "exchanges", "call 0 behind it")[:1]),
+        (forge_reply, ("does not match its digest", "exchanges", "call 0 behind it")[:1]),
         (forge_action, ("action: ",)),
         (forge_score, ("the score is recorded as",)),
         (forge_source, ("make it a decision of source 'fallback', not 'model'",)),
@@ -478,7 +478,7 @@ def test_a_manifest_that_is_none_is_told_by_its_field(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("CREATE VIEW evil AS SELECT 1", "holds the view 'evil'"),
+        ("CREATE VIEW evil AS SELECT 1", "contains the view 'evil'"),
         ("DROP TABLE truths", "lacks the table 'truths'"),
     ],
 )
@@ -492,7 +492,7 @@ def test_a_journal_of_random_bytes_with_the_right_digest_is_none(bundle: Path) -
     (bundle / "journal.db").write_bytes(random.Random(1).randbytes(5000))
     with manifest_of(bundle):
         pass
-    no_bundle(bundle, "journal.db is no journal")
+    no_bundle(bundle, "journal.db is not a journal")
 
 
 def test_another_version_of_the_world_says_which_software_to_use(

@@ -37,7 +37,7 @@ PATIENCE_S: Final = 240.0
 STALLS_S: Final = (1.0, 4.0)
 """Range of short stalls: shorter than the leases last."""
 
-LOST_MESSAGE: Final = "is over: the episode is played elsewhere"
+LOST_MESSAGE: Final = "was lost: another process plays the episode"
 """Log message of a server that has lost an episode."""
 
 

@@ -32,7 +32,7 @@ An event is a past fact about an episode. Every event has the same envelope, ver
 | `turn` | number of its action; 0 before the first |
 | `type` | a namespace and a past participle, as below |
 | `data` | the fields of the type, as below |
-| `patch` | JSON merge patch (RFC 7396) from the viewer's state before it to the one after it |
+| `patch` | JSON merge patch (RFC 7396) from the viewers' state before the event to the state after it |
 
 The first event of an episode is `episode.started`, its last one `episode.ended`. The events of one step
 share a turn and are recorded and published together.

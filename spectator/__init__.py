@@ -35,7 +35,7 @@ _FOR_VERIFIERS: Final = ("WorldEnv", "WorldHarness", "WorldTaskset")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":  # verifiers reads it; where it is not installed, `import *` finds what there is
+    if name == "__all__":  # verifiers reads it; without verifiers, `import *` must not try its classes
         return ["__version__", *_FUNCTIONS, *(_FOR_VERIFIERS if find_spec("verifiers") else ())]
     if name in _FUNCTIONS:
         return getattr(import_module(_FUNCTIONS[name]), name)

@@ -12,56 +12,56 @@ from spectator.events import RecordedEvent
 
 
 class Overflow(Enum):
-    """What happens when a listener does not keep up."""
+    """What to do when a listener does not keep up."""
 
     CLOSE = "close"
-    """Its subscription ends with ``overflowed`` set; it may resume from the journal. For viewers."""
+    """End its subscription with ``overflowed`` set; it may resume from the journal. For viewers."""
 
     DROP_OLDEST = "drop_oldest"
-    """The oldest waiting events give way and are counted. For those who want the present, such as speech."""
+    """Drop and count the oldest waiting events. For listeners who need only the newest, such as speech."""
 
 
 class Subscription(Protocol):
-    """One listener's bounded queue. Iterate it for batches of events as they were published."""
+    """One listener's bounded queue; iterate it for batches of published events."""
 
     overflowed: bool
-    """Whether it was ended because the listener was too slow."""
+    """Whether it ended because the listener was too slow."""
 
     dropped: int
-    """How many events gave way."""
+    """How many events were dropped."""
 
     def __aiter__(self) -> AsyncIterator[Sequence[RecordedEvent]]:
-        """Batches of events in order, until the subscription ends."""
+        """Yield batches of events, in order, until the subscription ends."""
         ...
 
     def close(self) -> None:
-        """End it; safe to call twice."""
+        """End the subscription; safe to call twice."""
         ...
 
 
 class Bus(Protocol):
-    """Hands each recorded event to whoever listens now; owns nothing."""
+    """Delivers each recorded event to its current listeners; stores nothing."""
 
     def publish(self, events: Sequence[RecordedEvent]) -> None:
-        """Hand over ``events`` of one episode, in order, without waiting."""
+        """Deliver ``events`` of one episode, in order, without waiting."""
         ...
 
     def subscribe(self, episode_id: str, overflow: Overflow, *, capacity: int = 256) -> Subscription:
         """Listen to one episode from the next publication on.
 
         Args:
-            episode_id: Whose events.
+            episode_id: The episode.
             overflow: What to do when ``capacity`` events wait.
-            capacity: Most events that may wait, at least 1.
+            capacity: Maximum number of waiting events, at least 1.
         """
         ...
 
     def listeners(self, episode_id: str) -> int:
-        """How many listen to an episode now."""
+        """Count the current listeners of an episode."""
         ...
 
     def finish(self, episode_id: str) -> None:
-        """End every subscription to an episode after what was published; no more will come."""
+        """End every subscription to an episode after the events already published."""
         ...
 
 
@@ -70,8 +70,8 @@ class MemorySubscription:
 
     Args:
         overflow: What to do when ``capacity`` events wait.
-        capacity: Most events that may wait.
-        forget: Called once, when it ends.
+        capacity: Maximum number of waiting events.
+        forget: Called once, when the subscription ends.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MemorySubscription:
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended; what waits may still be read."""
+        """Whether the subscription has ended; waiting events can still be read."""
         return self._closed
 
     def offer(self, events: Sequence[RecordedEvent]) -> None:
@@ -110,14 +110,14 @@ class MemorySubscription:
         self._wake.set()
 
     def close(self) -> None:
-        """End it after what waits; safe to call twice."""
+        """End the subscription after the waiting events; safe to call twice."""
         if not self._closed:
             self._closed = True
             self._wake.set()
             self._forget(self)
 
     async def __aiter__(self) -> AsyncIterator[Sequence[RecordedEvent]]:
-        """Batches in order: everything that waits, each time something does."""
+        """Yield all waiting events as one batch, each time there are some."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -131,13 +131,13 @@ class MemorySubscription:
 
 
 class MemoryBus:
-    """Hands recorded events to the listeners in this process."""
+    """Delivers recorded events to the listeners in this process."""
 
     def __init__(self) -> None:
         self._subscriptions: dict[str, dict[MemorySubscription, None]] = {}
 
     def publish(self, events: Sequence[RecordedEvent]) -> None:
-        """Hand over ``events`` of one episode."""
+        """Deliver ``events`` of one episode."""
         if events:
             for subscription in tuple(self._subscriptions.get(events[0].episode_id, ())):
                 subscription.offer(events)
@@ -156,10 +156,10 @@ class MemoryBus:
         return subscription
 
     def listeners(self, episode_id: str) -> int:
-        """How many listen to an episode now."""
+        """Count the current listeners of an episode."""
         return len(self._subscriptions.get(episode_id, ()))
 
     def finish(self, episode_id: str) -> None:
-        """End every subscription to an episode after what was published."""
+        """End every subscription to an episode after the events already published."""
         for subscription in tuple(self._subscriptions.get(episode_id, ())):
             subscription.close()

@@ -1,4 +1,4 @@
-"""Everybody who can be chosen to play: each world's captains, language models, people."""
+"""Who can play: each world's own captains, language models and people."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from spectator.policies.policy import Policy, Preset
 from spectator.policies.visitor_models import VisitorModel, expired_model, is_visitor_model
 
 LIVE: Final = "llm_live"
-"""Name of the opponent that is whichever model the operator chose for it."""
+"""Name of the opponent behind which the operator puts a model of their choice."""
 
 LIMITS: Final = ".limits"
-"""What is added to the name of the user's captains file for the folder in which limits are kept together."""
+"""Suffix of the folder for shared limits, added to the name of the user's captains file."""
 
 DEFAULT_PERSON_S: Final = 60.0
-"""Seconds that a person has for a decision unless set otherwise."""
+"""Default seconds that a person has for a decision."""
 
 DEFAULT_LIVE: Final = "llm:hf-gemma"
-"""The model behind :data:`LIVE` unless another is chosen."""
+"""The default model behind :data:`LIVE`."""
 
 
 class Cast:
-    """Gives every world models and people as captains and, where it has any, as opponents.
+    """Adds models and people to every world, as captains and (if it has any) opponents.
 
     Args:
-        captains: The catalogue.
-        live: The model that plays as :data:`LIVE`, by its preset's name.
-        variables: Where keys are found by their variables' names.
+        captains: The catalogue of model captains.
+        live: Preset name of the model that plays as :data:`LIVE`.
+        variables: Environment variables that hold the keys.
         clock: Time.
-        rng: Draws waits and the names of sessions; not seeded.
-        person_s: Seconds that a person has for a decision; ``None`` where there is no page to decide at.
+        rng: Draws waits and session names; not seeded.
+        person_s: Seconds that a person has for a decision; ``None`` if there is no page to decide on.
         limits: See :class:`~spectator.policies.model_presets.CaptainEndpoints`.
 
     Raises:
@@ -60,7 +60,7 @@ class Cast:
     ) -> None:
         if live not in captains:
             raise ConfigurationError(
-                f"{LIVE}: there is no model captain {live!r}; there are {', '.join(captains)}"
+                f"{LIVE}: unknown model captain {live!r}; use one of {', '.join(captains)}"
             )
         self._captains = captains
         self._live = live
@@ -82,10 +82,10 @@ class Cast:
         clock: Clock,
         person_s: float | None = None,
     ) -> Cast:
-        """The cast of the built-in catalogue and the user's own.
+        """Build the cast of the built-in catalogue and the user's file.
 
         Raises:
-            ConfigurationError: The file is wrong, or does not hold ``live``.
+            ConfigurationError: The file is invalid, or the catalogue does not contain ``live``.
         """
         return cls(
             load_captains(user_file),
@@ -99,14 +99,14 @@ class Cast:
 
     @property
     def unpriced(self) -> list[str]:
-        """The models that can be asked here for money at no known price, as presets are called."""
+        """Preset names of the usable paid models whose price is unknown."""
         return unpriced_captains(self._captains, self._variables)
 
     def load(self, name: str) -> World:
-        """The world called ``name``, with everybody who can play in it; see :func:`load_world`.
+        """Load the world called ``name`` with everyone who can play it; see :func:`load_world`.
 
         Raises:
-            InvalidRequest: There is none.
+            InvalidRequest: There is no such world.
             ConfigurationError: It cannot be imported.
         """
         plain = self._included.get(name) or load_world(name)
@@ -116,7 +116,7 @@ class Cast:
         return known[1]
 
     def opponent_label(self, world: str, name: str) -> str:
-        """What an opponent is called today; its name, as words, where the world does not know it."""
+        """Return an opponent's current label; its name as words if the world does not know it."""
         try:
             presets = self.load(world).opponents
         except (ConfigurationError, InvalidRequest):
@@ -124,11 +124,11 @@ class Cast:
         return presets[name].label if name in presets else name.replace("_", " ")
 
     def lending(self, captain: VisitorModel | None, opponent: VisitorModel | None) -> LoadWorld:
-        """Find worlds in which these models can be chosen too, each for its own seat.
+        """Return a loader of worlds in which visitors' models can be chosen, each for its seat.
 
         Args:
-            captain: For the agent's seat; ``None`` for no other than :meth:`load` has.
-            opponent: Likewise for the other seats.
+            captain: Model for the agent's seat; ``None`` adds none to those of :meth:`load`.
+            opponent: Model for the other seats; ``None`` adds none.
         """
         if captain is None and opponent is None:
             return self.load
@@ -144,10 +144,10 @@ class Cast:
         return load
 
     def lent_before(self, started: Mapping[str, Any]) -> LoadWorld:
-        """Find worlds for playing an episode on whose models were asked with keys that are gone by now.
+        """Return a loader of worlds for resuming an episode whose visitors' keys are gone.
 
         Args:
-            started: Data of its first event.
+            started: Data of the episode's first event.
         """
         left = {
             actor == started["agent"]: expired_model(seat["policy"], seat["label"], self._clock)
@@ -157,7 +157,7 @@ class Cast:
         return self.lending(left.get(True), left.get(False))
 
     def include(self, world: World) -> None:
-        """Let :meth:`load` find a world that is not in the catalogue, under its name."""
+        """Make a world that is not in the catalogue available to :meth:`load`."""
         self._included[world.name] = world
 
     def _with_everybody(self, world: World) -> World:
@@ -172,7 +172,7 @@ class Cast:
         return replace(world, captains=captains, opponents={**world.opponents, **others, LIVE: live})
 
     def _presets(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
-        """The models and the person that may take a seat for which ``fallback`` stands in."""
+        """Presets of the models and the person for a seat whose fallback is ``fallback``."""
         seat = ModelSeat(world.briefing, fallback)
         models = model_presets(
             self._captains,
@@ -182,8 +182,9 @@ class Cast:
             rng=self._rng,
             endpoints=self._endpoints,
         )
-        here = self._person_s is not None
-        missing = None if here else "needs a person at the watch page of a server: spectator serve"
+        missing = None
+        if self._person_s is None:
+            missing = "needs a person at the watch page of a server: spectator serve"
         limit_s = DEFAULT_PERSON_S if self._person_s is None else self._person_s
         person = human_preset(seat.briefing, fallback, clock=self._clock, limit_s=limit_s, missing=missing)
         return {**models, person.name: person}
@@ -191,7 +192,7 @@ class Cast:
     def _with_lent(
         self, model: VisitorModel | None, world: World, known: Mapping[str, Preset], usual: str
     ) -> Mapping[str, Preset]:
-        """Add the model that a visitor brings, if there is one, to ``known``."""
+        """Add the visitor's model, if any, to ``known``."""
         if model is None:
             return known
         seat = ModelSeat(world.briefing, known[usual].build)

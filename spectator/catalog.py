@@ -21,28 +21,28 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "collider": "spectator.environments.collider.world:WORLD",
     "counting": "spectator.environments.counting:WORLD",
 }
-"""Worlds that ship, the default first."""
+"""Built-in worlds, the default first."""
 
 EXTRAS: Final[Mapping[str, Sequence[str]]] = {"collider": ("iminuit", "particle", "scipy")}
-"""Packages that a world needs beside the base installation; the extra with its name brings them."""
+"""Packages a world needs beyond the base installation; the extra of the same name installs them."""
 
 LoadWorld = Callable[[str], World]
-"""Finds a world by name, as :func:`load_world` does; others add captains to a world's own."""
+"""Finds a world by name, like :func:`load_world`; other loaders add captains."""
 
 
 def world_names() -> list[str]:
-    """Names of all worlds that can be played here, built-in ones first, without importing any."""
+    """List the worlds that can be played here, built-in ones first, without importing any."""
     return [name for name in known_worlds() if name not in BUILT_IN or missing_extra(name) is None]
 
 
 def known_worlds() -> list[str]:
-    """Names of all worlds, built-in ones first, whether or not all that they need is installed here."""
+    """List all worlds, built-in ones first, including those that need packages not installed here."""
     return [*BUILT_IN, *(name for name in sorted(_outside()) if name not in BUILT_IN)]
 
 
 @cache
 def missing_extra(name: str) -> str | None:
-    """What must be installed before the world called ``name`` can be played, in a sentence; else ``None``."""
+    """Say in a sentence what to install to play the world ``name``; ``None`` if nothing."""
     absent = [package for package in EXTRAS.get(name, ()) if find_spec(package) is None]
     if not absent:
         return None
@@ -54,8 +54,8 @@ def load_world(name: str) -> World:
     """Import the world called ``name``.
 
     Raises:
-        InvalidRequest: There is none, or packages that it needs are not installed; the message says which.
-        ConfigurationError: What the entry point names cannot be imported, or is not a world.
+        InvalidRequest: There is no such world, or packages it needs are missing; the message says which.
+        ConfigurationError: The entry point cannot be imported or does not name a world.
 
     >>> world = load_world("counting")
     >>> world.actors, sorted(world.captains)
@@ -79,7 +79,7 @@ def load_world(name: str) -> World:
 
 @cache
 def _outside() -> Mapping[str, EntryPoint]:
-    """Entry points of other packages; read from the disk once, however many unknown names are asked for."""
+    """Entry points of other packages, by name; read from the disk once."""
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
@@ -95,7 +95,7 @@ def _import(entry: EntryPoint) -> object:
 
 
 def unknown_name(field: str, name: str, known: Iterable[str]) -> FieldError:
-    """The field error for a name that is not in the catalogue."""
+    """Return the field error for a name that is not in the catalogue."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."

@@ -1,7 +1,7 @@
-"""What OpenEnv's ``AutoEnv`` and ``AutoAction`` find: for each world a client, an action and an observation.
+"""The classes that OpenEnv's ``AutoEnv`` and ``AutoAction`` look up, for each world.
 
-They look in the package for ``openenv.yaml`` and for classes by the name of the world: those of a world
-called ``ludo`` are ``LudoEnv``, ``LudoAction`` and ``LudoObservation``. Needs ``openenv-spectator[openenv]``.
+OpenEnv looks in the package for ``openenv.yaml`` and for classes named after the world: for a world
+called ``ludo``, ``LudoEnv``, ``LudoAction`` and ``LudoObservation``. Needs ``openenv-spectator[openenv]``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _MODELS: Final = {"Action": "action_type", "Observation": "observation_type", "S
 
 
 class WorldClient(GenericEnvClient):  # type: ignore[misc]  # the package has no types
-    """A client of a world's endpoint; asynchronous, as OpenEnv's own, with ``sync()`` for the other kind.
+    """An asynchronous client of a world's endpoint; ``sync()`` returns a synchronous one.
 
-    Actions are plain JSON or the world's action model; observations are plain JSON, since ``observe`` of
-    ``reset`` decides how they look.
+    Actions are plain JSON or the world's action model. Observations are plain JSON, because ``observe`` of
+    ``reset`` determines their form.
 
     Args:
-        base_url: Where the world is, such as ``http://localhost:8000`` or ``http://localhost:8000/envs/NAME``.
+        base_url: URL of the world, such as ``http://localhost:8000`` or ``http://localhost:8000/envs/NAME``.
     """
 
     def _step_payload(self, action: Any) -> dict[str, Any]:

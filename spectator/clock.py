@@ -12,23 +12,23 @@ from typing import Any, Final, Protocol
 
 
 class Clock(Protocol):
-    """Time as a service, so that tests never wait for it."""
+    """Injected time, so that tests need not wait."""
 
     def now(self) -> datetime:
-        """The wall clock, aware, in UTC."""
+        """Return the current time, aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards."""
+        """Return seconds of a clock that never runs backwards."""
         ...
 
     async def sleep(self, seconds: float, /) -> None:
-        """Wait at least ``seconds``; zero still yields to other tasks."""
+        """Wait at least ``seconds``; 0 still yields to other tasks."""
         ...
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The system's time."""
 
     now = staticmethod(partial(datetime.now, UTC))
     monotonic = staticmethod(time.monotonic)
@@ -36,7 +36,7 @@ class SystemClock:
 
 
 def timestamp(moment: datetime) -> str:
-    """RFC 3339 in UTC with milliseconds, such as ``2026-11-21T05:00:00.123Z``.
+    """Format a time as RFC 3339 in UTC with milliseconds: ``2026-11-21T05:00:00.123Z``.
 
     >>> timestamp(datetime(2026, 11, 21, 5, 0, tzinfo=UTC))
     '2026-11-21T05:00:00.000Z'
@@ -49,10 +49,10 @@ _MILLISECONDS: Final = tuple(f".{number:03d}Z" for number in range(1000))
 
 
 class Timestamps:
-    """Timestamps of a clock one after another; the text of a second is made once.
+    """Formats a clock's current time; builds the text of each second only once.
 
     Args:
-        clock: Tells the time.
+        clock: The source of the time.
 
     >>> stamp = Timestamps(SystemClock())
     >>> len(stamp()), stamp()[-1]
@@ -65,7 +65,7 @@ class Timestamps:
         self._text = ""
 
     def __call__(self) -> str:
-        """The time now, as :func:`timestamp` writes it."""
+        """Return the current time in the format of :func:`timestamp`."""
         moment = self._now()
         if not self._second <= moment < self._next:
             self._second = moment.astimezone(UTC).replace(microsecond=0)
@@ -75,7 +75,7 @@ class Timestamps:
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    """Return when the first of ``waits`` is over; the others are cancelled."""
+    """Wait until the first of ``waits`` ends, then cancel the others."""
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(wait) for wait in waits]
     try:
@@ -87,27 +87,26 @@ async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
 
 
 async def whole(work: Coroutine[Any, Any, None]) -> None:
-    """Carry out ``work`` to its end, also if whoever waits for it is cancelled.
+    """Run ``work`` to its end even if the caller is cancelled.
 
-    What it raises goes to whoever waits; once nobody does, it is dropped without a word.
+    The caller gets the exception of ``work``; after a cancellation it is dropped silently.
     """
     task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(
-        lambda over: over.cancelled() or over.exception()
-    )  # a cancelled shield asks no more
+    # A cancelled shield no longer retrieves the exception.
+    task.add_done_callback(lambda over: over.cancelled() or over.exception())
     await asyncio.shield(task)
 
 
 def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = None) -> bool:
-    """Settle ``future`` from a thread other than that of its event loop.
+    """Settle ``future`` from a thread other than its event loop's.
 
     Args:
-        future: Somebody may wait for it, or may have given up.
-        result: What it comes to, where ``error`` is none.
+        future: A future that may already be cancelled.
+        result: Its result if there is no ``error``.
         error: Why it failed.
 
     Returns:
-        False when its event loop is closed, so that nobody can be answered.
+        False if the future's event loop is closed.
     """
     try:
         future.get_loop().call_soon_threadsafe(settle, (future,), result, error)
@@ -117,17 +116,17 @@ def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = N
 
 
 def answer_all(futures: Sequence[asyncio.Future[None]], error: Exception | None = None) -> None:
-    """The same for many that come to nothing, or to one error; each event loop is woken once."""
+    """Settle many futures with ``None`` or one error; wakes each event loop once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for future in futures:
         by_loop.setdefault(future.get_loop(), []).append(future)
     for loop, own in by_loop.items():
-        with suppress(RuntimeError):  # it is closed, so that nobody can be answered
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, own, None, error)
 
 
 def settle(futures: Sequence[asyncio.Future[Any]], result: Any, error: Exception | None = None) -> None:
-    """The same on their own event loop; those that nobody waits for any more are left as they are."""
+    """Settle ``futures`` on their own event loop; skips those already done."""
     for future in futures:
         if future.done():
             continue

@@ -1,4 +1,4 @@
-"""The command ``spectator``: loads the command line, during which Ctrl-C ends it without a trace, too."""
+"""Entry point of the ``spectator`` command; Ctrl-C during imports ends it without a traceback."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """Run the command line; from here on Ctrl-C is exit code 130.
+    """Run the command line; from here on Ctrl-C exits with code 130.
 
-    While modules are loaded nothing is open that would have to be closed, and an exception in the midst of it
-    could become another one.
+    While modules are imported nothing is open that must be closed, and an exception raised inside an import
+    could turn into another one. So the handler exits at once.
     """
     usual = signal.signal(signal.SIGINT, _leave)
     from spectator.cli import main as command_line

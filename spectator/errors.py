@@ -1,46 +1,46 @@
-"""Define the errors that this library raises, and the failure classes it records.
+"""Errors that this library raises, and failure classes that it records.
 
-A failure class is what ``decision.made`` and ``episode.ended`` carry in ``failure_class``.
+``decision.made`` and ``episode.ended`` carry a failure class in ``failure_class``.
 
 ::
 
     SpectatorError
     ├── ConfigurationError                a setting is unknown, missing or out of range
     ├── InvalidRequest                    the caller's fields are wrong; nothing was changed
-    ├── RunNotFound                       there is no such run of rollouts, or it cannot be read
+    ├── RunNotFound                       no such run of rollouts, or it cannot be read
     ├── BundleError                       a folder or file is not a readable evaluation bundle
     ├── EpisodeError
     │   ├── EpisodeBusy                   every slot is taken; names the running episodes
-    │   ├── Recovering                    episodes of an earlier process are still being recovered
+    │   ├── Recovering                    still recovering the episodes of an earlier process
     │   ├── EpisodeNotFound
-    │   │   └── EpisodeUnfinished         left without an end; it can be played on
-    │   ├── EpisodeElsewhere              it is played elsewhere and only shown here
-    │   ├── NoDecisionPending                      someone decided when no decision was asked for
+    │   │   └── EpisodeUnfinished         left without an end; it can be resumed
+    │   ├── EpisodeElsewhere              played in another process and only shown here
+    │   ├── NoDecisionPending             a decision came when none was requested
     │   ├── EpisodeOver                   it has ended and can no longer be changed
     │   ├── TruthSealed                   its truth is sealed until it has ended
     │   ├── PolicyError                   the policy that decides failed
     │   │   ├── DecisionTimeout
-    │   │   └── EndpointError             a model's endpoint gave no usable answer; says if a retry helps
+    │   │   └── EndpointError             a model's endpoint gave no usable answer
     │   │       ├── EndpointUnavailable   not reached, cut off, or failing on its side
     │   │       ├── EndpointTimeout       it did not answer in time
     │   │       ├── EndpointBusy          it asks the client to wait
     │   │       ├── EndpointRefused       it rejects this request; a retry does not help
     │   │       │   └── EndpointPrivate   its address is private, and only public ones are allowed
     │   │       ├── EndpointMalformed     its answer is not a completion
-    │   │       └── EndpointResting       it failed so often that it is not asked for a while
-    │   ├── EnvironmentFault              the world failed
+    │   │       └── EndpointResting       it failed so often that requests to it are paused
+    │   ├── EnvironmentFault              the environment failed
     │   │   ├── EnvironmentUnavailable    its server was not reached, was lost, or has no room
     │   │   ├── EnvironmentMalformed      its answer breaks the contract
     │   │   └── StepTimeout
     │   └── JournalError                  the record could not be written or read
     │       ├── SequenceConflict          another writer already wrote this seq
     │       ├── LeaseLost                 another process owns the episode now
-    │       ├── JournalUnavailable        it cannot be written now, but perhaps later
+    │       ├── JournalUnavailable        not writable now; a later retry may help
     │       ├── JournalDamaged            its file is not a journal, or is incomplete
-    │       └── EpisodeDamaged            the record of one episode differs from what was recorded
+    │       └── EpisodeDamaged            one episode's record is incomplete or was changed
     └── ProtocolError                     a peer broke the wire contract
 
-Worlds and policies raise plain Python errors; :func:`typed_as` names the boundary that they crossed.
+Worlds and policies raise plain Python errors; :func:`typed_as` turns them into these.
 """
 
 from __future__ import annotations
@@ -75,28 +75,28 @@ FailureClass = Literal[
     "killed",
     "unknown",
 ]
-"""What kind of failure kept somebody from deciding, or an episode from finishing; see :data:`FAILURES`."""
+"""Why a decision was not made or an episode did not finish; see :data:`FAILURES`."""
 
 FAILURES: Final[Mapping[FailureClass, str]] = {
-    "model_infra": "The endpoint was not reached, broke off, failed on its side, or sent no completion.",
-    "model_resting": "The endpoint was not asked: it had failed so often that it is left alone for a while.",
-    "model_rejected": "The endpoint will not serve the request: key, payment, model or a field is wrong.",
-    "rate_limited": "The endpoint asked to wait, and no time was left to.",
-    "declined": "The model would not answer, or a filter kept its answer back.",
-    "unparsable": "The model answered, but named no action in the form asked for.",
-    "illegal_action": "What was decided is not legal, by the schema or by the world's own rules.",
-    "truncated": "A length was reached: of the answer, or the step cap of the episode.",
-    "timeout": "Nobody decided in time, or the episode took longer than it may.",
-    "spent": "A cap on tokens, money or time was reached, so that nobody was asked.",
-    "policy_fault": "The policy raised an error, or made something that cannot be recorded as a decision.",
-    "env_infra": "The environment raised an error, hung, could not be reached, or broke its contract.",
+    "model_infra": "The endpoint was unreachable, closed the connection, failed, or sent no completion.",
+    "model_resting": "No request was sent: the endpoint failed so often that requests to it are paused.",
+    "model_rejected": "The endpoint rejected the request: key, payment, model or a field is wrong.",
+    "rate_limited": "The endpoint asked the client to wait longer than the decision's deadline allowed.",
+    "declined": "The model refused to answer, or a filter withheld its answer.",
+    "unparsable": "The model answered, but its answer contains no action in the requested form.",
+    "illegal_action": "The action is illegal by its schema or by the world's rules.",
+    "truncated": "A limit was reached: the length of the answer, or the step cap of the episode.",
+    "timeout": "The decision or the episode exceeded its time limit.",
+    "spent": "A cap on tokens, money or time was reached, so no model was asked.",
+    "policy_fault": "The policy raised an error, or its decision cannot be recorded.",
+    "env_infra": "The environment raised an error, hung, was unreachable, or broke its contract.",
     "env_verdict": "The environment itself ended the episode as a failure; its reward counts.",
     "journal": "The record could not be written.",
-    "cancelled": "Somebody asked for the end.",
-    "killed": "The process that played it went away.",
-    "unknown": "A fallback decided and did not say why.",
+    "cancelled": "A user or an operator stopped it.",
+    "killed": "The process that played it ended.",
+    "unknown": "A fallback decided without stating a reason.",
 }
-"""Every class of failure, in a sentence."""
+"""What each failure class means, in one sentence."""
 
 EXTERNAL_FAILURES: Final = frozenset[FailureClass]({"cancelled", "killed"})
 """Failures that say nothing about the player."""
@@ -126,10 +126,10 @@ _CLASS_OF_END: Final[Mapping[EndReason, FailureClass | None]] = {
 
 
 def failure_of_end(data: Mapping[str, Any]) -> FailureClass | None:
-    """The class of failure that kept an episode from finishing; ``None`` where it finished.
+    """Return why an episode did not finish; ``None`` if it finished.
 
     Args:
-        data: Data of an ``episode.ended``.
+        data: Data of an ``episode.ended`` event.
 
     >>> failure_of_end({"reason": "step_cap"})
     'truncated'
@@ -139,13 +139,13 @@ def failure_of_end(data: Mapping[str, Any]) -> FailureClass | None:
 
 
 def reward_of_end(data: Mapping[str, Any]) -> float | None:
-    """The reward that an ended episode counts for; ``None`` where there is no verdict, which is not 0.
+    """Return the reward of an ended episode; ``None`` if it has no verdict, which is not 0.
 
-    One that was cut short in good order counts for what it earned until then, where its steps earn anything,
-    else for what its trainer took it to be worth.
+    An episode that was cut off at its step cap counts for the rewards of its steps if steps are rewarded,
+    else for the value that its trainer gave it.
 
     Args:
-        data: Data of an ``episode.ended``.
+        data: Data of an ``episode.ended`` event.
 
     >>> reward_of_end({"reason": "finished", "score": 0.75})
     0.75
@@ -163,7 +163,7 @@ def reward_of_end(data: Mapping[str, Any]) -> float | None:
 
 
 class SpectatorError(Exception):
-    """Base of every error that this library raises on purpose."""
+    """Base class of the errors that this library raises deliberately."""
 
 
 class ConfigurationError(SpectatorError):
@@ -176,7 +176,7 @@ class FieldError:
 
     Args:
         field: Dotted path of the field as the caller spelt it, such as ``options.turns``.
-        rule: The rule it broke, as a sentence that says what would be right.
+        rule: The rule that the field broke: says what would be valid.
     """
 
     field: str
@@ -184,7 +184,7 @@ class FieldError:
 
 
 class InvalidRequest(SpectatorError):
-    """The caller's fields are wrong; every wrong one is named and nothing was changed."""
+    """The caller's fields are invalid; names all of them, and nothing was changed."""
 
     def __init__(self, fields: Iterable[FieldError]) -> None:
         self.fields: tuple[FieldError, ...] = tuple(fields)
@@ -192,24 +192,24 @@ class InvalidRequest(SpectatorError):
 
 
 class RunNotFound(SpectatorError):
-    """There is no such run of rollouts, or none that can be read; the message is a sentence for people."""
+    """No such run of rollouts, or it cannot be read; the message is for people."""
 
 
 class BundleError(SpectatorError):
-    """A folder or file is no bundle of an evaluation, or not all of one."""
+    """A folder or file is not an evaluation bundle, or is incomplete."""
 
 
 class EpisodeError(SpectatorError):
-    """Something went wrong with one episode; others are untouched."""
+    """Something went wrong with one episode; others are unaffected."""
 
 
 class EpisodeBusy(EpisodeError):
     """Every slot is taken.
 
     Args:
-        running: Ids of the episodes that hold the slots; empty when the server is going away.
-        slots: How many may run at once.
-        beginning: How many slots are taken by episodes that are about to begin.
+        running: Ids of the running episodes; empty while the server shuts down.
+        slots: Number of slots.
+        beginning: Slots reserved for episodes that are about to begin.
     """
 
     def __init__(self, running: Sequence[str], slots: int, beginning: int = 0) -> None:
@@ -220,28 +220,28 @@ class EpisodeBusy(EpisodeError):
             f"all {slots} slot(s) are taken by {', '.join([*self.running, *about])}; "
             "stop one, wait for its end, or raise SPECTATOR_MAX_EPISODES"
             if self.running or beginning
-            else "the server is going away; no episode can be started"
+            else "the server is shutting down; no episode can be started"
         )
 
 
 class Recovering(EpisodeError):
-    """Episodes that an earlier process left without an end are still looked at.
+    """The server is still recovering episodes that an earlier process left unfinished.
 
     Args:
-        looked_at: How many were.
-        found: How many there are.
+        looked_at: Episodes recovered so far.
+        found: Episodes to recover.
     """
 
     def __init__(self, looked_at: int, found: int) -> None:
         self.looked_at = looked_at
         self.found = found
         super().__init__(
-            f"the server is recovering what ran before it: {looked_at} of {found} episodes looked at"
+            f"the server is recovering unfinished episodes: {looked_at} of {found} done; retry later"
         )
 
 
 class EpisodeNotFound(EpisodeError):
-    """No such episode."""
+    """There is no such episode."""
 
     def __init__(self, episode_id: str | None) -> None:
         self.episode_id = episode_id
@@ -249,23 +249,23 @@ class EpisodeNotFound(EpisodeError):
 
 
 class EpisodeUnfinished(EpisodeNotFound):
-    """The episode was left without an end; it can be played on from where its record stops."""
+    """The episode was left without an end; it can be resumed from the end of its record."""
 
     def __init__(self, episode_id: str) -> None:
         super().__init__(episode_id)
-        self.args = (f"episode {episode_id!r} was suspended: it has no end yet and can be played on",)
+        self.args = (f"episode {episode_id!r} was suspended: it has no end yet and can be resumed",)
 
 
 class EpisodeElsewhere(EpisodeError):
-    """The episode is played elsewhere; nobody here can stop or slow it."""
+    """The episode is played in another process; this one cannot control it."""
 
     def __init__(self, episode_id: str | None) -> None:
         self.episode_id = episode_id
-        super().__init__(f"episode {episode_id!r} is played elsewhere and only shown here")
+        super().__init__(f"episode {episode_id!r} is played elsewhere and only shown here; control it there")
 
 
 class EpisodeOver(EpisodeError):
-    """The episode has ended; nothing can be done to it any more."""
+    """The episode has ended and can no longer be changed."""
 
     def __init__(self, episode_id: str) -> None:
         self.episode_id = episode_id
@@ -285,11 +285,11 @@ class PolicyError(EpisodeError):
 
     Args:
         message: What went wrong, in a sentence.
-        failure_class: The kind of failure; that of the class of the error when left out.
+        failure_class: The failure class; that of the error's class if omitted.
     """
 
     failure_class: FailureClass = "policy_fault"
-    """The kind of failure, for the record."""
+    """The failure class, for the record."""
 
     def __init__(self, message: str, *, failure_class: FailureClass | None = None) -> None:
         super().__init__(message)
@@ -304,24 +304,24 @@ class DecisionTimeout(PolicyError):
 
 
 class NoDecisionPending(EpisodeError):
-    """Somebody decided where nothing was asked of them; the message says whose turn it is."""
+    """A decision came when none was requested; the message says whose turn it is."""
 
 
 class EndpointError(PolicyError):
     """A model's endpoint gave no usable answer.
 
-    The message is for everyone: it names no host, no account and no key. What the endpoint itself said
-    is in ``detail``, for the log.
+    The message is public: it names no host, account or key. ``detail`` holds the endpoint's own message,
+    for the log.
 
     Args:
         message: What went wrong, in a sentence.
-        status: The HTTP status, where there was one.
-        retry_after_s: How long the endpoint asked to wait.
-        detail: The endpoint's own words, cleaned of the key.
+        status: The HTTP status, if there was one.
+        retry_after_s: Seconds that the endpoint asked the client to wait.
+        detail: The endpoint's own message, with the key removed.
     """
 
     kind: ClassVar[str] = "endpoint"
-    """Short stable name of what went wrong at the endpoint; recorded with the exchange."""
+    """Short, stable name of the problem; recorded with the exchange."""
 
     failure_class: FailureClass = "model_infra"
 
@@ -343,7 +343,7 @@ class EndpointError(PolicyError):
 
 
 class EndpointUnavailable(EndpointError):
-    """The endpoint was not reached, broke off, or failed on its side."""
+    """The endpoint was unreachable, closed the connection, or failed."""
 
     kind = "unavailable"
     retryable = True
@@ -358,7 +358,7 @@ class EndpointTimeout(EndpointError):
 
 
 class EndpointBusy(EndpointError):
-    """The endpoint asks to wait: a rate limit, or overload."""
+    """The endpoint asks the client to wait: a rate limit or overload."""
 
     kind = "busy"
     failure_class: FailureClass = "rate_limited"
@@ -366,7 +366,7 @@ class EndpointBusy(EndpointError):
 
 
 class EndpointRefused(EndpointError):
-    """The endpoint will not serve this request: a key, a payment, a name or a field is wrong."""
+    """The endpoint rejected the request: a key, a payment, a name or a field is wrong."""
 
     kind = "refused"
     failure_class: FailureClass = "model_rejected"
@@ -380,14 +380,14 @@ class EndpointPrivate(EndpointRefused):
 
 
 class EndpointMalformed(EndpointError):
-    """The endpoint answered something that is not a completion."""
+    """The endpoint's answer is not a completion."""
 
     kind = "malformed"
     retryable = True
 
 
 class EndpointResting(EndpointError):
-    """The endpoint failed so often that it is left alone until ``retry_after_s`` is over."""
+    """The endpoint failed so often that requests to it are paused for ``retry_after_s``."""
 
     kind = "resting"
     failure_class: FailureClass = "model_resting"
@@ -400,11 +400,11 @@ class EnvironmentFault(EpisodeError):
 
 
 class EnvironmentUnavailable(EnvironmentFault):
-    """An environment's server was not reached, was lost, failed on its side, or has no environment left."""
+    """An environment's server was unreachable, disconnected, failed, or has no free environment."""
 
 
 class EnvironmentMalformed(EnvironmentFault):
-    """The environment answered something that is not in its contract."""
+    """The environment's answer breaks its contract."""
 
 
 class StepTimeout(EnvironmentFault):
@@ -418,23 +418,23 @@ class JournalError(EpisodeError):
 
 
 class SequenceConflict(JournalError):
-    """Another writer already recorded this ``(episode_id, seq)``: this one is fenced off."""
+    """Another writer already recorded this ``(episode_id, seq)``; this writer must stop."""
 
 
 class LeaseLost(JournalError):
-    """The episode is somebody else's by now: whoever held it may not record anything of it any more."""
+    """Another process owns the episode; this one may no longer write to it."""
 
 
 class JournalUnavailable(JournalError):
-    """The journal cannot be written now: a full disk, a lock, a protection; trying again later may help."""
+    """The journal cannot be written now (full disk, lock, write protection); a later retry may help."""
 
 
 class JournalDamaged(JournalError):
-    """The journal's file is not a journal, or not all of one; nothing was changed."""
+    """The journal's file is not a journal, or is incomplete; nothing was changed."""
 
 
 class EpisodeDamaged(JournalError):
-    """The record of one episode is short, or not as it was recorded; all others are as they were."""
+    """One episode's record is incomplete or was changed; all others are intact."""
 
 
 class ProtocolError(SpectatorError):
@@ -450,7 +450,7 @@ class ProtocolError(SpectatorError):
 
 
 def field_errors(problems: Iterable[Any], *, prefix: Sequence[str | int] = ()) -> list[FieldError]:
-    """Turn pydantic's ``ValidationError.errors()`` into field errors.
+    """Convert pydantic's ``ValidationError.errors()`` to field errors.
 
     Args:
         problems: The dictionaries of ``ValidationError.errors()``.
@@ -467,11 +467,11 @@ def field_errors(problems: Iterable[Any], *, prefix: Sequence[str | int] = ()) -
 
 @dataclass(slots=True)
 class typed_as(AbstractContextManager[None]):
-    """Around code that is not ours: whatever it raises leaves as the one typed error of that boundary.
+    """A context for foreign code that turns every exception into one typed error.
 
     Args:
-        error_of: Makes that error; the original is its cause.
-        passing: What leaves as it is.
+        error_of: Makes the typed error; the original becomes its cause.
+        passing: Exceptions to let through unchanged.
 
     >>> with typed_as(lambda error: EnvironmentFault(f"broke: {error}")):
     ...     {}["missing"]

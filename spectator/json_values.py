@@ -1,10 +1,10 @@
-"""Encode JSON values, and change them by merge patches (RFC 7396).
+"""Encode JSON values, and change them with merge patches (RFC 7396).
 
-The encoders are those of the standard library, created once; ``orjson`` is used only where it is certain to
-write the same bytes.
+The encoders produce the bytes of the standard library's encoder, created once; ``orjson`` is used only when
+it is certain to produce the same bytes.
 
-States that travel by merge patch hold no ``null``, because a patch uses it to remove a member, and replace
-lists as a whole; long lists that grow are therefore objects keyed by number.
+States sent as merge patches contain no ``null``, because in a patch it removes a member. A patch replaces a
+list as a whole, so long lists that grow are objects keyed by number.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import orjson
 
 
 class PlainObject(dict[str, Any]):
-    """A JSON object that both encoders write alike, by its maker's word: nobody looks through it again.
+    """A JSON object that its creator guarantees to encode alike in both encoders; it is not checked again.
 
-    It holds only texts, integers, booleans, null, and reals of :func:`is_plain_real`, at any depth. It is
-    changed no more.
+    It contains only texts, integers, booleans, null, and floats that pass :func:`is_plain_real`, at any
+    depth, and is no longer modified.
     """
 
 
 def is_plain_real(real: float) -> bool:
-    """Whether both encoders write ``real`` alike: it needs no exponent.
+    """Return whether both encoders write ``real`` alike, because it needs no exponent.
 
     >>> is_plain_real(0.7), is_plain_real(1e-7), is_plain_real(float("nan"))
     (True, False, False)
@@ -35,25 +35,25 @@ def is_plain_real(real: float) -> bool:
 
 
 _PLAIN: Final = frozenset({str, int, bool, type(None), PlainObject})
-"""Types of which both encoders write every value alike, where they write it at all."""
+"""Types whose values both encoders write alike, if they accept them."""
 
 _MOST: Final = 65_536
-"""Objects and arrays in a value beyond which it is left to the standard library: it may hold itself."""
+"""Objects and arrays beyond which a value goes to the standard library: it may contain itself."""
 
 
 def json_encoder(
     *, ascii_only: bool = False, sorted_keys: bool = False, item: str = ",", member: str = ":"
 ) -> Callable[[Any], str]:
-    """An encoder that refuses what is not finite and does not look for values that hold themselves.
+    """Create an encoder that rejects non-finite numbers and does not detect circular values.
 
-    The two encoders differ in numbers with an exponent, in what is not finite, and in types that only one of
-    them knows: a value with any of these is left to the standard library.
+    The two encoders differ in numbers with an exponent, in non-finite numbers, and in types that only one of
+    them supports: the standard library encodes values with any of these.
 
     Args:
-        ascii_only: Whether what is beyond ASCII is escaped.
-        sorted_keys: Whether members of objects are sorted by name.
-        item: Between items.
-        member: Between a name and its value.
+        ascii_only: Whether to escape non-ASCII characters.
+        sorted_keys: Whether to sort the members of objects by name.
+        item: Separator between items.
+        member: Separator between a name and its value.
 
     >>> json_encoder(sorted_keys=True)({"b": [1.5, None], "a": "é"})
     '{"a":"é","b":[1.5,null]}'
@@ -72,7 +72,7 @@ def json_encoder(
                 if kind in _PLAIN:
                     continue
                 if kind is float and (1e-4 <= one < 1e15 or one == 0.0 or -1e15 < one <= -1e-4):
-                    continue  # as is_plain_real, whose call would take as long as all else here
+                    continue  # is_plain_real inlined: a call would double the cost of this loop
                 if len(within) < _MOST and isinstance(one, dict):
                     within.append(one.values())
                 elif len(within) < _MOST and (kind is list or kind is tuple):
@@ -91,10 +91,10 @@ def json_encoder(
 
 
 def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:
-    """The usual encoding of an object that holds only texts in ASCII, as most messages do, at half the cost.
+    """Encode an object of ASCII texts, like most messages, at half the usual cost.
 
     Returns:
-        ``None`` where ``value`` is not such an object.
+        ``None`` if ``value`` is not such an object.
 
     >>> encode_ascii_texts({"role": "user", "content": "Well?"})
     b'{"role":"user","content":"Well?"}'
@@ -104,7 +104,7 @@ def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:
             return None
     try:
         text = orjson.dumps(value)
-    except TypeError:  # a name that is no text, half a surrogate pair
+    except TypeError:  # a name that is not a string, or a lone surrogate
         return None
     return text if text.isascii() else None
 
@@ -112,7 +112,7 @@ def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:
 def _standard_encoder(
     ascii_only: bool, sorted_keys: bool, item: str, member: str
 ) -> Callable[[Any, int], Iterable[str]]:
-    """The standard library's encoder, whose compiled part ``json.JSONEncoder`` makes anew for every value."""
+    """Create the standard library's compiled encoder once; ``json.JSONEncoder`` does so for every value."""
     plain = json.JSONEncoder(
         ensure_ascii=ascii_only,
         check_circular=False,
@@ -134,7 +134,7 @@ _PLAIN_TYPES: Final = frozenset({str, int, float, bool, list, type(None)})
 
 
 def apply_patch(target: Any, patch: Any) -> Any:
-    """Return ``target`` with ``patch`` applied; neither is changed, untouched parts are shared.
+    """Return ``target`` with ``patch`` applied; changes neither and shares unchanged parts.
 
     >>> apply_patch({"runs": 3, "over": {"ball": 2}}, {"runs": None, "over": {"ball": 3}})
     {'over': {'ball': 3}}
@@ -151,7 +151,7 @@ def apply_patch(target: Any, patch: Any) -> Any:
 
 
 def merge_into(target: dict[str, Any], patch: Mapping[str, Any]) -> None:
-    """Apply a patch in place: what :func:`apply_patch` returns, for a state that nobody else holds.
+    """Apply a patch in place, with the result of :func:`apply_patch`; the state must not be shared.
 
     >>> state = {"runs": 3, "over": {"ball": 2}}
     >>> merge_into(state, {"runs": None, "over": {"ball": 3}})
@@ -166,17 +166,16 @@ def merge_into(target: dict[str, Any], patch: Mapping[str, Any]) -> None:
             target[key] = value
         elif kind is not dict:
             target[key] = apply_patch(target.get(key), value)
-        elif type(held := target.get(key)) is dict:
-            merge_into(held, value)
+        elif type(current := target.get(key)) is dict:
+            merge_into(current, value)
         else:
             target[key] = apply_patch(None, value)
 
 
 def make_patch(before: Any, after: Any) -> Any:
-    """Return the patch that turns ``before`` into ``after``; both hold no ``None``.
+    """Return the patch that turns ``before`` into ``after``; neither may contain ``None``.
 
-    For objects it names only what differs, so that an object can be replaced without what it held
-    before shining through.
+    For objects it names only the members that differ, and removes those that are gone.
 
     >>> make_patch({"runs": 3, "over": {"ball": 2}}, {"over": {"ball": 3}})
     {'runs': None, 'over': {'ball': 3}}
@@ -193,7 +192,7 @@ def make_patch(before: Any, after: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether both are the same JSON; ``True`` is not ``1`` there, though Python calls them equal."""
+    """Return whether both are the same JSON; ``True`` is not ``1`` there, although equal in Python."""
     if _is_object(one) and _is_object(other):
         return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
@@ -202,6 +201,6 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether it is a JSON object; most values are plain, and asking those a question of type is slow."""
+    """Return whether it is a JSON object; checks plain types first, as ``isinstance`` is slow."""
     kind = type(value)
     return kind is dict or (kind not in _PLAIN_TYPES and isinstance(value, Mapping))

@@ -29,7 +29,7 @@ from spectator.policies.spending import SpendLedger
 from spectator.process_environment import read_caps, read_cast
 
 QUEUE: Final = 1_000_000
-"""Events that may wait to be shown; more than any episode has."""
+"""Maximum events waiting to be shown; more than any episode has."""
 
 ShowEvents = Callable[[Sequence[RecordedEvent]], None]
 """Called with events as they are recorded."""
@@ -37,7 +37,7 @@ ShowEvents = Callable[[Sequence[RecordedEvent]], None]
 
 @dataclass(frozen=True, slots=True)
 class LocalEpisode:
-    """An episode that was played to its end.
+    """A finished episode.
 
     Args:
         episode_id: Its id in the journal.
@@ -75,16 +75,16 @@ async def play(
         opponent: Preset in the other seats; the world's default if omitted.
         seed: 0 .. 2**53 - 1; drawn, and recorded, if omitted.
         pack: Evaluation pack.
-        options: Options of the world.
+        options: The world's options; omitted ones take their defaults.
         data_dir: Folder of the journal to record into; if omitted, the record is deleted at the end.
-        on_failure: What a failed decision does: ``fallback``, ``suspend`` or ``end``.
+        on_failure: What a failed decision does to the episode: ``fallback``, ``suspend`` or ``end``.
         show: Called with events as they are recorded.
-        load: Finds worlds and captains; the catalogue with the model captains of this machine if omitted.
+        load: Finds worlds and captains; by default the catalogue with this machine's model captains.
         clock: Time; the system's if omitted.
 
     Raises:
         InvalidRequest: Names every wrong field.
-        ConfigurationError: No model may be asked today, or the captains file is wrong.
+        ConfigurationError: The day's spending cap is reached, or the captains file is invalid.
         EpisodeError: The episode cannot be played.
 
     >>> import asyncio
@@ -127,7 +127,7 @@ async def play_plan(
         plan: What to play.
         load: Finds worlds.
         clock: Time.
-        ledger: What asking models may cost; no limit if omitted.
+        ledger: Limits what models may cost; no limit if omitted.
         data_dir: Folder of the journal to record into; if omitted, the record is deleted at the end.
         show: Called with events as they are recorded.
 
@@ -180,10 +180,10 @@ async def _play(
 
 
 async def _count_today(ledger: SpendLedger, journal: Journal) -> None:
-    """Add what the journal says was spent today.
+    """Add today's spending in the journal to the ledger.
 
     Raises:
-        ConfigurationError: The day's cap is reached, so that no model may be asked.
+        ConfigurationError: The day's cap is reached.
     """
     ledger.add(await spent_on(journal, ledger.today))
     if (refusal := ledger.refusal()) is not None:

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class LegalAction(TypedDict):
-    """One kind of action that would be accepted now.
+    """One kind of action that the world would accept now.
 
-    ``tool`` is its name; ``arguments`` a JSON schema (type object) of its arguments.
+    ``tool`` is its name; ``arguments`` is the JSON schema (type object) of its arguments.
     """
 
     tool: str
@@ -23,7 +23,7 @@ class LegalAction(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an action was not carried out; the world's state is as it was.
+    """Why an action was not carried out; the world's state is unchanged.
 
     Args:
         rule: A short stable name of the rule, such as ``bowler.consecutive_overs``.
@@ -34,7 +34,7 @@ class Refusal:
     message: str
 
     def to_json(self) -> dict[str, str]:
-        """The refusal as it travels."""
+        """Return the refusal as JSON."""
         return {"rule": self.rule, "message": self.message}
 
 
@@ -44,15 +44,15 @@ class Observation:
 
     Args:
         actor: Who must decide next; ``None`` once done.
-        legal_actions: What they may do; never empty while an actor must decide in a world whose profile says
-            that its actions are tools, always empty in others.
+        legal_actions: What the actor may do. Never empty while an actor must decide in a world whose
+            profile's actions are ``tools``; always empty in other worlds.
         content: The world's own fields; never hidden truth.
-        reward: The agent's reward for the action just carried out, as the world's profile has it; 0.0 after
-            ``reset`` and where an action was refused.
+        reward: The agent's reward for the action just carried out, within the bounds of the world's
+            profile; 0.0 after ``reset`` and after a refused action.
         done: Whether the episode is over; stays true.
         refused: Set when the action just sent was refused.
         metadata: Named extras that are not part of the game: ``rubric``, the parts of the score;
-            ``truncated``, why the environment itself cut an episode short that is done, where it did.
+            ``truncated``, why the environment itself cut the episode short, if it did.
     """
 
     actor: str | None
@@ -64,7 +64,7 @@ class Observation:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The observation as it travels: the common fields beside the world's own."""
+        """Return the observation as JSON: the common fields and the world's own."""
         return {
             "actor": self.actor,
             "legal_actions": list(self.legal_actions),
@@ -74,14 +74,14 @@ class Observation:
 
 
 ROUNDING: Final = 1e-9
-"""How far outside its bounds a sum of rewards may lie: floats are added in the order of the steps."""
+"""Tolerance for the bounds of a sum of rewards: floats are added in the order of the steps."""
 
 
 class Profile(BaseModel):
     """What a world declares of its rewards and actions; the default is one score in [0, 1] on the last step.
 
-    Rewards are those of the agent's seat, whoever acted. An episode's score is the sum of the rewards of all
-    its steps, added as floats in their order; where only the last step is rewarded it is that reward.
+    Rewards belong to the agent's seat, no matter which actor acted. An episode's score is the sum of the
+    rewards of all its steps, added as floats in order. If only the last step is rewarded, it is that reward.
 
     >>> Profile().broken_by(0.5, done=False)
     'gave the reward 0.5 before the end'
@@ -129,14 +129,14 @@ class Profile(BaseModel):
 
     @property
     def recorded(self) -> Profile | None:
-        """What an episode's record says of it, which is all but the embargo; ``None`` for the usual."""
-        told = self.model_copy(update={"withheld_until": ()}) if self.withheld_until else self
-        return None if told == SCORE_AT_THE_END else told
+        """The profile as an episode records it, without the embargo; ``None`` for the default."""
+        recorded = self.model_copy(update={"withheld_until": ()}) if self.withheld_until else self
+        return None if recorded == SCORE_AT_THE_END else recorded
 
     def broken_by(self, reward: object, *, done: bool) -> str | None:
-        """The rule that the reward of one step breaks, in words; ``None`` when it breaks none."""
+        """Say which rule the reward of one step breaks; ``None`` if it breaks none."""
         if isinstance(reward, int) and abs(reward) > sys.float_info.max:
-            return "the reward is not a finite number: no float is as large"
+            return "the reward is not a finite number: it is too large for a float"
         if isinstance(reward, bool) or not isinstance(reward, int | float) or not isfinite(reward):
             return f"the reward {reward!r} is not a finite number"
         low, high = self.reward_min, self.reward_max
@@ -147,7 +147,7 @@ class Profile(BaseModel):
         return None
 
     def score_broken_by(self, score: float) -> str | None:
-        """The rule that the score of a finished episode breaks, in words; ``None`` when it breaks none."""
+        """Say which rule the score of a finished episode breaks; ``None`` if it breaks none."""
         low, high = self.score_min, self.score_max
         if (low is None or score >= low - ROUNDING) and (high is None or score <= high + ROUNDING):
             return None
@@ -155,7 +155,7 @@ class Profile(BaseModel):
 
 
 SCORE_AT_THE_END: Final = Profile()
-"""The usual profile: tools, and a score in [0, 1] on the last step."""
+"""The default profile: tools, and a score in [0, 1] on the last step."""
 
 
 def _bounds(low: float | None, high: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The library's only reading of the process environment: models, keys and spending caps."""
+"""Read models, keys and spending caps from the process environment; no other module reads it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 CAPS: Final = "SPECTATOR_MODEL_"
-"""What the names of the variables for caps begin with."""
+"""Prefix of the variables for spending caps."""
 
 
 def read_cast() -> Cast:
-    """The worlds with their captains and the model captains of the user's file.
+    """Read the worlds with their captains and the model captains of the user's file.
 
     Raises:
-        ConfigurationError: The file in ``SPECTATOR_CAPTAINS_FILE`` is wrong, or ``SPECTATOR_LLM_LIVE``
-            names no model captain.
+        ConfigurationError: The file in ``SPECTATOR_CAPTAINS_FILE`` is invalid, or ``SPECTATOR_LLM_LIVE``
+            does not name a model captain.
     """
     from spectator.cast import DEFAULT_LIVE, Cast
     from spectator.clock import SystemClock
@@ -39,10 +39,10 @@ def read_cast() -> Cast:
 
 
 def read_captain(name: str) -> ModelCaptain:
-    """The model captain called ``name``, of the user's file or of those that ship.
+    """Read the model captain called ``name`` from the user's file or the built-in ones.
 
     Raises:
-        ConfigurationError: There is none, or the file is wrong.
+        ConfigurationError: There is no such captain, or the file is invalid.
     """
     from spectator.errors import ConfigurationError
     from spectator.policies.captains import load_captains
@@ -50,35 +50,35 @@ def read_captain(name: str) -> ModelCaptain:
     user_file = os.environ.get("SPECTATOR_CAPTAINS_FILE")
     captains = load_captains(Path(user_file) if user_file else None)
     if name not in captains:
-        raise ConfigurationError(f"there is no model captain {name!r}; there are {', '.join(captains)}")
+        raise ConfigurationError(f"unknown model captain {name!r}; use one of {', '.join(captains)}")
     return captains[name]
 
 
 def read_worlds() -> LoadWorld:
-    """What finds worlds with the cast of :func:`read_cast`; for processes that play a part of a run."""
+    """Return a loader of worlds with the cast of :func:`read_cast`; for worker processes of a run."""
     return read_cast().load
 
 
 def private_variables() -> dict[str, str]:
-    """The whole environment, to make sure that no key of it is published."""
+    """Return the whole environment, to check that none of its keys is published."""
     return dict(os.environ)
 
 
 def operator_token() -> str | None:
-    """The operator's token of a server that is asked; ``None`` without one."""
+    """Return the operator's token for requests to a server; ``None`` if unset."""
     return os.environ.get("SPECTATOR_OPERATOR_TOKEN") or None
 
 
 def journal_url() -> str | None:
-    """The journal on a database server that commands read; ``None`` where they read that of a folder."""
+    """Return the URL of a journal on a database server; ``None`` if commands read a folder's journal."""
     return os.environ.get("SPECTATOR_JOURNAL_URL") or None
 
 
 def read_caps() -> CapSettings:
-    """What asking models may take, by the server's own variables.
+    """Read the spending caps from the variables that the server uses.
 
     Raises:
-        ConfigurationError: A variable is wrong, or there is none of its name.
+        ConfigurationError: A variable is unknown or has an invalid value.
     """
     from pydantic import ValidationError
 
@@ -107,10 +107,10 @@ def read_caps() -> CapSettings:
 
 
 def read_key(variable: str | None) -> ApiKey | None:
-    """The key in ``variable``; ``None`` where none is needed.
+    """Read the API key in ``variable``; ``None`` if no key is needed.
 
     Raises:
-        ConfigurationError: The variable is not set, or holds something that cannot be a key.
+        ConfigurationError: The variable is not set or its value cannot be a key.
     """
     from spectator.errors import ConfigurationError
     from spectator.llm.endpoints import ApiKey

@@ -1,7 +1,7 @@
-"""Watch an episode in a terminal: follow it, draw it, and move through it by keys.
+"""Watch an episode in a terminal: follow it, draw it, and navigate it with the keyboard.
 
-An episode, live or recorded, is followed as a sequence of viewers' states. All text is cleaned before it is
-drawn, so nothing that a model wrote can send escape sequences to the terminal.
+A live or recorded episode is followed as a sequence of viewers' states. All text is cleaned before it is
+drawn, so model output cannot send escape sequences to the terminal.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ RECONNECT: Final = Backoff(0.5, 15.0)
 CONNECTED: Final = "connected"
 
 NEVER: Final = frozenset({400, 401, 403, 404, 405, 410})
-"""What a server answers that will not show anything later either."""
+"""HTTP statuses after which reconnecting is pointless."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedMoment:
-    """What is seen at one moment.
+    """What the viewer sees at one moment.
 
     Args:
         state: The viewers' state.
         connection: State of the connection, in words.
-        over: Whether nothing more will come.
-        failed: Whether that is so because it could not be shown.
-        chapter: Whether it ends what its world calls a chapter, such as an over.
-        great: Whether nobody should miss it.
+        over: Whether this is the last moment.
+        failed: Whether it is the last because the episode could not be shown.
+        chapter: Whether it ends a chapter of its world, such as an over.
+        great: Whether it is a big moment.
     """
 
     state: Mapping[str, Any]
@@ -61,13 +61,13 @@ class WatchedMoment:
 
 
 def live_url(address: str) -> str:
-    """The live channel behind an address that a person would copy.
+    """Return the URL of the live channel for an address that a person would copy.
 
     Args:
-        address: A server (``http://host:8000``), a page of its (``.../watch/ID``) or a live channel.
+        address: A server (``http://host:8000``), one of its pages (``.../watch/ID``) or a live channel.
 
     Raises:
-        ValueError: It is no ``http``, ``https``, ``ws`` or ``wss`` address.
+        ValueError: It is not an ``http``, ``https``, ``ws`` or ``wss`` address.
 
     >>> live_url("https://example.org/watch/01JD")
     'wss://example.org/live/01JD'
@@ -75,14 +75,14 @@ def live_url(address: str) -> str:
     parts = urlsplit(address)
     schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
     if parts.scheme not in schemes or not parts.netloc:
-        raise ValueError(f"{address!r} is not an address such as http://localhost:8000")
+        raise ValueError(f"{address!r} is not a URL of a server; use one such as http://localhost:8000")
     steps = [step for step in parts.path.split("/") if step]
     episode = steps[1] if len(steps) > 1 and steps[0] in {"watch", "replay", "live"} else None
     return f"{schemes[parts.scheme]}://{parts.netloc}/live" + (f"/{episode}" if episode else "")
 
 
 class _Follower:
-    """Applies the frames of a live channel; remembers where it stands."""
+    """Applies the frames of a live channel and keeps its position."""
 
     def __init__(self) -> None:
         self.state: Mapping[str, Any] = {}
@@ -93,20 +93,20 @@ class _Follower:
         self.event: Mapping[str, Any] = {}
 
     def position(self) -> str:
-        """The query that asks for what is missing."""
+        """Return the query that resumes the channel at the current position."""
         return f"?epoch={self.epoch}&seq={self.seq}" if self.epoch else ""
 
     def take(self, text: str | bytes) -> bool:
-        """Apply one frame; whether it changed what is seen.
+        """Apply one frame; return whether it changed the picture.
 
         Raises:
             ProtocolError: There is a gap in the events.
-            ValueError: It is no frame.
+            ValueError: It is not a frame.
         """
         try:
             return self._take(json.loads(text))
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no frame: {error!r}") from error
+            raise ValueError(f"not a frame of the live protocol: {error!r}") from error
 
     def _take(self, frame: Mapping[str, Any]) -> bool:
         self.event = frame if frame.get("frame") == "event" else {}
@@ -121,9 +121,9 @@ class _Follower:
                 raise ProtocolError("a gap in the events", close_code=4400)
             case "trouble":
                 message = frame["message"]
-                self.connection = CONNECTED if message is None else f"play stands still: {message}"
+                self.connection = CONNECTED if message is None else f"play is paused: {message}"
             case "waiting":
-                self.connection = "nothing is on; waiting for the next episode"
+                self.connection = "no live episode; waiting for the next one"
             case "bye":
                 self.bye = frame
             case _:
@@ -131,7 +131,7 @@ class _Follower:
         return True
 
     def moment(self) -> WatchedMoment:
-        """What is seen now."""
+        """Return the current moment."""
         if self.bye and not self.bye["reconnect"]:
             return WatchedMoment(self.state, self.bye["reason"], over=True, failed=self.bye["code"] != 1000)
         kind, data = self.event.get("type", ""), self.event.get("data", {})
@@ -144,21 +144,21 @@ class _Follower:
 
 
 def _ends_chapter(state: Mapping[str, Any], kind: str) -> bool:
-    """Whether an event ends what its world calls a chapter."""
+    """Return whether an event ends a chapter of its world."""
     environment = state.get("episode", {}).get("environment")
     return environment in world_names() and kind in load_world(environment).chapters
 
 
 def _is_great(kind: str, data: Mapping[str, Any]) -> bool:
-    """Whether an event is a line that nobody should miss."""
+    """Return whether an event is a line of the highest priority."""
     return kind == "narration.line" and data.get("priority") == 0
 
 
 async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[WatchedMoment]:
-    """Follow a live channel; reconnects by itself, with full jitter, and resumes where it stood.
+    """Follow a live channel; reconnects with full jitter and resumes at its position.
 
     Args:
-        url: As :func:`live_url` gives it.
+        url: URL from :func:`live_url`.
         rng: Draws the jitter.
     """
     host, follower, tries = urlsplit(url).netloc, _Follower(), 0
@@ -185,19 +185,22 @@ async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[WatchedMo
             lost = f"{host} answers {error.response.status_code}"
             if error.response.status_code in NEVER:
                 yield WatchedMoment(
-                    follower.state, f"{lost}: no live channel is there", over=True, failed=True
+                    follower.state,
+                    f"{lost}: there is no live channel at this address",
+                    over=True,
+                    failed=True,
                 )
                 return
         except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
-            lost = f"{host}: {_in_words(error)}"
+            lost = f"{host}: {_describe(error)}"
         wait = RECONNECT.draw(tries, rng)
         tries += 1
         reason = follower.bye.get("reason", lost)
-        yield WatchedMoment(follower.state, f"no connection ({reason}); again in {wait:.1f} s")
+        yield WatchedMoment(follower.state, f"no connection ({reason}); retrying in {wait:.1f} s")
         await asyncio.sleep(wait)
 
 
-def _in_words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
     if isinstance(error, ConnectionClosed):
@@ -209,8 +212,8 @@ async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) ->
     """Follow a recorded episode, turn by turn.
 
     Args:
-        journal: Where it is.
-        episode_id: Which.
+        journal: Where it is recorded.
+        episode_id: The episode.
         wait_s: Seconds between turns.
     """
     state: Mapping[str, Any] = {}
@@ -229,16 +232,16 @@ async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) ->
 
 
 LINES: Final = 14
-"""Newest lines of commentary that are shown where nobody says how much room there is."""
+"""Lines of commentary shown if the height is unknown."""
 
 LEAST_LINES: Final = 3
-"""Lines of commentary that are shown however little room there is."""
+"""Minimum lines of commentary shown."""
 
-KEYS: Final = "Ctrl+C leaves; the episode goes on"
-"""What the keyboard does where keys are not read one by one."""
+KEYS: Final = "Ctrl+C quits; the episode goes on"
+"""Key help if keys are not read one by one."""
 
 LABEL_STYLES: Final[Mapping[int, str]] = {0: "bold red", 1: "bold yellow", 2: "cyan", 3: "default"}
-"""Colour of a line's mark by its priority; the mark itself says the same in letters."""
+"""Style of a line's label by its priority; the label says the same in letters."""
 
 
 def draw(
@@ -248,14 +251,14 @@ def draw(
     below: Sequence[str] = (KEYS,),
     keys: Mapping[str, str] | None = None,
 ) -> RenderableType:
-    """The picture of one moment.
+    """Draw one moment.
 
     Args:
         state: The viewers' state; ``{}`` before there is one.
         connection: State of the connection, in words.
-        room: Where it is to be drawn; the commentary then takes all the height that is left.
-        below: Lines under all else, such as where the player stands and what the keyboard does.
-        keys: Keys and what they do, listed in the place of the commentary.
+        room: The console to draw on; the commentary then fills the remaining height.
+        below: Lines at the bottom, such as the player's position and key help.
+        keys: Keys and what they do, shown instead of the commentary.
     """
     episode = state.get("episode", {})
     above: list[RenderableType] = [_header(episode, connection), *_board(state), _minds(state)]
@@ -279,7 +282,7 @@ def _key_list(keys: Mapping[str, str]) -> RenderableType:
 
 
 def _board(state: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """What the world says in lines; where it says none, or is not here, its headline."""
+    """Yield the world's board; its headline if there are no lines or the world is not installed."""
     world, episode = state.get("world", {}), state.get("episode", {})
     lines = _lines(episode.get("environment"), world)
     if "result" in episode or not lines:
@@ -293,26 +296,26 @@ def _board(state: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 class NewsLines:
-    """An episode told line by line, for whom nothing can be drawn twice: a pipe, a dumb terminal."""
+    """Prints an episode line by line, for outputs that cannot be redrawn: pipes, dumb terminals."""
 
     def __init__(self) -> None:
         self._connection = ""
         self._episode = ""
-        self._told = ""
+        self._printed = ""  # key of the last printed line
         self._over = False
 
     def news(self, state: Mapping[str, Any], connection: str) -> Iterator[str]:
-        """The lines that were not told before; see :func:`draw`."""
+        """Yield the lines not printed before; see :func:`draw` for the arguments."""
         episode = state.get("episode", {})
         if episode and episode["id"] != self._episode:
-            self._episode, self._told, self._over = episode["id"], "", False
+            self._episode, self._printed, self._over = episode["id"], "", False
             yield _header(episode, connection).plain
         elif connection != self._connection:
             yield _plain(connection, 200)
         self._connection = connection
         feed = state.get("feed", {})
-        for key in sorted(key for key in feed if key > self._told):
-            self._told, line = key, feed[key]
+        for key in sorted(key for key in feed if key > self._printed):
+            self._printed, line = key, feed[key]
             parts = (
                 _plain(line.get("at", ""), 8),
                 _plain(line.get("label", ""), 8),
@@ -342,18 +345,18 @@ def _header(episode: Mapping[str, Any], connection: str) -> Text:
 
 
 def _lines(environment: str | None, world: Mapping[str, Any]) -> list[str]:
-    """What a world says; nothing of a state that another version of it made and this one cannot read."""
+    """Return the world's board lines; none for a state of a version that this one cannot read."""
     if environment not in world_names():
         return []
-    told = load_world(environment).board_lines
+    board_lines = load_world(environment).board_lines
     try:
-        return [] if told is None else list(told(world))
+        return [] if board_lines is None else list(board_lines(world))
     except (AttributeError, LookupError, TypeError, ValueError):
         return []
 
 
 def _minds(state: Mapping[str, Any]) -> Table:
-    """Every seat with its newest decision, the agent's first; where it is not the seat's own, why."""
+    """Draw every seat with its newest decision, the agent's first, and why a fallback decided."""
     episode, decisions = state.get("episode", {}), state.get("decisions", {})
     table = Table.grid(padding=(0, 1))
     seats = sorted(episode.get("seats") or decisions, key=lambda actor: actor != episode.get("agent"))
@@ -365,7 +368,7 @@ def _minds(state: Mapping[str, Any]) -> Table:
         if decision is None:
             table.add_row(who, Text("has not decided yet", style="dim"))
             continue
-        table.add_row(who, _source(decision), _told(decision))
+        table.add_row(who, _source(decision), _decision_text(decision))
     return table
 
 
@@ -375,18 +378,18 @@ def _source(decision: Mapping[str, Any]) -> Text:
     return Text(f"fallback: {decision.get('failure_class')}".replace("_", " "), style="bold red")
 
 
-def _told(decision: Mapping[str, Any]) -> Text:
+def _decision_text(decision: Mapping[str, Any]) -> Text:
     action = decision["action"]
-    told = Text(_plain(action.get("tool") or str(action), 60), style="green")
+    text = Text(_plain(action.get("tool") or str(action), 60), style="green")
     if decision.get("reasoning"):
-        told.append(f"  {_plain(decision['reasoning'], 160)}", style="default")
+        text.append(f"  {_plain(decision['reasoning'], 160)}", style="default")
     if "refused" in decision:
-        told.append(f"  refused: {_plain(decision['refused']['message'], 120)}", style="red")
-    return told
+        text.append(f"  refused: {_plain(decision['refused']['message'], 120)}", style="red")
+    return text
 
 
 def _feed(feed: Mapping[str, Any], lines: int, *, cut: bool) -> Table:
-    """The newest lines; each on one line of the terminal where they are ``cut``."""
+    """Draw the newest lines of commentary; with ``cut``, each on one line of the terminal."""
     table = Table.grid(padding=(0, 1))
     for key in sorted(feed, reverse=True)[:lines]:
         line = feed[key]
@@ -404,33 +407,33 @@ def _plain(text: str, limit: int) -> str:
 
 
 SPEEDS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Speeds of the replay, those of the watch page."""
+"""Replay speeds, the same as on the watch page."""
 
 KEY_HELP: Final[Mapping[str, str]] = {
-    "space": "stand still, or play on",
-    "left / right": "one turn back or on",
-    ", / .": "to the end of an over, or whatever the world calls its chapters",
-    "[ / ]": "to the big moment before or after",
-    "home / end": "to the beginning or the newest",
+    "space": "pause or play",
+    "left / right": "previous or next turn",
+    ", / .": "previous or next end of an over (or other chapter of the world)",
+    "[ / ]": "previous or next big moment",
+    "home / end": "beginning or newest",
     "- / +": "slower or faster, from 0.5 to 8",
-    "L": "to what is live",
-    "?": "show or hide this",
-    "Q": "leave; the episode goes on (Ctrl+C too)",
+    "L": "live",
+    "?": "show or hide this help",
+    "Q": "quit; the episode goes on (also Ctrl+C)",
 }
-"""The keys and what they do; those of the watch page where it has the same."""
+"""The keys and what they do; the same keys as on the watch page."""
 
-KEYS_LINE: Final = "space still  ←→ turn  ,. over  [] moment  -+ speed  L live  ? keys  Q leave"
-"""The same on one line of 80 characters."""
+KEYS_LINE: Final = "space pause  ←→ turn  ,. over  [] moment  -+ speed  L live  ? keys  Q quit"
+"""The key help on one line of 80 characters."""
 
 
 class TerminalPlayer:
-    """Keeps the moments that came and knows which of them is shown.
+    """Keeps the moments received so far and selects the one to show.
 
-    It follows the newest until a key takes it elsewhere; a record is played from its beginning.
+    With ``follow`` it shows the newest until a key moves it elsewhere; otherwise it plays from the beginning.
 
     Args:
-        turn_s: Seconds that a moment is shown while older ones are played, at speed 1.
-        follow: Whether to show the newest from the first on, as with what is live.
+        turn_s: Seconds that each moment is shown during playback, at speed 1.
+        follow: Whether to show the newest moment from the start, for live episodes.
 
     >>> player = TerminalPlayer(turn_s=0.5, follow=True)
     >>> for turn in (1, 2):
@@ -450,27 +453,27 @@ class TerminalPlayer:
         self._speed = SPEEDS.index(1.0)
         self._acts: Mapping[str, Callable[[], None]] = {
             " ": self._toggle,
-            "left": lambda: self._stand(self._at - 1),
-            "right": lambda: self._stand(self._at + 1),
-            ",": lambda: self._stand(self._before(lambda moment: moment.chapter)),
-            ".": lambda: self._stand(self._after(lambda moment: moment.chapter)),
-            "[": lambda: self._stand(self._before(lambda moment: moment.great)),
-            "]": lambda: self._stand(self._after(lambda moment: moment.great)),
-            "home": lambda: self._stand(0),
+            "left": lambda: self._go_to(self._at - 1),
+            "right": lambda: self._go_to(self._at + 1),
+            ",": lambda: self._go_to(self._before(lambda moment: moment.chapter)),
+            ".": lambda: self._go_to(self._after(lambda moment: moment.chapter)),
+            "[": lambda: self._go_to(self._before(lambda moment: moment.great)),
+            "]": lambda: self._go_to(self._after(lambda moment: moment.great)),
+            "home": lambda: self._go_to(0),
             "end": self._newest,
             "l": self._newest,
-            "-": lambda: self._hurry(-1),
-            "+": lambda: self._hurry(1),
-            "=": lambda: self._hurry(1),
+            "-": lambda: self._change_speed(-1),
+            "+": lambda: self._change_speed(1),
+            "=": lambda: self._change_speed(1),
             "?": self._help,
-            "q": self._leave,
+            "q": self._quit,
         }
 
     def take(self, moment: WatchedMoment) -> None:
-        """Keep the next moment; one of the same turn takes the place of the last, if that does not stand."""
+        """Keep the next moment; it replaces the last one of the same turn unless that is paused on."""
         last, following = self.newest, self.following
-        stands = not self.playing and self._at == len(self._moments) - 1
-        if last is not None and not stands and _turn(moment) == _turn(last):
+        paused_on_last = not self.playing and self._at == len(self._moments) - 1
+        if last is not None and not paused_on_last and _turn(moment) == _turn(last):
             self._moments[-1] = replace(
                 moment, chapter=moment.chapter or last.chapter, great=moment.great or last.great
             )
@@ -480,44 +483,44 @@ class TerminalPlayer:
             self._at = len(self._moments) - 1
 
     def press(self, key: str) -> None:
-        """Do what a key says; one that says nothing does nothing."""
+        """Handle a key; unknown keys do nothing."""
         act = self._acts.get(key.lower())
         if act is not None:
             act()
 
     def play_on(self, steps: int = 1) -> None:
-        """Show what follows, ``steps`` moments on."""
+        """Advance by ``steps`` moments."""
         self._at = min(self._at + steps, len(self._moments) - 1)
 
     def wait_s(self) -> float | None:
-        """Seconds until the next moment is due; ``None`` where none is."""
+        """Return the seconds until the next moment is due; ``None`` if none is."""
         if not self.playing or self._at >= len(self._moments) - 1:
             return None
         return self._turn_s / SPEEDS[self._speed]
 
     def shown(self) -> WatchedMoment | None:
-        """What is to be seen now, and how the connection is now; ``None`` before the first."""
+        """Return the moment to show, with the current connection; ``None`` before the first."""
         if not self._moments:
             return None
         return replace(self._moments[self._at], connection=self._moments[-1].connection)
 
     @property
     def following(self) -> bool:
-        """Whether the newest is shown and what comes will be."""
+        """Whether the newest moment is shown and new ones will be."""
         return self.playing and self._follow and self._at >= len(self._moments) - 1
 
     @property
     def newest(self) -> WatchedMoment | None:
-        """The newest moment that came; ``None`` before the first."""
+        """The newest moment received; ``None`` before the first."""
         return self._moments[-1] if self._moments else None
 
     def line(self) -> str:
-        """Where it stands, in words."""
+        """Describe the position in words."""
         count = len(self._moments)
         if self._at >= count - 1:
-            how = "the end" if self._over() else "newest" if self.playing else "standing still"
+            how = "the end" if self._over() else "newest" if self.playing else "paused"
         else:
-            how = "playing" if self.playing else "standing still"
+            how = "playing" if self.playing else "paused"
         return f"{how} · {self._at + 1 if count else 0} of {count} · {SPEEDS[self._speed]:g}×"
 
     def _over(self) -> bool:
@@ -528,7 +531,7 @@ class TerminalPlayer:
         if self.playing and self._over() and self._at == len(self._moments) - 1:
             self._at = 0
 
-    def _stand(self, at: int) -> None:
+    def _go_to(self, at: int) -> None:
         self.playing = False
         self._at = max(0, min(at, len(self._moments) - 1))
 
@@ -536,13 +539,13 @@ class TerminalPlayer:
         self._at = max(0, len(self._moments) - 1)
         self.playing = self._follow = True
 
-    def _hurry(self, by: int) -> None:
+    def _change_speed(self, by: int) -> None:
         self._speed = max(0, min(self._speed + by, len(SPEEDS) - 1))
 
     def _help(self) -> None:
         self.helping = not self.helping
 
-    def _leave(self) -> None:
+    def _quit(self) -> None:
         self.left = True
 
     def _before(self, wanted: Callable[[WatchedMoment], bool]) -> int:
@@ -554,6 +557,6 @@ class TerminalPlayer:
 
 
 def _turn(moment: WatchedMoment) -> tuple[object, object]:
-    """Which turn of which episode a moment is of."""
+    """Return the episode and the turn of a moment."""
     episode = moment.state.get("episode", {})
     return episode.get("id"), episode.get("turn")

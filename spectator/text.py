@@ -1,4 +1,4 @@
-"""Clean text that a model or a stranger wrote, and compare texts."""
+"""Clean untrusted text, and compare texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNWANTED: Final = re.compile(
 
 
 def clean_text(text: str, limit: int) -> str:
-    """``text`` without control, bidirectional and unencodable characters, cut to ``limit`` characters.
+    """Remove control, bidirectional and unencodable characters; cut to ``limit`` characters.
 
     >>> clean_text("\\x1b[31mred\\x1b[0m alert", 8)
     '[31mred…'
@@ -28,14 +28,14 @@ def clean_text(text: str, limit: int) -> str:
 
 
 def encodable(text: str) -> str:
-    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
+    """Replace each lone surrogate, which has no UTF-8 encoding, with a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def common_length(left: Sequence[Any], right: Sequence[Any]) -> int:
-    """How many items two sequences of one type (two texts, two lists) have in common at their beginning.
+    """Return the length of the common prefix of two sequences of one type.
 
-    Compares slices, so that long sequences cost little; ``O(n)`` where one begins with the other.
+    Compares slices, so that long sequences cost little; ``O(n)`` if one is a prefix of the other.
 
     Example:
         >>> common_length("over 3, ball 2", "over 3, ball 4")

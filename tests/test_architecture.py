@@ -17,7 +17,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "spectator",
         "spectator.errors",
-        "spectator.checked_dataclass",
         "spectator.clock",
         "spectator.json_values",
         "spectator.text",

@@ -171,4 +171,4 @@ def test_inside_wrong_settings_and_damage_fail(doctor: Callable[..., Result], tm
         journal.execute("UPDATE events SET text = replace(text, '1', '2') WHERE seq = 5")
     damaged = doctor(data_dir=str(tmp_path))
     assert damaged.exit_code == 1
-    assert "is not as it was recorded" in lines(damaged)["journal"][1]
+    assert "was changed after it was recorded" in lines(damaged)["journal"][1]

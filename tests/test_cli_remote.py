@@ -54,8 +54,8 @@ def test_an_episode_that_the_server_cuts_short_says_so(server: str) -> None:
     ("arguments", "said"),
     [
         (["counting", "--environment-url", "http://127.0.0.1:1"], "not both"),
-        (["--environment-url", "http://127.0.0.1:1"], "cannot be read"),
-        (["--environment-url", "nowhere"], "is not an address"),
+        (["--environment-url", "http://127.0.0.1:1"], "cannot read"),
+        (["--environment-url", "nowhere"], "is not a URL of a server"),
         (["--environment-url", "http://127.0.0.1:1/x", "--environment-protocol", "http"], "ENV_NAME/ENV_ID"),
         (["--environment-url", "http://127.0.0.1:1", "--environment-protocol", "smtp"], "smtp"),
     ],
@@ -71,7 +71,7 @@ def test_a_server_that_refuses_the_options_ends_the_episode(server: str) -> None
     played = spectator("play", "--environment-url", url, "--option", "tern=2")
     end = json.loads(played.stdout.splitlines()[-1])["data"]
     assert end["reason"] == "environment_error"
-    assert "does not take these options" in end["detail"] and "tern" in end["detail"]
+    assert "rejects these options" in end["detail"] and "tern" in end["detail"]
     assert end["failure_class"] == "env_infra"
 
 

@@ -89,22 +89,25 @@ def run_sql(statement: str) -> Callable[[sqlite3.Connection], None]:
 @pytest.mark.parametrize(
     ("tamper", "says"),
     [
-        (forge_message, "event 2: call 0 behind it does not hold the messages"),
+        (forge_message, "event 2: call 0 behind it does not match the messages"),
         (
             run_sql("UPDATE calls SET logprobs = x'6600000000' WHERE seq = 3"),
-            "event 3: call 0 behind it does not fit",
+            "event 3: call 0 behind it does not match its digest",
         ),
         (
             run_sql("UPDATE calls SET token_ids = NULL WHERE seq = 3"),
-            "event 3: call 0 behind it does not fit",
+            "event 3: call 0 behind it does not match its digest",
         ),
-        (run_sql("UPDATE calls SET reply = NULL WHERE seq = 4"), "event 4: call 0 behind it does not fit"),
+        (
+            run_sql("UPDATE calls SET reply = NULL WHERE seq = 4"),
+            "event 4: call 0 behind it does not match its digest",
+        ),
         (run_sql("DELETE FROM calls WHERE seq = 4"), "event 4: call 1 behind it is missing"),
-        (run_sql("DELETE FROM calls WHERE seq = 3"), "call 0 of event 4: the tokens before it are missing"),
+        (run_sql("DELETE FROM calls WHERE seq = 3"), "call 0 of event 4: the previous tokens are missing"),
         (run_sql("DELETE FROM messages"), "is missing"),
         (put_in, "cannot be read: call 2 of event 4"),
-        (run_sql("DELETE FROM truths"), "event 5: the truth that it states is missing"),
-        (other_truth, "event 5: the truth is not the one that it states"),
+        (run_sql("DELETE FROM truths"), "event 5: its truth is missing"),
+        (other_truth, "event 5: the truth does not match its digest in the event"),
         (run_sql("UPDATE truths SET body = x'00'"), "event 5: the truth of ep-1 cannot be read"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_busy_server_names_what_runs_and_what_to_do() -> None:
 
 
 def test_a_server_that_goes_away_does_not_claim_that_it_is_full() -> None:
-    assert str(EpisodeBusy([], 1)) == "the server is going away; no episode can be started"
+    assert str(EpisodeBusy([], 1)) == "the server is shutting down; no episode can be started"
 
 
 @pytest.mark.parametrize(("asked", "said"), [(None, "no episode is running"), ("ep-1", "no episode 'ep-1'")])

@@ -163,7 +163,7 @@ def test_a_rewarded_refusal_ends_the_episode() -> None:
             return dataclasses.replace(answer, reward=0.1)
 
     end = play(dataclasses.replace(TRADING, environment=Paid), rounds=2).end
-    assert end["detail"] == "refused an action by action.shape and yet rewarded it"
+    assert end["detail"] == "refused an action by action.shape but rewarded it"
 
 
 def test_a_list_of_tools_against_the_profile_ends_the_episode() -> None:
@@ -172,7 +172,7 @@ def test_a_list_of_tools_against_the_profile_ends_the_episode() -> None:
 
     wrong = dataclasses.replace(ESSAY, environment=Listing, actors=Listing.actors, events=TRADING.events)
     end = play(wrong, rounds=2).end
-    assert end["detail"] == "lists legal actions, although its profile says that actions are text"
+    assert end["detail"] == "lists legal actions, but the actions of its profile are text"
 
 
 def test_the_conformance_kit_checks_the_declared_profile() -> None:
@@ -180,7 +180,7 @@ def test_the_conformance_kit_checks_the_declared_profile() -> None:
         check_world(dataclasses.replace(TRADING, profile=Profile(reward_min=-1, score_min=-9)))
     with pytest.raises(ConformanceError, match=r"the reward -0\.05 is not from 0 to 1"):
         check_world(dataclasses.replace(TRADING, profile=Profile(rewards="step")))
-    with pytest.raises(ConformanceError, match="nothing is legal"):
+    with pytest.raises(ConformanceError, match="no action is legal"):
         check_world(dataclasses.replace(ESSAY, profile=SCORE_AT_THE_END))
     with pytest.raises(ConformanceError, match="lists legal actions"):
         check_world(

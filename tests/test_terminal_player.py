@@ -56,7 +56,7 @@ def test_what_is_live_is_followed_left_and_found_again() -> None:
     player.press(" ")
     player.take(moment(5))
     assert turn_of(player) == 4 and not player.following
-    assert player.line() == "standing still · 5 of 6 · 1×"
+    assert player.line() == "paused · 5 of 6 · 1×"
     player.press("left")
     player.press(" ")
     assert (turn_of(player), player.wait_s()) == (3, 0.5)
@@ -77,7 +77,7 @@ def test_events_of_one_turn_are_one_step_and_what_stands_is_left_alone() -> None
     player.press("]")
     assert turn_of(player) == 3
     player.take(moment(3))
-    assert player.line().startswith("standing still · 4 of 5")
+    assert player.line().startswith("paused · 4 of 5")
 
 
 def test_the_speed_has_its_bounds() -> None:
@@ -96,7 +96,7 @@ def test_other_keys_do_nothing_and_an_empty_player_bears_all(key: str) -> None:
     for press in (key, *"[],.lq? -+", "left", "right", "home", "end"):
         player.press(press)
     assert player.shown() is None and player.left and player.helping
-    assert player.line().startswith("newest · 0 of 0") or player.line().startswith("standing still · 0 of 0")
+    assert player.line().startswith("newest · 0 of 0") or player.line().startswith("paused · 0 of 0")
 
 
 @pytest.mark.parametrize(
@@ -122,5 +122,5 @@ def test_the_keys_are_listed_in_the_place_of_the_commentary_and_fit_a_line() -> 
         console.quiet = False
         console.print(picture)
     shown = captured.get()
-    assert all(key in shown for key in KEY_HELP) and "to what is live" in shown and "the end" in shown
+    assert all(key in shown for key in KEY_HELP) and "live" in shown and "the end" in shown
     assert len(shown.splitlines()) <= 24

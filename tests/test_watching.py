@@ -46,7 +46,7 @@ def test_any_address_that_a_person_would_copy_will_do(address: str, url: str) ->
 
 @pytest.mark.parametrize("address", ["ftp://h", "http://", "ep-1://"])
 def test_other_addresses_are_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="not an address"):
+    with pytest.raises(ValueError, match="not a URL of a server"):
         live_url(address)
 
 
@@ -101,7 +101,7 @@ def test_a_terminal_is_redrawn_and_left_as_it_was(tmp_path: Path) -> None:
             while screen.count(b"Careful counter") < 3:
                 screen += os.read(terminal, 65_536)
             os.write(terminal, b" ")
-            while b"standing still" not in screen:
+            while b"paused" not in screen:
                 screen += os.read(terminal, 65_536)
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(OSError):  # the terminal ends with its process
@@ -121,7 +121,7 @@ def test_what_can_never_be_shown_ends_with_the_reason(tmp_path: Path) -> None:
         shown = CliRunner().invoke(main, ["watch", f"{serving.base_url}/watch/ep-01K9ZQ3V5M0000000000000000"])
         (*_, last) = asyncio.run(follow(f"{serving.ws_url}/nowhere"))
     assert shown.exit_code == 1 and "Error: no such episode" in shown.stderr
-    assert last.over and last.failed and "no live channel is there" in last.connection
+    assert last.over and last.failed and "there is no live channel" in last.connection
 
 
 def test_a_server_of_another_kind_is_no_live_channel() -> None:
@@ -160,10 +160,10 @@ def test_what_stands_still_or_has_not_begun_says_so() -> None:
 
     sights = asyncio.run(scenario())
     assert [sight.connection.partition(";")[0] for sight in sights] == [
-        "nothing is on",
+        "no live episode",
         "connected",
         "connected",
-        "play stands still: the journal cannot be written: full",
+        "play is paused: the journal cannot be written: full",
         "connected",
         "connected",
         "ended",
@@ -203,9 +203,9 @@ def test_a_record_is_gone_through_by_keys_and_left(tmp_path: Path) -> None:
         for keys, told in (
             (b"", "playing · 1 of "),
             (b"\x1b[F", "10 of 10 right"),
-            (b"\x1b[D", "standing still"),
+            (b"\x1b[D", "paused"),
             (b"++", "4×"),
-            (b"?", "to the big moment before or after"),
+            (b"?", "previous or next big moment"),
         ):
             os.write(terminal, keys)
             screen = b""
@@ -325,7 +325,7 @@ def test_a_terminal_shows_the_match_both_minds_and_uses_its_height(width: int, h
     for told in (
         "Lions 45/2 (6.3), need 75 off 81, 5.6 an over", "*A Batter 23 (17)", "stand 12 off 9",
         "C Bowler 1.3-0-7-0, 2 left", "Over 7  1 4 W", "Lions 64 %", "36 % Bears", "fallback: timeout",
-        "has not decided yet", "Ctrl+C leaves",
+        "has not decided yet", "Ctrl+C quits",
     ):  # fmt: skip
         assert told in text, told
     assert height - 2 <= len(text.splitlines()) <= height

@@ -1,4 +1,4 @@
-"""The conformance kit: checks that every world must pass, ours and those of other packages.
+"""The conformance kit: checks that every world must pass, built-in or from another package.
 
 from spectator.environments.conformance import check_world
 check_world(WORLD)
@@ -30,11 +30,11 @@ MALFORMED: Final[Sequence[Mapping[str, Any]]] = (
     {"text": "no action here"},
     {"tool": 7, "arguments": "text"},
 )
-"""Actions that no world accepts."""
+"""Actions that every world must refuse."""
 
 
 ANALYSED: Final = (0.0, 0.4, 0.8)
-"""Shares of an episode at which its analyst is asked."""
+"""Positions in an episode, as fractions, at which its analyst is checked."""
 
 
 class ConformanceError(AssertionError):
@@ -43,13 +43,13 @@ class ConformanceError(AssertionError):
 
 @dataclass(slots=True)
 class Playthrough:
-    """One episode as it was played.
+    """One played episode.
 
     Args:
-        actions: What was sent, in order.
-        trace: What came back, encoded: observation, facts and state of ``reset`` and of every step.
+        actions: The actions, in order.
+        trace: The encoded answers to ``reset`` and to every step: observation, facts and state.
         facts: All facts.
-        finished: Whether it came to its own end.
+        finished: Whether the world ended.
     """
 
     actions: list[Action] = field(default_factory=list)
@@ -59,15 +59,15 @@ class Playthrough:
 
 
 def check_world(world: World, *, options: Mapping[str, Any] | None = None, seed: int = 1) -> None:
-    """Play a world with its default captain and with every random one, and check its whole contract.
+    """Play a world with its default and its random captain, and check its whole contract.
 
     Args:
-        world: What to check.
-        options: Options to play with; those left out take their defaults.
-        seed: Seed of the episodes played.
+        world: The world.
+        options: Options to play with; omitted ones take their defaults.
+        seed: Seed of the episodes.
 
     Raises:
-        ConformanceError: It breaks the contract; every finding is listed.
+        ConformanceError: The world breaks the contract; the message lists every finding.
 
     >>> from spectator.environments.counting import WORLD
     >>> check_world(WORLD)
@@ -87,11 +87,11 @@ def play(
     """Play one episode without a driver, the captain in every seat.
 
     Args:
-        world: What to play.
+        world: The world.
         options: Complete options.
         seed: The episode's seed.
         captain: Name of a scripted preset.
-        environment: An environment to play in; a new one by default.
+        environment: The environment to use; a new one by default.
     """
     environment = environment or world.environment()
     policies = {
@@ -130,17 +130,17 @@ def _note(played: Playthrough, environment: Environment, observation: Observatio
 
 def _check_catalogue(world: World) -> Iterator[str]:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", world.name):
-        yield f"the name {world.name!r} is not [a-z][a-z0-9_]*"
+        yield f"the name {world.name!r} does not match [a-z][a-z0-9_]*"
     if not world.actors:
-        yield "there is no actor"
+        yield "it has no actor"
     if world.default_captain not in world.captains:
         yield f"the default captain {world.default_captain!r} is not among the captains"
     if world.opponents and world.default_opponent not in world.opponents:
         yield f"the default opponent {world.default_opponent!r} is not among the opponents"
     if len(world.actors) > 1 and not world.opponents:
-        yield "there are several actors and no opponents"
+        yield "it has several actors but no opponents"
     if "default" not in world.packs:
-        yield "there is no pack called 'default'"
+        yield "it has no pack called 'default'"
     required = [info for info in world.action_type.model_fields.values() if info.is_required()]
     if len(required) != 1 and world.profile.actions != "schema":
         yield f"an action has {len(required)} required fields, not exactly one"
@@ -152,36 +152,36 @@ def _check_catalogue(world: World) -> Iterator[str]:
         )
     for name in world.events:
         if not re.fullmatch(rf"{world.name}\.[a-z_]+", name) or name in CORE_EVENTS:
-            yield f"the event type {name!r} is not {world.name}.something"
+            yield f"the event type {name!r} must be {world.name}.something"
     for name in world.beats:
         if name not in world.events:
-            yield f"the beat {name!r} is no event type of this world"
+            yield f"the beat {name!r} is not an event type of this world"
     for name in world.chapters:
         if name not in world.events:
-            yield f"the chapter {name!r} is no event type of this world"
+            yield f"the chapter {name!r} is not an event type of this world"
     try:
         world.options_type.model_validate(dict(world.watched_options))
     except ValidationError as error:
-        yield f"the watched options are impossible: {error}"
+        yield f"the watched options are invalid: {error}"
     for name, pack in world.packs.items():
         try:
             world.options_type.model_validate(dict(pack.options))
         except ValidationError as error:
-            yield f"the pack {name!r} fixes impossible options: {error}"
+            yield f"the pack {name!r} fixes invalid options: {error}"
 
 
 def _check_play(world: World, options: Mapping[str, Any], seed: int, captain: str) -> Iterator[str]:
     environment = world.environment()
     played = play(world, options, seed, captain, environment)
     if not played.finished:
-        yield f"not over after the step cap of {world.step_cap(options)} turns"
+        yield f"the episode did not end within the step cap of {world.step_cap(options)} turns"
         return
     yield from _check_after_the_end(environment)
     yield from _check_trace(world, played, world.profile_of(options))
     if play(world, options, seed, captain).trace != played.trace:
-        yield "the same seed and the same policies gave another episode in a new environment"
+        yield "the same seed and policies gave a different episode in a new environment"
     if play(world, options, seed, captain, environment).trace != played.trace:
-        yield "the same seed gave another episode when the environment was used again"
+        yield "the same seed gave a different episode in a reused environment"
     yield from _check_along_the_way(world, options, seed, played)
     yield from _check_projection(world, options, played)
     yield from _check_analyst(world, options, seed, played)
@@ -205,7 +205,7 @@ def _check_trace(world: World, played: Playthrough, profile: Profile) -> Iterato
         yield from _validate(f"state {number}", world.state_type, step["state"])
         for kind, data in step["facts"]:
             if kind not in world.events:
-                yield f"the fact {kind!r} is of no declared type"
+                yield f"the event type {kind!r} of a fact is not declared"
             else:
                 yield from _validate(kind, world.events[kind], data)
         if step["done"] != last:
@@ -216,15 +216,15 @@ def _check_trace(world: World, played: Playthrough, profile: Profile) -> Iterato
             yield f"the reward is {step['reward']} before the first action"
         listed, tools = bool(step["observation"]["legal_actions"]), world.profile.actions == "tools"
         if not last and tools and not listed:
-            yield f"nothing is legal at step {number}"
+            yield f"no action is legal at step {number}"
         if listed and not tools:
-            yield f"step {number} lists legal actions, but the profile says {world.profile.actions}"
+            yield f"step {number} lists legal actions, but the profile's actions are {world.profile.actions}"
     if (broken := profile.score_broken_by(_score(played))) is not None:
         yield broken
 
 
 def _score(played: Playthrough) -> float:
-    """The sum of all rewards, added in the order of the steps."""
+    """Return the sum of all rewards, added in the order of the steps."""
     rewards: list[float] = [json.loads(text)["reward"] for text in played.trace]
     return sum(rewards)
 
@@ -240,7 +240,7 @@ def _validate(what: str, model: Any, data: Any) -> Iterator[str]:
 def _check_along_the_way(
     world: World, options: Mapping[str, Any], seed: int, played: Playthrough
 ) -> Iterator[str]:
-    """Refusals change nothing, hidden truth stays hidden, and a snapshot has the same future."""
+    """Check that refusals change nothing, truth stays hidden, and a snapshot has the same future."""
     environment = world.environment()
     environment.reset(seed=seed, episode_id="conformance", options=options)
     environment.facts()
@@ -249,14 +249,14 @@ def _check_along_the_way(
         if number in stops:
             yield from _check_refusals(world, environment)
             if environment.truth():
-                yield "the truth is open before the end"
+                yield "the truth is readable before the end"
             yield from _check_future(world, environment, played, number)
         environment.step(action)
         environment.facts()
 
 
 def _malformed(world: World) -> Iterator[Mapping[str, Any]]:
-    """Actions that the world must refuse; where it lists no tools, the shape of an action is all there is."""
+    """Yield actions that the world must refuse; without tools, those that do not match its schema."""
     for action in MALFORMED:
         if world.profile.actions == "tools" or not _fits(world.action_type, action):
             yield action
@@ -271,7 +271,7 @@ def _fits(model: Any, data: Any) -> bool:
 
 
 def _check_refusals(world: World, original: Environment) -> Iterator[str]:
-    """Tried on a twin, for a world may count refusals and score them."""
+    """Check refusals on a copy of the environment, because a world may count and score them."""
     environment = world.environment()
     shown = environment.restore(original.snapshot())
     before, answer = encode_json(environment.state), shown
@@ -280,7 +280,7 @@ def _check_refusals(world: World, original: Environment) -> Iterator[str]:
         if answer.refused is None:
             yield f"the malformed action {action} is accepted"
         elif not answer.refused.rule or not answer.refused.message:
-            yield f"the refusal of {action} names no rule"
+            yield f"the refusal of {action} has no rule or no message"
         if answer.done or answer.reward or environment.facts():
             yield f"the refused action {action} ended the episode, was rewarded, or has facts"
     if encode_json(environment.state) != before or answer.actor != shown.actor:
@@ -293,12 +293,12 @@ def _check_future(world: World, environment: Environment, played: Playthrough, n
     for action in played.actions[number:]:
         _note(future, twin, twin.step(action))
     if future.trace != played.trace[number + 1 :]:
-        yield f"a snapshot taken at step {number} has another future"
+        yield f"a snapshot taken at step {number} has a different future"
     yield from _check_other_id(world, environment)
 
 
 def _check_analyst(world: World, options: Mapping[str, Any], seed: int, played: Playthrough) -> Iterator[str]:
-    """At a few decisions: the best first, what was decided among them, the same from whoever weighs."""
+    """Check an analyst at a few decisions: order, the made decision, and equal results."""
     if world.analyst is None:
         return
     wanted = {round(share * (len(played.actions) - 1)) for share in ANALYSED}
@@ -306,29 +306,29 @@ def _check_analyst(world: World, options: Mapping[str, Any], seed: int, played: 
     first.reset(seed=seed, episode_id="conformance", options=options)
     for number, action in enumerate(played.actions):
         if number in wanted:
-            told = first.alternatives(action)
+            found = first.alternatives(action)
             again = world.analyst()
             again.reset(seed=seed, episode_id="another", options=options)
             for before in played.actions[:number]:
                 again.step(before)
-            if again.alternatives(action) != told:
-                yield f"at decision {number} another analyst tells others"
-            gains = [one.gain for one in told.best]
-            if told.best and (sum(one.played for one in told.best) != 1 or gains != sorted(gains)[::-1]):
-                yield f"at decision {number} they are not in order, or not one is what was decided"
-            if not all(0 <= one.chance <= 1 and one.words for one in told.best) or not told.how:
-                yield f"at decision {number} one has no words or no chance"
+            if again.alternatives(action) != found:
+                yield f"at decision {number} another analyst gives different alternatives"
+            gains = [one.gain for one in found.best]
+            if found.best and (sum(one.played for one in found.best) != 1 or gains != sorted(gains)[::-1]):
+                yield f"at decision {number} the alternatives are unsorted, or not exactly one was played"
+            if not all(0 <= one.chance <= 1 and one.words for one in found.best) or not found.how:
+                yield f"at decision {number} an alternative has no words or no chance"
         first.step(action)
 
 
 def _check_other_id(world: World, environment: Environment) -> Iterator[str]:
-    """A snapshot of another episode differs by its id alone."""
+    """Check that a snapshot converted for another episode differs only in its id."""
     if world.snapshot_for is None:
         return
     own, twin = environment.snapshot(), world.environment()
     twin.restore(world.snapshot_for(own, "another"))
     if twin.state != {**environment.state, "episode_id": "another"}:
-        yield "snapshot_for makes a snapshot that does not stand where its original does, under the other id"
+        yield "snapshot_for makes a snapshot whose state differs in more than the episode id"
     if world.snapshot_for(twin.snapshot(), environment.state["episode_id"]) != own:
         yield "snapshot_for changes more of a snapshot than the episode's id"
 
@@ -347,8 +347,8 @@ def _check_projection(world: World, options: Mapping[str, Any], played: Playthro
             yield f"the projection of {fact.type} is not pure"
         state = apply_patch(state, {"world": patch} if patch else {})
         if _holds_null(state.get("world")):
-            yield f"the state holds null after {fact.type}"
-        yield from _check_afar(state.get("world", {}))
+            yield f"the state contains null after {fact.type}"
+        yield from _check_glance(state.get("world", {}))
         yield from _check_picture(world, state.get("world", {}))
         for line in world.commentator(event, state):
             if not line.text or len(line.text) > 300 or not 0 <= line.priority <= 3:
@@ -357,13 +357,13 @@ def _check_projection(world: World, options: Mapping[str, Any], played: Playthro
                 yield f"the reply to the line {line.text[:40]!r} on {fact.type} is empty or too long"
 
 
-def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:
-    """What lists and tiles show; see :class:`spectator.environments.contract.Projection`."""
+def _check_glance(world: Mapping[str, Any]) -> Iterator[str]:
+    """Check what lists and tiles show; see :class:`spectator.environments.contract.Projection`."""
     if not isinstance(world.get("headline", ""), str):
         yield "the headline is not a text"
     glance = world.get("glance", {})
     if unknown := set(glance) - {"step", "at", "progress", "value", "unit", "suspense"}:
-        yield f"the glance holds {', '.join(sorted(unknown))}, which nothing reads"
+        yield f"the glance has unknown members: {', '.join(sorted(unknown))}"
     for name in ("progress", "suspense"):
         if not 0 <= glance.get(name, 0) <= 1:
             yield f"the glance's {name} is not in [0, 1]"
@@ -372,15 +372,15 @@ def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_picture(world: World, own: Mapping[str, Any]) -> Iterator[str]:
-    """What ``tile.js`` draws, see :attr:`spectator.environments.world.World.picture`."""
+    """Check the data that ``tile.js`` draws; see :attr:`spectator.environments.world.World.picture`."""
     picture = {} if world.picture is None else world.picture(own)
     if _holds_null(picture):
-        yield "the picture holds null"
+        yield "the picture contains null"
     elif (size := len(encode_json(picture).encode())) > MAX_PICTURE_BYTES:
-        yield f"the picture takes {size} bytes, more than {MAX_PICTURE_BYTES}"
-    told = len(world.chances(own)) if world.chances is not None else 0
-    if any(type(mark) is not int or not 0 <= mark < told for mark in picture.get("marks", ())):
-        yield f"the picture's marks are not among its {told} chances"
+        yield f"the picture has {size} bytes; the maximum is {MAX_PICTURE_BYTES}"
+    count = len(world.chances(own)) if world.chances is not None else 0
+    if any(type(mark) is not int or not 0 <= mark < count for mark in picture.get("marks", ())):
+        yield f"the picture's marks are not among its {count} chances"
 
 
 def _holds_null(value: Any) -> bool:

@@ -1,14 +1,14 @@
-"""Define what a world implements, and the port through which an episode steps it.
+"""The interfaces that a world implements, and the one through which an episode steps it.
 
-A world knows nothing of the web, the clock, or its viewers. It declares itself in one
+A world is independent of the web, the clock, and its viewers. It declares itself in one
 :class:`spectator.environments.world.World`; ``spectator.environments.counting`` is a complete example, and
 ``spectator.environments.conformance`` has the checks that every world must pass.
 
-A driver, a replay and a fork know only :class:`Stepper`. ``spectator.steppers`` implements it: in the
-caller's thread, on a thread of its own, and on another server.
+Drivers, replays and forks use only :class:`Stepper`. ``spectator.steppers`` implements it: in the caller's
+thread, on a separate thread, and on another server.
 
-An :class:`Analyst` says what else could have been decided and what would have followed. A
-:class:`SceneArtist` draws what happened, for clips of moments.
+An :class:`Analyst` evaluates the alternatives to a decision. A :class:`SceneArtist` draws events, for clips
+of moments.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from xml.sax.saxutils import escape
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from spectator.checked_dataclass import checked_dataclass
 from spectator.events import Event, Fact
 from spectator.observations import Observation
 from spectator.policies.policy import Action
 
 MAX_OBSERVATION_BYTES: Final = 1024 * 1024
-"""Upper bound of an encoded observation, that of the OpenEnv validator."""
+"""Maximum size of an encoded observation, the same as in the OpenEnv validator."""
 
 
 class Environment(Protocol):
@@ -34,7 +33,7 @@ class Environment(Protocol):
 
     It is always called from one thread, unless its world declares :attr:`World.any_thread`.
 
-    Construction is cheap and free of side effects; what is heavy is loaded by ``reset``.
+    Construction is cheap and has no side effects; ``reset`` loads heavy data.
     """
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
@@ -43,7 +42,7 @@ class Environment(Protocol):
         Args:
             seed: 0 .. ``MAX_SEED``; the only source of randomness.
             episode_id: Echoed by ``state``.
-            options: As validated by the world's ``options_type``, every default filled in.
+            options: Complete options, validated by the world's ``options_type``.
         """
         ...
 
@@ -61,68 +60,68 @@ class Environment(Protocol):
         ...
 
     def snapshot(self) -> bytes:
-        """Everything needed to go on from here, exactly."""
+        """Return everything needed to resume exactly from here."""
         ...
 
     def restore(self, snapshot: bytes) -> Observation:
-        """Go on from ``snapshot``: the same actions then have the same future.
+        """Resume from ``snapshot``: the same actions then have the same future.
 
         Returns:
-            The observation there.
+            The observation at the snapshot.
         """
         ...
 
     def facts(self) -> Sequence[Fact]:
-        """What happened since the last call, in the world's own event types, oldest first."""
+        """Return what happened since the last call, in the world's event types, oldest first."""
         ...
 
     def truth(self) -> Mapping[str, Any]:
-        """What was hidden; empty until the episode is over. Kept apart from every public record."""
+        """Return what was hidden; empty until the episode is over. Stored apart from public events."""
         ...
 
 
 class Projection(Protocol):
-    """Folds events into what a viewer of this world sees.
+    """Folds events into the viewers' state of this world.
 
-    Two members of ``state["world"]`` are read wherever many episodes are shown, so that no list, tile or
-    comparison needs to know the world; both may be left out:
+    Two members of ``state["world"]`` are used wherever many episodes are shown, so that lists, tiles and
+    comparisons work for any world; both are optional:
 
     ``headline``
         The episode in one line of plain text.
     ``glance``
-        ``{"step", "at", "progress", "value", "unit", "suspense"}``, each of which may be left out. ``step``
-        is an integer that never falls: where in the game it is, such as the number of the ball, so that two
-        episodes can be shown in step; ``at`` is the same in the game's own notation. ``progress`` is in
-        [0, 1]. ``value`` is the figure that people follow and ``unit`` what it counts. ``suspense`` is in
-        [0, 1]: how open the end is, the more the nearer it is.
+        ``{"step", "at", "progress", "value", "unit", "suspense"}``, each optional. ``step`` is an integer
+        that never decreases: the position in the game, such as the number of the ball, by which two episodes
+        can be aligned; ``at`` is the same in the game's notation. ``progress`` is in [0, 1]. ``value`` is the
+        main figure and ``unit`` its unit. ``suspense`` is in [0, 1]: how open the result is, weighted by how
+        near the end is.
     """
 
     def __call__(self, state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
-        """Merge patch for the world's own part of the viewer's state; pure.
+        """Return a merge patch for the world's part of the viewers' state; pure.
 
         Args:
-            state: The whole state before ``event``; the world's own part is ``state["world"]``, the core's
-                parts (``episode``, ``decisions``, ``feed``) are there to be read.
+            state: The whole state before ``event``; the world's part is ``state["world"]``, and the core
+                parts (``episode``, ``decisions``, ``feed``) may be read.
             event: Any event of the episode, core or own.
 
         Returns:
-            A patch of ``state["world"]``, empty when nothing changes. It removes by ``None`` and replaces
-            lists whole, so states hold no ``None`` and no long list.
+            A patch of ``state["world"]``, empty if nothing changes. ``None`` removes a member and lists are
+            replaced as a whole, so states must contain no ``None`` and no long list.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One figure of whoever took a seat, read from the record of one episode.
+    """One figure of an actor, measured from the record of one episode.
 
     Args:
-        name: Short stable name, ``[a-z][a-z0-9_]*``.
-        label: Name shown to people.
+        name: Short, stable name, ``[a-z][a-z0-9_]*``.
+        label: Name for people.
         unit: ``share`` (0 .. 1), ``points`` (hundredths of a chance), ``s``, ``tokens``, ``money`` or empty.
-        better: Which end is the better one; ``None`` when neither is.
-        formula: How it is made, in a sentence or two.
-        range: Lowest and highest value; ``None`` where there is no bound.
+        better: Whether high or low values are better; ``None`` if neither.
+        formula: How it is computed, in a sentence or two.
+        range: Lowest and highest value; ``None`` for no bound.
         blind: What it cannot show.
     """
 
@@ -135,7 +134,7 @@ class Measure:
     blind: str
 
     def shown(self, value: float) -> str:
-        """``value`` as people read it."""
+        """Format ``value`` for people."""
         match self.unit:
             case "share":
                 return f"{value:.3f}"
@@ -152,26 +151,26 @@ class Measure:
 
 
 DECISION_VALUE: Final = "decision_value"
-"""Name of the figure that says what a captain's decisions were worth; captains who met are compared by it."""
+"""Name of the figure for the value of a captain's decisions, by which captains are compared."""
 
 OUTCOME: Final = "outcome"
-"""Name of the figure that says who won: 1 for a win, 0 for a loss, 0.5 for a tie; the seats add up to 1."""
+"""Name of the figure for the result: 1 for a win, 0 for a loss, 0.5 for a tie; the seats add up to 1."""
 
 
 class Meter(Protocol):
-    """Reads a world's own figures off the record of one episode."""
+    """Measures a world's own figures in the record of one episode."""
 
     def take(self, event: Event) -> None:
-        """Take note of the next event, core or own; all are given, in order."""
+        """Take the next event, core or own; all are given, in order."""
         ...
 
     def figures(self) -> Mapping[str, Mapping[str, float]]:
-        """By actor, then by the name of a measure; what could not be measured is left out."""
+        """Return the figures by actor and by measure name, without those that could not be measured."""
         ...
 
 
 class ObservationModel(BaseModel):
-    """Base of a world's observation as it travels; worlds add their own fields."""
+    """Base class of a world's observation as JSON; worlds add their own fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -185,7 +184,7 @@ class ObservationModel(BaseModel):
 
 
 class StateModel(BaseModel):
-    """Base of a world's public state; worlds add their own fields."""
+    """Base class of a world's public state; worlds add their own fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -194,24 +193,24 @@ class StateModel(BaseModel):
 
 
 class OptionsModel(BaseModel):
-    """Base of a world's options: strict types, nothing unknown, every field with a default."""
+    """Base class of a world's options: strict types, no unknown fields, every field with a default."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One call at a decision.
+    """One possible action at a decision.
 
     Args:
-        action: The call, as it is sent.
-        words: The same in a few plain words.
-        chance: Chance that the side of whoever decides wins after it, 0 .. 1, as simulated.
-        error: Its standard error.
-        gain: ``chance`` less that after what was decided.
-        gain_error: Standard error of that: both are played with the same random numbers.
-        played: Whether it is what was decided.
-        place: Its place among all that were weighed, from 1, the best.
+        action: The action.
+        words: The action in a few plain words.
+        chance: Simulated chance that the decider's side wins after it, 0 .. 1.
+        error: Standard error of ``chance``.
+        gain: ``chance`` minus that of the action that was played.
+        gain_error: Standard error of ``gain``; both are simulated with the same random numbers.
+        played: Whether it is the action that was played.
+        place: Rank among all evaluated actions, from 1 (best).
     """
 
     action: Mapping[str, Any]
@@ -226,13 +225,13 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """The calls worth looking at, at one decision.
+    """The best actions at one decision.
 
     Args:
-        best: Best first; what was decided is among them. Empty where nothing can be simulated.
-        weighed: How many calls were weighed.
-        futures: How many futures were played for that.
-        how: What is simulated, in a sentence; why nothing is, where ``best`` is empty.
+        best: Best first, including the action that was played. Empty if nothing can be simulated.
+        weighed: Number of evaluated actions.
+        futures: Number of simulated futures.
+        how: What is simulated, in a sentence; if ``best`` is empty, why nothing is.
     """
 
     best: Sequence[Alternative]
@@ -242,38 +241,38 @@ class Alternatives:
 
 
 class Analyst(Protocol):
-    """Follows one episode from its beginning, and says at any decision what else could have been decided.
+    """Follows one episode from its beginning, and evaluates the alternatives at any decision.
 
-    It draws on the seed that ``reset`` is given and on nothing else: the same episode has the same
-    alternatives, whoever asks. What is hidden from the captains may be used to come to a decision, and shows
-    in no alternative.
+    The seed given to ``reset`` is its only source of randomness: the same episode always has the same
+    alternatives. It may use state hidden from the captains to follow the episode, but alternatives must not
+    reveal it.
     """
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
-        """Stand at the beginning; see :meth:`spectator.environments.contract.Environment.reset`."""
+        """Begin the episode; see :meth:`spectator.environments.contract.Environment.reset`."""
         ...
 
     def step(self, action: Action) -> Observation:
-        """Do what was decided next; see :meth:`spectator.environments.contract.Environment.step`."""
+        """Carry out the next decision; see :meth:`spectator.environments.contract.Environment.step`."""
         ...
 
     def alternatives(self, decided: Action) -> Alternatives:
-        """What could be decided where it stands; it stands there afterwards.
+        """Evaluate the alternatives at the current decision, without changing the position.
 
         Args:
-            decided: What was decided there.
+            decided: The action that was played.
         """
         ...
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Stepped:
-    """What an environment answered to ``reset``, ``restore`` or one action.
+    """An environment's answer to ``reset``, ``restore`` or one action.
 
     Args:
-        observation: What it shows next.
+        observation: The next observation.
         facts: What happened since the last answer, oldest first.
-        state: Its public state once the episode is over; empty before, where it is read only on request.
+        state: Its public state once the episode is over; empty before, when it is read only on request.
     """
 
     observation: Observation
@@ -284,9 +283,9 @@ class Stepped:
 class Stepper(Protocol):
     """One environment for one episode at a time, with a deadline for every call.
 
-    Calls come one after another. Every failure of the environment leaves as an
-    :class:`~spectator.errors.EnvironmentFault`, whose ``__cause__`` is the original error where there is one.
-    A call that misses its deadline gives the environment up: no later call reaches it.
+    Calls are made one after another. Every failure of the environment raises an
+    :class:`~spectator.errors.EnvironmentFault`, whose ``__cause__`` is the original error, if any. A call
+    that misses its deadline abandons the environment: every later call fails.
 
     ``limit_s`` is in seconds; ``None`` waits without limit.
     """
@@ -299,55 +298,55 @@ class Stepper(Protocol):
     async def reset(
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
     ) -> Stepped:
-        """Begin an episode; builds the environment first where that has not happened yet.
+        """Begin an episode; builds the environment first if necessary.
 
         Raises:
-            EnvironmentFault: It cannot be built, raised, or answered what is no observation.
+            EnvironmentFault: It cannot be built, raised an error, or its answer is not an observation.
             StepTimeout: It did not answer within ``limit_s`` seconds.
         """
         ...
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
-        """Carry out ``action`` once; never sent again where the first request may have arrived.
+        """Carry out ``action`` once; not retried if the first request may have arrived.
 
         Raises:
-            EnvironmentFault: It raised, cannot be reached, or answered what is no observation.
+            EnvironmentFault: It raised an error, is unreachable, or its answer is not an observation.
             StepTimeout: It did not answer within ``limit_s`` seconds.
         """
         ...
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
-        """Everything needed to go on from here, exactly; see ``Environment.snapshot``.
+        """Return everything needed to resume exactly from here; see ``Environment.snapshot``.
 
         Raises:
-            EnvironmentFault: It raised, or keeps no snapshots.
+            EnvironmentFault: It raised an error, or does not support snapshots.
             StepTimeout: It did not answer within ``limit_s`` seconds.
         """
         ...
 
     async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
-        """Go on from ``snapshot``; raises as :meth:`snapshot` does."""
+        """Resume from ``snapshot``; raises like :meth:`snapshot`."""
         ...
 
     async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """The public state; raises as :meth:`step` does."""
+        """Return the public state; raises like :meth:`step`."""
         ...
 
     async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """What was hidden; empty until the episode is over. Raises as :meth:`step` does."""
+        """Return what was hidden; empty until the episode is over. Raises like :meth:`step`."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of the environment, a call under way too. Safe to call twice; never raises."""
+        """Close the environment and abandon a call in progress. Safe to call twice; never raises."""
         ...
 
 
 SCENE_WIDTH: Final = 640
 SCENE_HEIGHT: Final = 326
-"""Units of a scene; below it the chances are drawn."""
+"""Size of a scene in its own units; the chances are drawn below it."""
 
 NOTHING_DRAWN: Final = 3
-"""How a program that draws ends where there is nothing to draw."""
+"""Exit code of a drawing program that has nothing to draw."""
 
 FONT: Final = "'DejaVu Sans', 'Liberation Sans', 'Noto Sans', Arial, Helvetica, sans-serif"
 GROUND, INK, FAINT, LINE = "#0c120e", "#f3efe4", "#979b89", "#263228"
@@ -371,12 +370,12 @@ class Mover:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A drawing that stands for a while.
+    """A drawing shown for some time.
 
     Args:
-        svg: What is drawn, without the ``svg`` element, in 640 by 326 units.
-        duration_s: How long it stands, seconds.
-        mover: What moves over it meanwhile.
+        svg: The drawing, without the ``svg`` element, in 640 by 326 units.
+        duration_s: How long it is shown, in seconds.
+        mover: A dot that moves over it meanwhile.
     """
 
     svg: str
@@ -385,15 +384,15 @@ class Scene:
 
 
 class SceneArtist(Protocol):
-    """Draws what an event of a world was, from what viewers saw."""
+    """Draws an event of a world from the viewers' state."""
 
     def __call__(self, event: Event, before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[Scene]:
-        """The scenes of ``event``, the last one how it came out; none of an event that is not drawn.
+        """Return the scenes of ``event``, the last one with its outcome; none if it is not drawn.
 
         Args:
             event: Any event of the episode.
-            before: The world's part of the viewers' state before it.
-            after: The same after it.
+            before: The world's part of the viewers' state before the event.
+            after: The world's part after the event.
         """
         ...
 
@@ -401,7 +400,7 @@ class SceneArtist(Protocol):
 def text_svg(
     x: float, y: float, size: float, text: str, colour: str, *, anchor: str = "start", weight: int = 400
 ) -> str:
-    """A line of text as SVG; whatever is in it is shown as it is.
+    """Render a line of text as SVG, with escaping.
 
     >>> text_svg(1, 2, 9, "<b>", "#fff").endswith('fill="#fff">&lt;b&gt;</text>')
     True
@@ -413,7 +412,7 @@ def text_svg(
 
 
 def whole_svg(inside: str, width: int, height: int, units: tuple[int, int] | None = None) -> str:
-    """A drawing of ``width`` by ``height`` pixels; its own units where they are others."""
+    """Wrap a drawing of ``width`` by ``height`` pixels, optionally with its own units."""
     wide, high = units or (width, height)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '

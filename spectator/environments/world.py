@@ -1,4 +1,4 @@
-"""Declare a world: its environment, captains, packs and seeds."""
+"""The declaration of a world: its environment, captains, packs and seeds."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from spectator.policies.prompts import (
 )
 
 MAX_ANSWER: Final = 16_384
-"""Characters of free text that is an action, where the world itself does not say."""
+"""Default maximum length of a free-text action, in characters."""
 
 MAX_PICTURE_BYTES: Final = 1024
-"""Upper bound of what a tile's picture is drawn from, encoded: a wall sends every tile's to every viewer."""
+"""Maximum encoded size of a tile's picture data: a wall sends that of every tile to every viewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class Pack:
 
     Args:
         name: Name in the catalogue, such as ``default``.
-        version: Raised whenever its episodes change.
-        summary: A sentence on what it asks of the agent.
-        options: Option values that it fixes; a caller may not set the same ones to something else.
-        seeds: Its seeds; empty when any seed will do.
+        version: Increased whenever its episodes change.
+        summary: A sentence on its task.
+        options: Option values that it fixes; callers cannot set them to other values.
+        seeds: Its seeds; empty if any seed is allowed.
     """
 
     name: str
@@ -68,85 +68,80 @@ def _never(options: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A world and all that it brings: what an entry point of the group ``spectator.environments`` names.
+    """A world with everything it provides; entry points of ``spectator.environments`` name one.
 
     Args:
         name: Name in the catalogue and in URLs, ``[a-z][a-z0-9_]*``.
-        version: Version of rules and model; a replay is exact only within one.
-        title: Name shown to people.
-        title_of_one: The same of an episode, with options in braces, as in ``{max_overs}-over cricket``; the
-            world's when empty.
-        summary: A sentence on what it is.
-        actors: Who may have to decide; the first is the agent's own seat.
+        version: Version of rules and model; replays are exact only within one version.
+        title: Name for people.
+        title_of_one: Title of an episode, with options in braces, as in ``{max_overs}-over cricket``; the
+            world's title if empty.
+        summary: A sentence on the world.
+        actors: The actors; the first is the agent's seat.
         environment: Makes a new environment, cheaply.
-        action_type: Model of an action, with exactly one required field unless the profile says ``schema``;
-            where it says ``text``, that field is the text.
-        observation_type: Model of an observation as it travels.
+        action_type: Model of an action, with exactly one required field unless the profile's actions are
+            ``schema``; if they are ``text``, that field is the text.
+        observation_type: Model of an observation's JSON.
         state_type: Model of the public state.
         options_type: Model of the options.
         events: Model of the data of each of its own event types.
         projection: See :class:`.contract.Projection`.
         commentator: See :class:`spectator.narration.commentary.Commentator`.
-        spoken: A line of its commentary as it is to be read aloud: numbers and notation in words.
-        captains: Policies that may take the agent's seat, by name; must hold ``default_captain``.
-        opponents: Policies that may take the other seats, by name; empty when there are none.
-        packs: Evaluation packs by name; must hold ``default``.
-        beats: How many beats of the broadcast pace each event type is worth; empty makes every step one.
-        chapters: Event types that end a stretch which viewers step by, with what people call it, such as an
-            over; empty when there is none.
-        profile: When the agent is rewarded, within which bounds, and what actions are, by default.
-        profiles: The same where options change the rewards (never what actions are): the first whose values
-            are those of the episode is its profile.
-        remote: Opens the environment of an episode, by its id, where it is on another server; ``None`` where
+        spoken: Converts a line of its commentary for speech: numbers and notation to words.
+        captains: Policies for the agent's seat, by name; must contain ``default_captain``.
+        opponents: Policies for the other seats, by name; empty if there are none.
+        packs: Evaluation packs by name; must contain ``default``.
+        beats: Beats of the broadcast pace per event type; if empty, every step is one beat.
+        chapters: Event types that end a chapter, by which viewers can step, with its name for people, such as
+            an over; empty if there are none.
+        profile: Default profile of rewards and actions.
+        profiles: Profiles for options that change the rewards (never the actions): the first whose option
+            values match the episode's applies.
+        remote: Opens the environment of an episode, by its id, on another server; ``None`` if
             ``environment`` makes it here.
-        conversation: Reads what a language model is sent out of an observation that holds a conversation of
-            the world's own; ``None`` where it is made from what is shown.
-        step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
-        opponent_options: Option values for an episode against an opponent, by its name, where it is not asked
-            for others: such as how strong it is known to be.
-        default_captain: Name of the captain that plays when none is asked for.
-        default_opponent: The same for the other seats.
-        watched_options: Option values for an episode that people can follow (any pace but ``max``), where it
-            is not asked for others: what costs time and only viewers need.
-        simulate: Plays ``(matches, seed, options)`` without a driver, as fast as it can, and yields one plain
-            JSON object for each thing that happened; ``None`` when it has no such path.
-        panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` when it has none.
-        chances: The agent's chances to win in the course of the episode, each in [0, 1], oldest first, read
-            from the world's part of the viewers' state; ``None`` in worlds without them.
-        task: What a language model is told of the game and its aim, in a few sentences; ``title`` and
-            ``summary`` when empty.
-        rendering: How an episode is told to a language model; ``None`` tells the observation's members, with
-            their descriptions.
-        tools: Every action that may become legal in any episode, with its widest schema, for agents who ask
-            once what there is; may be empty, then what is legal so far is told.
-        measures: What its meter measures, beside :data:`.contract.OUTCOME`.
-        meter: Makes a :class:`.contract.Meter` for one episode; ``None`` if the world measures nothing of its
-            own.
-        board_lines: Its part of the viewers' state in a few lines of plain text, for terminals; ``None``
-            where its headline says all.
-        picture: What ``tile.js`` of its panel draws as a small picture of how the episode stands, on the wall
-            and in the lobby, read from the world's part of the viewers' state: JSON without nulls, at most
-            :data:`MAX_PICTURE_BYTES`, with what changes seldom in members of its own. Its ``marks``, if any,
-            number points of :attr:`chances`, from 0, that are marked on their line; while no chances are told
-            they say that some will be. Empty while there is nothing to draw; ``None`` in worlds that draw
-            nothing.
-        scenes: Draws what happened, for clips of moments; ``None`` in worlds that draw nothing.
-        snapshot_for: A snapshot of its environment as one of another episode, by its id, would be, all else
-            alike, so that a fork begins where its parent's snapshot stands; ``None`` where forks play all
-            that came before again.
-        any_thread: Whether an environment may be called from one thread after another, never from two
-            at once, and answers within milliseconds as a rule; private ones then share a thread, which costs
-            less. A call that takes long is no harm there: the others go on on another thread.
-        steps_at_once: Whether, with these options, every call of its environment takes a few milliseconds at
-            most and waits for nothing, so that runs and evaluations may step it in their event loop's own
-            thread, where nothing else goes on meanwhile; no by default. It asks for more than
-            :attr:`any_thread`, and for some options perhaps. A world with another environment has to say so
-            anew.
-        promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
-            other. What was told is held against what happened, see :mod:`spectator.evaluation.intervals`.
-        showcase: Pairs of captain and opponent that are worth watching, the best first; for :meth:`pairings`.
-        analyst: Makes what says what else could have been decided, see :class:`.contract.Analyst`;
-            ``None`` where nobody can.
+        conversation: Reads the chat messages for a language model from an observation that contains a
+            conversation; ``None`` if the prompt is built from the observation.
+        step_cap: Turns after which an episode with these options is cut off; well beyond any real length.
+        opponent_options: Default option values against an opponent, by its name, such as its known strength.
+        default_captain: Name of the default captain.
+        default_opponent: Name of the default opponent.
+        watched_options: Default option values of an episode that people can follow (any pace except ``max``):
+            those that take time and only viewers need.
+        simulate: Plays ``(matches, seed, options)`` without a driver, as fast as possible, and yields one
+            plain JSON object for each happening; ``None`` if the world has no such path.
+        panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` if it has none.
+        chances: Returns the agent's chances to win during the episode, each in [0, 1], oldest first, from the
+            world's part of the viewers' state; ``None`` in worlds without them.
+        task: The game and its aim for a language model, in a few sentences; ``title`` and ``summary`` if
+            empty.
+        rendering: How observations are rendered for a language model; ``None`` renders their members with
+            descriptions.
+        tools: Every action that may become legal in any episode, with its widest schema, for agents that ask
+            only once; if empty, they get the actions that were legal so far.
+        measures: The figures of its meter, besides :data:`.contract.OUTCOME`.
+        meter: Makes a :class:`.contract.Meter` for one episode; ``None`` if it has no figures of its own.
+        board_lines: Renders its part of the viewers' state as a few lines of plain text, for terminals;
+            ``None`` if its headline is enough.
+        picture: Returns what ``tile.js`` of its panel draws as a small picture of the episode, on the wall
+            and in the lobby, from the world's part of the viewers' state: JSON without nulls, at most
+            :data:`MAX_PICTURE_BYTES`, with rarely changing parts in separate members. Its ``marks``, if any,
+            are indexes of :attr:`chances` to mark on their line; if present without chances, they announce
+            that chances will follow. Empty if there is nothing to draw; ``None`` in worlds without pictures.
+        scenes: Draws events, for clips of moments; ``None`` in worlds without scenes.
+        snapshot_for: Converts a snapshot to one of another episode, by its id, all else equal, so that a fork
+            begins at its parent's snapshot; ``None`` if forks replay the whole past.
+        any_thread: Whether an environment may be called from different threads, one at a time, and usually
+            answers within milliseconds; private environments then share a thread, which costs less. A slow
+            call does no harm: the others continue on another thread.
+        steps_at_once: Returns whether, with these options, every call of its environment takes at most a few
+            milliseconds and waits for nothing, so that runs and evaluations may step it in their event loop's
+            thread; false by default. It is stricter than :attr:`any_thread`. A world with another
+            environment must declare it again.
+        promise: Returns the predicted chance that the agent wins, from 0 to 1, if an event contains one, else
+            ``None``. Predictions are compared with results, see :mod:`spectator.evaluation.intervals`.
+        showcase: Pairs of captain and opponent worth watching, best first; for :meth:`pairings`.
+        analyst: Makes a :class:`.contract.Analyst`, which evaluates alternatives; ``None`` if the world does
+            not support them.
     """
 
     name: str
@@ -197,10 +192,10 @@ class World:
     showcase: Sequence[tuple[str, str]] = ()
 
     def pairings(self) -> list[tuple[str, str | None]]:
-        """List who to watch against whom: of two kinds, free of charge, and available here.
+        """List pairs of captain and opponent to watch: different, free of charge, and available here.
 
-        A model of the world's own takes the agent's seat in every pair, if there is one. The opponent is
-        ``None`` in worlds without opponents.
+        The world's own model, if any, takes the agent's seat in every pair. The opponent is ``None`` in
+        worlds without opponents.
         """
         captains = [name for name, preset in self.captains.items() if _plays_free(preset)]
         others = [name for name, preset in self.opponents.items() if _plays_free(preset)]
@@ -218,7 +213,7 @@ class World:
 
     @property
     def briefing(self) -> Briefing:
-        """What a language model must know before it decides here."""
+        """What a language model needs to know before it decides here."""
         fields, in_text = self.action_type.model_fields, self.profile.actions == "text"
         return Briefing(
             self.task or f"{self.title}. {self.summary}",
@@ -230,20 +225,20 @@ class World:
         )
 
     def profile_of(self, options: Mapping[str, Any]) -> Profile:
-        """The profile of an episode with these options, complete."""
-        for asked, profile in self.profiles:
-            if all(options.get(name) == value for name, value in asked.items()):
+        """Return the profile of an episode with these complete options."""
+        for required, profile in self.profiles:
+            if all(options.get(name) == value for name, value in required.items()):
                 return profile
         return self.profile
 
     @property
     def names_tools(self) -> bool:
-        """Whether an action is ``{"tool", "arguments"}``; if not, it is nothing but arguments."""
+        """Whether an action is ``{"tool", "arguments"}``; if not, it is the arguments alone."""
         return self.profile.actions == "tools" and "tool" in self.action_type.model_fields
 
     @property
     def standing(self) -> tuple[LegalAction, ...]:
-        """The one action that is always legal, by its schema; none where observations list what is legal."""
+        """The one action that is always legal, with its schema; none if observations list legal actions."""
         return () if self.profile.actions == "tools" else _standing(self.action_type, self.profile.actions)
 
 
@@ -263,16 +258,16 @@ def _standing(action_type: type[BaseModel], actions: str) -> tuple[LegalAction, 
 
 
 MAX_SEED: Final = 2**53 - 1
-"""Largest seed: the largest integer that JSON numbers carry exactly everywhere."""
+"""Largest seed: the largest integer that every JSON parser keeps exactly."""
 
 SEALED_BIT: Final = 1 << 52
-"""Development seeds are below it, sealed ones have it set: the two can share none."""
+"""Development seeds are below it and sealed seeds have it set, so they cannot coincide."""
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """A seed for one named part of an episode, independent of every other part's.
+    """Derive a seed for one named part of an episode, independent of those of other parts.
 
-    Equal in every process: SHA-256 of the seed and the names, never Python's own hash.
+    Equal in every process: SHA-256 of the seed and the names, never Python's hash.
 
     >>> home = derive_seed(7, "policy", "home")
     >>> home == derive_seed(7, "policy", "home") != derive_seed(7, "policy", "away")
@@ -283,19 +278,19 @@ def derive_seed(seed: int, *names: str | int) -> int:
 
 
 def sealed_seeds(world: str, pack: Pack, phrase: str, count: int) -> tuple[int, ...]:
-    """Seeds for a sealed evaluation: nobody who lacks the phrase can have developed on them.
+    """Derive the seeds of a sealed evaluation: without the phrase, nobody can have developed on them.
 
     Args:
         world: Name of the world.
         pack: The pack.
-        phrase: The secret they come from, kept outside the repository; at least 8 characters.
-        count: How many.
+        phrase: The secret, kept outside the repository; at least 8 characters.
+        count: Number of seeds.
 
     Raises:
-        ValueError: The phrase is too short to be one.
+        ValueError: The phrase is too short.
     """
     if len(phrase) < 8:
-        raise ValueError("the phrase of a sealed evaluation has at least 8 characters")
+        raise ValueError("the phrase of a sealed evaluation must have at least 8 characters")
     return tuple(
         derive_seed(number, world, "sealed", pack.name, pack.version, phrase) % SEALED_BIT + SEALED_BIT
         for number in range(count)

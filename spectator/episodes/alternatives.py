@@ -1,8 +1,8 @@
-"""Weigh what else could have been decided in a recorded episode.
+"""Evaluate the alternatives to a decision in a recorded episode.
 
 ``python -m spectator.episodes.alternatives`` answers each line of its standard input, an
 :class:`AnalysisRequest` as JSON, with a line of JSON, until the input ends. It runs at the lowest priority,
-so processes that play episodes come first.
+so that it does not slow down processes that play episodes.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from spectator.environments.contract import Analyst
 from spectator.errors import ConfigurationError, EpisodeError, InvalidRequest
 
 NICENESS: Final = 19
-"""By how much the priority is lower than that of whoever started the program: as low as it can be."""
+"""Added to the niceness of the parent process: the lowest possible priority."""
 
 
 class AnalysisDiverged(EpisodeError):
-    """A world does not come to a decision as it is recorded, or has nobody to weigh it."""
+    """A world cannot reproduce the recorded decisions, or does not support alternatives."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionOnRecord:
-    """One decision of a record.
+    """One recorded decision.
 
     Args:
         seq: Number of its event.
-        actor: Who made it.
-        action: What was decided.
+        actor: Who decided.
+        action: The action.
     """
 
     seq: int
@@ -44,10 +44,10 @@ class DecisionOnRecord:
 
 @dataclass(slots=True)
 class DecisionsOnRecord:
-    """Where an episode began, and what was decided in it: all that leads to any decision again.
+    """The start and the decisions of an episode: enough to reproduce any of its decisions.
 
     Args:
-        started: Data of its first event; empty while that is not read.
+        started: Data of the first event; empty until it is read.
         decisions: The decisions, in order.
     """
 
@@ -55,7 +55,7 @@ class DecisionsOnRecord:
     decisions: list[DecisionOnRecord] = field(default_factory=list)
 
     def read(self, lines: Sequence[bytes]) -> None:
-        """Take the next events of the record, one a line; most need not be decoded."""
+        """Read the next recorded events, one per line; most need no decoding."""
         for line in lines:
             if self.started and b'"decision.made"' not in line:
                 continue
@@ -69,15 +69,15 @@ class DecisionsOnRecord:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """A decision of which somebody wants to know what else there was.
+    """A request for the alternatives to one decision.
 
     Args:
-        episode_id: Of which episode.
+        episode_id: The episode.
         world: Name of its world.
         seed: Its seed.
         options: Its options.
-        actors: Who made each decision, that one last.
-        actions: What was decided, likewise.
+        actors: Who made each decision up to the requested one.
+        actions: The action of each of these decisions.
     """
 
     episode_id: str
@@ -89,16 +89,16 @@ class AnalysisRequest:
 
     @classmethod
     def of(cls, episode_id: str, made: DecisionsOnRecord, place: int) -> AnalysisRequest:
-        """The decision at ``place`` among those of an episode."""
-        until, begun = made.decisions[: place + 1], made.started
+        """Make the request for the decision at index ``place`` of an episode."""
+        until, started = made.decisions[: place + 1], made.started
         return cls(
-            episode_id, begun["environment"], begun["seed"], begun["options"],
+            episode_id, started["environment"], started["seed"], started["options"],
             [one.actor for one in until], [one.action for one in until],
         )  # fmt: skip
 
 
 class Analyses:
-    """Brings a world's analyst to decisions; for a later one of the same episode it goes on from the last.
+    """Replays a world's analyst up to a decision; continues for later decisions of the same episode.
 
     Args:
         load: Finds worlds.
@@ -112,10 +112,10 @@ class Analyses:
         self._turn: str | None = None
 
     def alternatives(self, wanted: AnalysisRequest) -> dict[str, Any]:
-        """What else could have been decided, as plain JSON; see :mod:`spectator.environments.contract`.
+        """Return the alternatives as plain JSON; see :mod:`spectator.environments.contract`.
 
         Raises:
-            AnalysisDiverged: The record does not lead there, or the world has no analyst.
+            AnalysisDiverged: The record cannot be reproduced, or the world has no analyst.
         """
         before = list(wanted.actions[:-1])
         episode = wanted.episode_id, wanted.world, wanted.seed, wanted.options
@@ -123,34 +123,34 @@ class Analyses:
             self._begin(wanted)
             self._episode = episode
         analyst = self._analyst
-        assert analyst is not None, "it has begun"
+        assert analyst is not None, "set by _begin"
         for action in before[len(self._done) :]:
-            self._follows(wanted.actors[len(self._done)])
+            self._check_turn(wanted.actors[len(self._done)])
             self._turn = analyst.step(action).actor
             self._done.append(action)
-        self._follows(wanted.actors[-1])
+        self._check_turn(wanted.actors[-1])
         return asdict(analyst.alternatives(wanted.actions[-1]))
 
     def _begin(self, wanted: AnalysisRequest) -> None:
         world = self._load(wanted.world)
         if world.analyst is None:
-            raise AnalysisDiverged(f"{world.title} has nobody who weighs decisions")
+            raise AnalysisDiverged(f"{world.title} does not support alternatives")
         self._analyst, self._done = world.analyst(), []
         options = world.options_type.model_validate(wanted.options).model_dump()
-        begun = self._analyst.reset(seed=wanted.seed, episode_id=wanted.episode_id, options=options)
-        self._turn = begun.actor
+        first = self._analyst.reset(seed=wanted.seed, episode_id=wanted.episode_id, options=options)
+        self._turn = first.actor
 
-    def _follows(self, actor: str) -> None:
+    def _check_turn(self, actor: str) -> None:
         if self._turn != actor:
-            place, asked = len(self._done) + 1, self._turn or "nobody"
+            place, expected = len(self._done) + 1, self._turn or "no actor"
             self._analyst = None
-            raise AnalysisDiverged(f"decision {place} was made by {actor} where {asked} is asked now")
+            raise AnalysisDiverged(f"{actor} made decision {place}, but the replay asks {expected}")
 
 
-def answer(analyses: Analyses, asked: bytes) -> dict[str, Any]:
-    """What one line of input is answered with: ``alternatives``, or ``error`` in words."""
+def answer(analyses: Analyses, line: bytes) -> dict[str, Any]:
+    """Answer one line of input with ``alternatives``, or ``error`` in words."""
     try:
-        return {"alternatives": analyses.alternatives(AnalysisRequest(**json.loads(asked)))}
+        return {"alternatives": analyses.alternatives(AnalysisRequest(**json.loads(line)))}
     except (AnalysisDiverged, ConfigurationError, InvalidRequest, ValueError) as error:
         return {"error": str(error)}
 
@@ -161,9 +161,9 @@ def main() -> None:
         os.nice(NICENESS)
     analyses = Analyses()
     with suppress(BrokenPipeError):
-        for asked in sys.stdin.buffer:
-            told = json.dumps(answer(analyses, asked), allow_nan=False).encode()
-            sys.stdout.buffer.write(told + b"\n")
+        for line in sys.stdin.buffer:
+            reply = json.dumps(answer(analyses, line), allow_nan=False).encode()
+            sys.stdout.buffer.write(reply + b"\n")
             sys.stdout.buffer.flush()
 
 

@@ -1,8 +1,8 @@
-"""Save where an episode stands between two steps, to resume it without its past.
+"""Checkpoints: the state of an episode between two steps, to resume it without a full replay.
 
-A checkpoint is not part of the record and proves nothing: it is tied to the event that it follows by that
-event's digest, everything after it is compared with what the world gives, and if it does not fit, the
-record itself is replayed. It is plain JSON except for the snapshot, whose form the world chooses.
+A checkpoint is not part of the record and proves nothing. The digest of the event that it follows ties it to
+the record, everything after it is compared with the world's answers, and if it does not fit, the whole record
+is replayed. It is plain JSON except for the snapshot, whose format the world chooses.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from spectator.policies.policy import Policy, Remembers, Restorable, ScriptedPol
 logger = logging.getLogger(__name__)
 
 CHARACTERS: Final = 4_000_000
-"""Characters of record after which another one is kept: what is played again after a death, at most."""
+"""Characters of record between checkpoints: the most that is replayed after a crash."""
 
 SECONDS: Final = 30.0
-"""Seconds of play after which one is kept anyway, for worlds that say little and compute much."""
+"""Seconds of play after which a checkpoint is kept anyway, for worlds with few but slow steps."""
 
 
 class UnfitCheckpoint(EpisodeError):
-    """A checkpoint that cannot be gone on from here; the record can."""
+    """A checkpoint that cannot be resumed here, although the record can."""
 
 
 class ViewOnlyCheckpoint(UnfitCheckpoint):
-    """A checkpoint that was made for whoever reads the episode, and holds nothing to play on from."""
+    """A checkpoint for readers of the episode, with nothing to resume play from."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSnapshot:
-    """Where an episode stands between two steps.
+    """The state of an episode between two steps.
 
     Args:
-        made_by: World, its version, and the version of this software; only the same go on from it.
+        made_by: World, its version, and the version of this software; others cannot resume from it.
         turn: Actions taken or refused.
         total: The sum of all rewards.
-        refusals: Refused actions, by actor.
-        memories: What each policy remembers, by actor; ``None`` for one that needs nothing.
+        refusals: Number of refused actions, by actor.
+        memories: Memory of each policy, by actor; ``None`` for one that needs none.
         world: The environment's snapshot, in base64.
-        state: What viewers saw last.
+        state: The viewers' state.
     """
 
     made_by: list[str]
@@ -73,18 +73,19 @@ class EpisodeSnapshot:
         return base64.b64decode(self.world)
 
     def of_episode(self, world: World, episode_id: str) -> EpisodeSnapshot:
-        """The same with the environment's snapshot as one of another episode.
+        """Return this snapshot converted to one of another episode.
 
         Raises:
-            Exception: ``world`` cannot make that of it.
+            UnfitCheckpoint: The world cannot convert snapshots.
+            Exception: The conversion failed.
         """
         if world.snapshot_for is None:
-            raise UnfitCheckpoint(f"snapshots of {world.name} are of one episode alone")
+            raise UnfitCheckpoint(f"a snapshot of {world.name} cannot be used in another episode")
         snapshot = world.snapshot_for(self.snapshot, episode_id)
         return replace(self, world=base64.b64encode(snapshot).decode())
 
     def encoded(self) -> bytes:
-        """As a checkpoint's body.
+        """Encode it as a checkpoint's body.
 
         Raises:
             Exception: A policy's memory is not JSON.
@@ -93,22 +94,22 @@ class EpisodeSnapshot:
 
 
 def episode_snapshot(body: bytes, world: World) -> EpisodeSnapshot:
-    """What a checkpoint's body says.
+    """Decode a checkpoint's body.
 
     Raises:
-        UnfitCheckpoint: It was made by another version, or is not what this one makes.
-        ViewOnlyCheckpoint: It is complete and holds nothing but a view.
+        UnfitCheckpoint: It was made by another version, or is malformed.
+        ViewOnlyCheckpoint: It is valid and contains only a view.
     """
     with typed_as(
         lambda error: UnfitCheckpoint(f"it cannot be read: {error}"), passing=(ViewOnlyCheckpoint,)
     ):
-        told = decode_json(expanded(body).decode())
-        if "view" in told:
-            raise ViewOnlyCheckpoint("it holds what viewers see, and nothing else")
-        stood = EpisodeSnapshot(**told)
-    if stood.made_by != _made_by(world):
-        raise UnfitCheckpoint(f"it was made by another version: {stood.made_by}")
-    return stood
+        fields_read = decode_json(expanded(body).decode())
+        if "view" in fields_read:
+            raise ViewOnlyCheckpoint("it contains only the viewers' state")
+        snapshot = EpisodeSnapshot(**fields_read)
+    if snapshot.made_by != _made_by(world):
+        raise UnfitCheckpoint(f"it was made by another version: {snapshot.made_by}")
+    return snapshot
 
 
 def _made_by(world: World) -> list[str]:
@@ -116,9 +117,9 @@ def _made_by(world: World) -> list[str]:
 
 
 def memories(seats: Mapping[str, Policy]) -> dict[str, Any] | None:
-    """What the policies remember, by actor; ``None`` where one remembers what cannot be kept.
+    """Return the policies' memories, by actor; ``None`` if one cannot be saved.
 
-    A policy that is neither scripted nor remembers, such as a person's, needs nothing of the past.
+    A policy that is neither scripted nor remembers, such as a person's, needs no memory.
     """
     kept: dict[str, Any] = {}
     for actor, policy in seats.items():
@@ -134,25 +135,25 @@ def memories(seats: Mapping[str, Policy]) -> dict[str, Any] | None:
 def restore_memories(
     seats: Mapping[str, Policy], kept: Mapping[str, Any], fresh: Collection[str] = ()
 ) -> None:
-    """Give new policies the memories of others, but for the actors in ``fresh``.
+    """Restore saved memories into new policies, except for the actors in ``fresh``.
 
     Raises:
         UnfitCheckpoint: They do not fit.
     """
-    with typed_as(lambda error: UnfitCheckpoint(f"a policy does not take its memory back: {error!r}")):
+    with typed_as(lambda error: UnfitCheckpoint(f"a policy cannot restore its memory: {error!r}")):
         if kept.keys() != seats.keys():
-            raise UnfitCheckpoint("it is of other seats")
+            raise UnfitCheckpoint("its actors differ")
         for actor, policy in seats.items():
             if actor in fresh:
                 continue
             if isinstance(policy, Restorable):
                 policy.restore(kept[actor])
             elif isinstance(policy, ScriptedPolicy | Remembers):
-                raise UnfitCheckpoint(f"{actor} is a policy now that needs its past")
+                raise UnfitCheckpoint(f"the policy of {actor} needs a memory, and none was saved")
 
 
 class CheckpointStore(Protocol):
-    """As much of a journal as a checkpointer needs."""
+    """The part of a journal that a checkpointer needs."""
 
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
         """See :meth:`spectator.journal.contract.Journal.keep_checkpoint`."""
@@ -160,15 +161,15 @@ class CheckpointStore(Protocol):
 
 
 class Checkpointer:
-    """Keeps a checkpoint of one episode every so often; never fails, and stops where one cannot be made.
+    """Keeps checkpoints of one episode; never raises, and stops if one cannot be made.
 
     Args:
-        journal: Where they are kept.
+        journal: Stores the checkpoints.
         stream: The episode's events.
         world: Its world.
-        clock: Measures.
-        characters: After how many characters of record.
-        seconds: After how many seconds anyway.
+        clock: Time.
+        characters: Characters of record between checkpoints.
+        seconds: Seconds between checkpoints, however little is recorded.
     """
 
     def __init__(
@@ -191,23 +192,23 @@ class Checkpointer:
         self._next_at = clock.monotonic() + seconds
 
     def due(self, recorded: int) -> bool:
-        """Whether the next one is due.
+        """Return whether the next checkpoint is due.
 
         Args:
-            recorded: Characters that this process has recorded of the episode.
+            recorded: Characters of the episode recorded by this process.
         """
         return recorded >= self._next_characters or self._clock.monotonic() >= self._next_at
 
     async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
-        """Keep where the episode stands, all of it recorded and nothing under way.
+        """Keep a checkpoint, while everything is recorded and nothing is in progress.
 
-        Not right after an action was refused: whoever is asked next is told so, and no snapshot holds that.
-        The next step will do.
+        Does nothing right after a refused action, because the next actor is shown the refusal and a snapshot
+        does not contain it. The next step will do.
 
         Args:
             recorded: See :meth:`due`.
-            past: Where its policies stand.
-            stepper: Its environment.
+            past: The state of the policies.
+            stepper: The environment.
             limit_s: Seconds that the environment may take for its snapshot.
         """
         if past.stepped.observation.refused is not None:
@@ -223,11 +224,11 @@ class Checkpointer:
                     return
                 world = base64.b64encode(await stepper.snapshot(limit_s=limit_s)).decode()
                 made_by = _made_by(self._world)
-                stood = EpisodeSnapshot(made_by, past.turn, past.total, past.refusals, kept, world, state)
-                body = await asyncio.to_thread(stood.encoded)
+                snapshot = EpisodeSnapshot(made_by, past.turn, past.total, past.refusals, kept, world, state)
+                body = await asyncio.to_thread(snapshot.encoded)
                 await self._journal.keep_checkpoint(Checkpoint(self._stream.episode_id, seq, body))
         except JournalError as error:
-            logger.warning("episode %s goes on without a checkpoint: %s", self._stream.episode_id, error)
+            logger.warning("episode %s continues without a checkpoint: %s", self._stream.episode_id, error)
         except (EnvironmentFault, UnfitCheckpoint) as error:
             logger.info("episode %s has no checkpoints: %s", self._stream.episode_id, error)
             self._stop()

@@ -16,14 +16,14 @@ from spectator.events import Fact
 
 @dataclass(frozen=True, slots=True)
 class EpisodeLimits:
-    """How long an episode may wait for whom, and how much it may record.
+    """Time and size limits of an episode.
 
     Args:
         decision_s: Seconds for one decision.
         step_s: Seconds for one step of the world.
-        reset_s: Seconds for its beginning, which may load data.
-        episode_s: Seconds for all of it, pauses left out.
-        characters: Characters of its record after which it is cut short.
+        reset_s: Seconds for the world's reset, which may load data.
+        episode_s: Seconds for the whole episode, excluding pauses.
+        characters: Characters of the record after which the episode is cut off.
     """
 
     decision_s: float = 120.0
@@ -34,7 +34,7 @@ class EpisodeLimits:
 
     @classmethod
     def patient(cls, decision_s: float) -> Self:
-        """The usual limits, but at least ``decision_s`` for a decision."""
+        """Return the default limits with at least ``decision_s`` for a decision."""
         return cls(decision_s=max(cls().decision_s, decision_s))
 
 
@@ -47,22 +47,22 @@ class Pace(StrEnum):
 
 
 BROADCAST_BEAT_S: Final = 2.0
-"""Seconds that a beat (a ball, say) lasts at the broadcast pace."""
+"""Seconds per beat (such as a ball) at the broadcast pace."""
 
 BROADCAST_STEP_S: Final = 0.15
-"""Seconds that a step without any beat lasts at the broadcast pace, so that the eye can follow."""
+"""Seconds per step without a beat at the broadcast pace, so that the eye can follow."""
 
 FAST_STEP_S: Final = 0.1
-"""Seconds that a step lasts at the fast pace."""
+"""Seconds per step at the fast pace."""
 
 
 def beats_in(facts: Sequence[Fact], beats: Mapping[str, float]) -> float:
-    """How many beats these facts are worth; every step is one when a world names none."""
+    """Return how many beats the facts of a step are worth; 1 if the world defines no beats."""
     return sum(beats.get(fact.type, 0.0) for fact in facts) if beats else 1.0
 
 
 def step_duration(pace: Pace, beats: float) -> float:
-    """Seconds from the start of a step to the start of the next."""
+    """Return the seconds from the start of a step to the start of the next."""
     match pace:
         case Pace.BROADCAST:
             return max(BROADCAST_STEP_S, BROADCAST_BEAT_S * beats)
@@ -74,13 +74,13 @@ def step_duration(pace: Pace, beats: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class EndRequest:
-    """Somebody wants the episode to end.
+    """A request to end the episode.
 
     Args:
-        reason: ``stopped`` when a person asked, ``interrupted`` when the server goes away for good,
-            ``step_cap`` when there is no room for more, ``timeout`` when it held its slot for too long,
-            ``suspended`` when another process is to play on: no end is told then.
-        detail: For people.
+        reason: ``stopped`` by a person, ``interrupted`` by the server's shutdown, ``step_cap`` if it reached
+            a size limit, ``timeout`` if it held its slot for too long, ``suspended`` for another process to
+            resume it: then no end is recorded.
+        detail: Explanation for people.
     """
 
     reason: Literal["stopped", "interrupted", "step_cap", "timeout", "suspended"]
@@ -88,47 +88,47 @@ class EndRequest:
 
 
 class EndRequested(Exception):
-    """Raised inside the episode's own waits once its end was asked for."""
+    """Raised inside the episode's own waits once its end is requested."""
 
 
 class Control:
-    """End, pause and pace of one episode; to be used on the event loop that plays it.
+    """End, pause and pace of one episode; use it on the event loop that plays the episode.
 
     Args:
-        pace: How fast it starts.
-        clock: Measures and waits.
+        pace: The initial pace.
+        clock: Time.
     """
 
     def __init__(self, pace: Pace, clock: Clock) -> None:
         self.pace = pace
-        """How fast it is played now; see :meth:`set_pace`."""
+        """The current pace; see :meth:`set_pace`."""
         self.held = False
-        """Whether :meth:`play_on` has to wait or to raise: play is paused, or its end was asked for."""
+        """Whether :meth:`play_on` must wait or raise: play is paused, or its end was requested."""
         self._clock = clock
         self.end: EndRequest | None = None
-        """The end that was asked for first, if any; see :meth:`request_end`."""
+        """The first request to end, if any; see :meth:`request_end`."""
         self.wait: asyncio.Timeout | None = None
-        """Ends what the episode waits for now; set by :class:`ControlledWait`, as is :attr:`left`."""
+        """The scope of the current wait; set by :class:`ControlledWait`, like :attr:`left`."""
         self.left: float | None = None
-        """Seconds of the limit of that wait that are left, while play stands still."""
-        self._resumed: asyncio.Event | None = None  # both only while needed: an event is 0.8 kB
+        """Remaining seconds of the current wait's limit while play is paused."""
+        self._resumed: asyncio.Event | None = None  # created when needed: an event takes 0.8 kB
         self._pace_changed: asyncio.Event | None = None
         self._breath_until = float("-inf")
 
     @property
     def paused(self) -> bool:
-        """Whether play stands still."""
+        """Whether play is paused."""
         return self._resumed is not None
 
     def request_end(self, request: EndRequest) -> None:
-        """Ask for the end: whatever the episode waits for is given up at once."""
+        """Request the end; cancels the current wait at once."""
         if self.end is None:
             self.end, self.held = request, True
             if self.wait is not None and not self.wait.expired():
                 self.wait.reschedule(0.0)
 
     def pause(self) -> None:
-        """Let play stand still before its next step is told; the limit of its wait stands still too."""
+        """Pause play before its next step is recorded; also pauses the limit of the current wait."""
         self._resumed = self._resumed or asyncio.Event()
         self.held = True
         until = self._limited.when() if self._limited is not None else None
@@ -137,7 +137,7 @@ class Control:
             self._limited.reschedule(None)
 
     def resume(self) -> None:
-        """Let play go on."""
+        """Resume play."""
         resumed, self._resumed = self._resumed, None
         if resumed is not None:
             resumed.set()
@@ -148,39 +148,39 @@ class Control:
 
     @property
     def _limited(self) -> asyncio.Timeout | None:
-        """The wait whose limit may still be moved; none once it is over or the end was asked for."""
+        """The current wait if its limit can still be moved."""
         wait = self.wait
         return None if wait is None or wait.expired() or self.end is not None else wait
 
     def set_pace(self, pace: Pace) -> None:
-        """Play at another pace, from the current wait on."""
+        """Change the pace, starting with the current wait."""
         self.pace = pace
         if self._pace_changed is not None:
             self._pace_changed.set()
 
     def breathe(self, seconds: float) -> None:
-        """Let the next step wait ``seconds`` from now, at the broadcast pace, if it has not begun."""
+        """Delay the next step until ``seconds`` from now, at the broadcast pace, if it has not begun."""
         self._breath_until = max(self._breath_until, self._clock.monotonic() + seconds)
 
     async def play_on(self) -> None:
-        """Wait until no pause holds.
+        """Wait while play is paused.
 
         Raises:
-            EndRequested: The end was asked for meanwhile.
+            EndRequested: The end was requested.
         """
         async with ControlledWait(self):
             if self._resumed is not None:
                 await self._resumed.wait()
 
     async def keep_pace(self, step_began: float, beats: float) -> None:
-        """Wait until the next step is due, by whatever pace holds by then.
+        """Wait until the next step is due, following changes of the pace.
 
         Args:
             step_began: When this step began, by the clock's ``monotonic``.
             beats: How many beats it was worth.
 
         Raises:
-            EndRequested: The end was asked for meanwhile.
+            EndRequested: The end was requested.
         """
         while True:
             due = step_began + step_duration(self.pace, beats)
@@ -196,16 +196,16 @@ class Control:
 
 @dataclass(slots=True)
 class ControlledWait:
-    """Around a wait that the end cuts short; the episode waits for one thing at a time.
+    """A context for one wait that a request to end cancels; an episode has one at a time.
 
     Args:
-        control: Of the episode.
-        limit_s: Seconds of play, pauses left out, after which the wait is given up anyway.
-        scope: What ends it, once it has begun.
+        control: The episode's control.
+        limit_s: Seconds of play, excluding pauses, after which the wait times out.
+        scope: The timeout scope, once entered.
 
     Raises:
-        EndRequested: The end was asked for.
-        TimeoutError: The limit was reached; the ``expired()`` of its scope tells it from others.
+        EndRequested: The end was requested.
+        TimeoutError: The limit was reached; then ``expired()`` of its scope is true.
     """
 
     control: Control

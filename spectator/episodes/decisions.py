@@ -1,6 +1,6 @@
-"""Ask the policies of an episode to decide, and show a decision while it forms.
+"""Ask the policies of an episode to decide, and stream a decision while it forms.
 
-A model's thoughts so far are shown to viewers only and are never recorded.
+A model's partial thoughts are only shown to viewers, never recorded.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from spectator.policies.policy import (
 from spectator.policies.spending import EpisodeBudget, Spends
 
 FailureRule = Callable[[str, Decision], OnFailure]
-"""Given an actor and each of its decisions, says what to do about it, if it failed."""
+"""Returns what to do if this decision of this actor failed."""
 
 
 class EpisodeSuspension(PolicyError):
-    """A decision failed, and the episode is to stand still for it."""
+    """A decision failed, and the episode is suspended for it."""
 
 
 KEPT: Final = 4_000
-"""Characters of a forming decision that somebody who comes late is shown: the newest."""
+"""Newest characters of a forming decision that are kept for viewers who join late."""
 
 
 @dataclass(slots=True)
@@ -54,12 +54,12 @@ class PartialDecision:
 
     Args:
         actor: Who decides.
-        turn: The turn that it will be.
-        began: When, by the clock's ``monotonic``.
-        revision: How often it began anew; what was written before is void.
-        over: Whether it is made, or given up.
-        heard: Parts that were written since it last began.
-        parts: The newest of them, oldest first: whether it is the answer rather than a thought, and the text.
+        turn: The turn that the decision will be.
+        began: When it began, by the clock's ``monotonic``.
+        revision: How often it restarted; earlier text is void.
+        over: Whether it was made or abandoned.
+        heard: Number of parts since the last restart.
+        parts: The newest parts, oldest first: whether it is the answer rather than a thought, and the text.
     """
 
     actor: str
@@ -72,7 +72,7 @@ class PartialDecision:
     _size: int = 0
 
     def add(self, is_answer: bool, text: str) -> None:
-        """Take what was written."""
+        """Append a part."""
         self.heard += 1
         self.parts.append((is_answer, text))
         self._size += len(text)
@@ -80,20 +80,20 @@ class PartialDecision:
             self._trim()
 
     def restart(self) -> None:
-        """Forget all that was written."""
+        """Discard all parts."""
         self.revision += 1
         self.heard = self._size = 0
         self.parts = []
 
     def since(self, heard: int) -> tuple[str, str] | None:
-        """Thought and answer that were written after part ``heard``; ``None`` when not all of it is kept."""
+        """Return thought and answer after part ``heard``; ``None`` if they are no longer all kept."""
         missing = self.heard - heard
         if missing > len(self.parts):
             return None
         return _joined(self.parts[len(self.parts) - missing :])
 
     def newest(self, heard: int) -> tuple[str, str]:
-        """The end of thought and answer up to part ``heard``, at most :data:`KEPT` characters of each."""
+        """Return the last :data:`KEPT` characters of thought and of answer up to part ``heard``."""
         thought, answer = _joined(self.parts[: max(0, len(self.parts) - (self.heard - heard))])
         return thought[-KEPT:], answer[-KEPT:]
 
@@ -112,33 +112,33 @@ def _joined(parts: list[tuple[bool, str]]) -> tuple[str, str]:
 
 
 class Thinking:
-    """What is thought in one episode at the moment. Worlds are turn-based, so one actor thinks at a time.
+    """The current partial decision of one episode. Worlds are turn-based, so there is one at a time.
 
     Args:
-        clock: Measures.
+        clock: Time.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.forming: PartialDecision | None = None
-        """The decision that forms, or the last one that did."""
+        """The forming decision, or the last one."""
         self.changes = 0
-        """Counts up with every change."""
+        """Number of changes so far."""
         self._heard: Policy | None = None
         self._clock = clock
         self._changed: asyncio.Event | None = None
 
     def deciding(self, actor: str, turn: int, policy: Policy) -> Forming:
-        """Around one decision of ``policy``; it is heard if it thinks aloud."""
+        """Return the context of one decision of ``policy``; subscribes to its thoughts if it streams them."""
         forming = self.forming = PartialDecision(actor, turn, self._clock.monotonic())
         if policy is not self._heard:
-            self._heard = policy  # to find out what a policy can do takes 10 us
+            self._heard = policy  # checking what a policy offers takes 10 us
             if offers(type(policy), StreamsThoughts):
                 cast(StreamsThoughts, policy).stream_thoughts(self.hear)
         self.notify()
         return Forming(self, forming)
 
     def hear(self, thought: Thought) -> None:
-        """Take a part of the decision that forms; returns at once."""
+        """Add a part to the forming decision; does not block."""
         forming = self.forming
         if forming is None or forming.over or thought.actor != forming.actor:
             return
@@ -149,11 +149,11 @@ class Thinking:
         self.notify()
 
     def elapsed_s(self, forming: PartialDecision) -> float:
-        """Seconds since it began."""
+        """Return the seconds since it began."""
         return self._clock.monotonic() - forming.began
 
     async def change(self, known: int) -> int:
-        """Wait until there are more changes than ``known``; returns how many there are."""
+        """Wait until there are more changes than ``known``; return their number."""
         while self.changes <= known:
             if self._changed is None:
                 self._changed = asyncio.Event()
@@ -161,7 +161,7 @@ class Thinking:
         return self.changes
 
     def notify(self) -> None:
-        """The decision that forms has changed."""
+        """Wake those who wait for a change of the forming decision."""
         self.changes += 1
         if self._changed is not None:
             self._changed.set()
@@ -170,7 +170,7 @@ class Thinking:
 
 @dataclass(slots=True)
 class Forming(AbstractContextManager[None]):
-    """A decision that forms until its context is left; see :meth:`Thinking.deciding`."""
+    """The context of one forming decision; see :meth:`Thinking.deciding`."""
 
     thinking: Thinking
     decision: PartialDecision
@@ -178,36 +178,36 @@ class Forming(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.decision.over = True  # it is made, or given up
+        self.decision.over = True
         self.thinking.notify()
 
 
 logger = logging.getLogger(__name__)
 
 LET_GO_S: Final = 2.0
-"""Seconds that a policy has to stop thinking, and to close, before nobody waits for it any more."""
+"""Seconds that a policy has to stop after a cancellation, and to close, before it is abandoned."""
 
-CANCELLED: Final = "what it waited for was cancelled"
-"""Why there is no decision of a policy whose own wait was cancelled."""
+CANCELLED: Final = "its own wait was cancelled"
+"""Why a policy that cancelled itself made no decision."""
 
 Decided = tuple[Action, Fact, Sequence[ModelCall]]
-"""The action, the fact that it was decided on, and the calls to models behind it."""
+"""The action, its ``decision.made`` fact, and the model calls behind it."""
 
 
 class SeatedPolicies:
-    """Asks the policies of one episode, and lets go of them.
+    """Asks the policies of one episode to decide, and closes them.
 
     Args:
         plan: What is played, by whom.
-        episode_id: Its id.
-        seated: The policies by actor, where another process left the episode; :meth:`seat` builds them else.
-        stepper: Its environment, of which some policies see everything.
-        control: Its end and its pause, as asked for from outside.
-        clock: Measures.
-        limits: How long it may wait.
-        thinking: Hears what is thought.
-        budget: What asking models may take; no limit when left out.
-        rule: What a decision that failed does to the episode; what the plan says when left out.
+        episode_id: Id of the episode.
+        seated: Policies, by actor, of an episode resumed from another process; :meth:`seat` builds the rest.
+        stepper: Its environment, whose full state some policies see.
+        control: Its end and its pause.
+        clock: Time.
+        limits: Its time limits.
+        thinking: Receives the policies' thoughts.
+        budget: Limits what models may spend; no limit if omitted.
+        rule: What a failed decision does to the episode; the plan's rule if omitted.
     """
 
     def __init__(
@@ -225,15 +225,15 @@ class SeatedPolicies:
         rule: FailureRule | None,
     ) -> None:
         self.by_actor: dict[str, Policy] = dict(seated)
-        """The policies; none before they are seated."""
+        """The policies; empty before :meth:`seat`."""
         self.asked: str | None = None
         """The actor that was asked last."""
         self.undecided: Undecided | None = None
-        """What a model was asked for the decision that failed the episode, if one was."""
+        """The requests behind the decision that failed the episode, if any."""
         self.undecided_calls: Sequence[ModelCall] = ()
-        """The calls to it."""
+        """The model calls of these requests."""
         self.deciding: str | None = None
-        """The actor whose decision is waited for now, if any is."""
+        """The actor that is deciding now, if any."""
         self._plan = plan
         self._episode_id = episode_id
         self._stepper = stepper
@@ -245,23 +245,23 @@ class SeatedPolicies:
         self._rule = rule
         self._reaction = plan.on_failed_decision
         self.scripted: dict[str, ScriptedPolicy] = {}
-        """Those that are never waited for."""
-        self._seers: set[str] = set()  # whose policies see the truth: to find out takes 10 us
-        self._cooperative: set[str] = set()  # whose policies end when they are cancelled
+        """The policies that decide without waiting."""
+        self._seers: set[str] = set()  # actors whose policies see the truth: checking takes 10 us
+        self._cooperative: set[str] = set()  # actors whose policies end when they are cancelled
         self._choosing = typed_as(self._could_not_decide, passing=())
 
     def seat(self) -> None:
-        """Build the policies that are not there yet, and give all of them what they may spend.
+        """Build the missing policies, and give all of them their budgets.
 
         Raises:
-            PolicyError: One could not be built.
+            PolicyError: A policy could not be built.
         """
         with typed_as(lambda error: self._failed("a policy could not be built", error), passing=()):
             for actor in self._plan.world.actors:
                 policy = self.by_actor.get(actor) or self._plan.policy(actor)
                 self.by_actor[actor] = policy
                 if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
-                    self.scripted[actor] = policy  # it is only asked to choose, and spends nothing
+                    self.scripted[actor] = policy  # only `choose` is called, and it spends nothing
                     continue
                 if offers(type(policy), SeesTruth):
                     self._seers.add(actor)
@@ -277,23 +277,23 @@ class SeatedPolicies:
                     spender.spend_from(self._budget.for_seat(actor, len(spenders)))
 
     def hold(self, held: bool) -> None:
-        """Let the clocks of the policies stand still while play does, or run on."""
+        """Stop or restart the policies' clocks while play is paused."""
         for policy in self.by_actor.values():
             if isinstance(policy, KeepsTime):
                 policy.hold(held)
 
     async def decide(self, actor: str, observation: Observation, turn: int) -> Decided:
-        """Ask the policy of ``actor``.
+        """Ask the policy of ``actor`` to decide.
 
         Args:
             actor: Whose turn it is.
-            observation: What it sees.
-            turn: The turn that it will be.
+            observation: What the actor sees.
+            turn: The turn that the decision will be.
 
         Raises:
-            PolicyError: It failed, or its decision did and the episode's rule is not to fall back.
-            EnvironmentFault: The environment could not show itself to a policy that sees everything.
-            EndRequested: The end was asked for meanwhile.
+            PolicyError: The policy failed, or its decision did and the rule is not to fall back.
+            EnvironmentFault: The environment failed to make the snapshot for a policy that sees everything.
+            EndRequested: The end was requested.
         """
         self.asked = actor
         began = self._clock.monotonic()
@@ -304,7 +304,7 @@ class SeatedPolicies:
         return self._checked(actor, decision, observation, self._clock.monotonic() - began)
 
     def decide_at_once(self, actor: str, observation: Observation, began: float) -> Decided:
-        """Ask the policy of ``actor``, one of :attr:`scripted`, at ``began``; see :meth:`decide`."""
+        """Ask the policy of ``actor``, one of :attr:`scripted`, without waiting; see :meth:`decide`."""
         self.asked = actor
         with self._choosing:
             decision = self.scripted[actor].choose(observation)
@@ -321,7 +321,7 @@ class SeatedPolicies:
         return action, decided, decision.calls
 
     def _keep_questions(self, decided: Fact, calls: Sequence[ModelCall]) -> None:
-        """Keep what was asked for a decision that failed, to be recorded with the failure."""
+        """Keep the requests behind a failed decision, to record them with the failure."""
         if decided.data["exchanges"] is not None:
             asked = {name: decided.data[name] for name in Undecided.model_fields}
             self.undecided, self.undecided_calls = Undecided.model_validate(asked), calls
@@ -331,14 +331,14 @@ class SeatedPolicies:
         if truth is not None and isinstance(policy, SeesTruth):
             policy.see(truth)
         self.deciding = actor
-        ask = self._ask_here if actor in self._cooperative else self._ask_apart
+        ask = self._ask_in_this_task if actor in self._cooperative else self._ask_in_new_task
         with self._thinking.deciding(actor, turn, policy):
             return await ask(actor, policy, observation, limit_s)
 
-    async def _ask_here(
+    async def _ask_in_this_task(
         self, actor: str, policy: Policy, observation: Observation, limit_s: float
     ) -> Decision:
-        """Ask a policy that ends as soon as it is cancelled."""
+        """Ask a policy that ends as soon as it is cancelled, in this task."""
         scope: asyncio.Timeout | None = None
         try:
             async with ControlledWait(self._control, limit_s) as scope:
@@ -355,10 +355,10 @@ class SeatedPolicies:
         finally:
             self.deciding = None
 
-    async def _ask_apart(
+    async def _ask_in_new_task(
         self, actor: str, policy: Policy, observation: Observation, limit_s: float
     ) -> Decision:
-        """Ask any policy, in a task that can be given up."""
+        """Ask any policy, in a task that can be abandoned."""
         deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
         try:
             async with ControlledWait(self._control, limit_s):
@@ -367,7 +367,7 @@ class SeatedPolicies:
             raise _late(actor, limit_s) from error
         finally:
             self.deciding = None
-            await _let_go(deciding)
+            await _cancel(deciding)
         if deciding.cancelled():
             raise PolicyError(CANCELLED)
         return deciding.result()
@@ -381,7 +381,7 @@ class SeatedPolicies:
         return PolicyError(f"{what}: {type(error).__name__}: {error}", failure_class=failure_class)
 
     async def aclose(self) -> None:
-        """Close the policies; one that takes longer than :data:`LET_GO_S` is given up."""
+        """Close the policies; abandons one that takes longer than :data:`LET_GO_S`."""
         loop = asyncio.get_running_loop()
         closing = {
             actor: loop.create_task(_close(policy))
@@ -391,7 +391,7 @@ class SeatedPolicies:
         if closing:
             await asyncio.wait(closing.values(), timeout=LET_GO_S)
         for actor, task in closing.items():
-            await _let_go(task)
+            await _cancel(task)
             if task.done() and not task.cancelled() and task.exception() is None:
                 continue
             logger.error(
@@ -410,11 +410,11 @@ async def _close(policy: Policy) -> None:
     await policy.aclose()
 
 
-async def _let_go(task: asyncio.Task[Any]) -> None:
-    """Cancel ``task``; stop waiting after :data:`LET_GO_S` for one that will not be cancelled."""
+async def _cancel(task: asyncio.Task[Any]) -> None:
+    """Cancel ``task``, and wait at most :data:`LET_GO_S` for it to end."""
     if not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=LET_GO_S)
     if not task.done():
-        logger.warning("%r ignores its cancellation and is given up", task.get_coro())
-    task.add_done_callback(lambda over: over.cancelled() or over.exception())  # nobody else may ask for it
+        logger.warning("%r ignores its cancellation and is abandoned", task.get_coro())
+    task.add_done_callback(lambda over: over.cancelled() or over.exception())  # mark it as retrieved

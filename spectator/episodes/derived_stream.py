@@ -1,12 +1,12 @@
-"""Record facts only, often many steps per commit, where no viewer has to follow.
+"""Record facts without a view, often many steps per commit, for episodes played unwatched.
 
 With ``commit="step"`` :meth:`DerivedStream.emit` returns once its step is in the journal. With
-``overlapped`` it returns once the step before it is: the journal writes one step while the next is decided.
-With ``batched`` it returns as soon as the step is encoded, and everything that waits is written whenever
-play waits for something, at the latest after :data:`UNRECORDED_STEPS` or :data:`UNRECORDED_CHARACTERS`. A
-crash loses at most those; they are played again from seed and decisions. The end, and any command from
-outside, is acknowledged only once it and everything before it is recorded. Viewers never see what is not
-recorded, and while one watches, each step is recorded before the next.
+``overlapped`` it returns once the previous step is: the journal writes one step while the next is decided.
+With ``batched`` it returns once the step is encoded, and all waiting steps are written whenever play waits
+for something, at the latest after :data:`UNRECORDED_STEPS` or :data:`UNRECORDED_CHARACTERS`. A crash loses
+at most those; they are replayed from seed and decisions. The end, and any command from outside, is
+acknowledged only once it and everything before it is recorded. Viewers never see anything unrecorded, and
+while one watches, each step is recorded before the next.
 """
 
 from __future__ import annotations
@@ -46,15 +46,14 @@ class EncodedStep:
     """The events of one turn, encoded.
 
     Args:
-        turn: Which turn.
-        events: Its events, under the numbers that they have if nothing is recorded before them that is not
-            there now.
-        characters: How long their texts are.
+        turn: Number of the turn.
+        events: Its events, numbered as if nothing else were recorded before them.
+        characters: Total length of their texts.
         ends: Whether the last of them is the end.
-        decisions: How many of its events calls to models may stand behind.
-        asked: The facts of those that models were asked for.
-        calls: The calls behind each decision among them, in order.
-        truth: The world's sealed truth, beside the end.
+        decisions: Number of events that may have model calls behind them.
+        asked: The facts with model usage among them.
+        calls: The model calls behind each of these events, in order.
+        truth: The world's sealed truth, recorded with the end.
     """
 
     turn: int
@@ -68,38 +67,38 @@ class EncodedStep:
 
 
 class UnrecordedSteps:
-    """The steps of one episode from their encoding until they are recorded.
+    """The encoded but unrecorded steps of one episode.
 
     Args:
-        episode_id: Whose.
-        epoch: Identity of the numbering.
-        clock: Stamps their events.
-        recorded_seq: The number of the last recorded event.
+        episode_id: Id of the episode.
+        epoch: Id of the numbering.
+        clock: Timestamps the events.
+        recorded_seq: Number of the last recorded event.
     """
 
     def __init__(self, episode_id: str, epoch: str, clock: Clock, recorded_seq: int) -> None:
         self.recorded_seq = recorded_seq
-        """The number of the last recorded event."""
+        """Number of the last recorded event."""
         self.ended = False
         """Whether the end is recorded."""
         self.goes_on = recorded_seq > 0
-        """Whether the episode has begun and not ended, what waits included."""
+        """Whether the episode has begun and not ended, including waiting steps."""
         self.steps: list[EncodedStep] = []
-        """What waits, in the order in which it will be recorded."""
+        """The waiting steps, in the order in which they will be recorded."""
         self.characters = 0
-        """How long its texts are."""
-        self._taken_seq = recorded_seq  # the number of the last event that waits
+        """Total length of the waiting texts."""
+        self._taken_seq = recorded_seq  # number of the last waiting event
         self._stamp = Timestamps(clock)
         self._encoder = EventEncoder(episode_id, epoch)
         self._episode_id, self._epoch = episode_id, epoch
 
     def encode(self, turn: int, facts: Sequence[Fact], after_seq: int | None = None) -> EncodedStep:
-        """The step that ``facts`` come to; it does not wait yet.
+        """Encode ``facts`` as a step, without adding it.
 
         Args:
             turn: Its turn.
-            facts: At least one.
-            after_seq: The number of the event before; the last that waits when left out.
+            facts: At least one fact.
+            after_seq: Number of the preceding event; by default the last waiting event.
 
         Raises:
             EnvironmentFault: A fact is not plain finite JSON.
@@ -107,7 +106,7 @@ class UnrecordedSteps:
         seq = self._taken_seq if after_seq is None else after_seq
         at, encode = self._stamp(), self._encoder.encode
         events: list[RecordedEvent] = []
-        asked: Sequence[Fact] = ()  # other facts are let go once they are encoded, for many steps may wait
+        asked: Sequence[Fact] = ()  # other facts are dropped to save memory, as many steps may wait
         decisions = characters = 0
         try:
             for fact in facts:
@@ -117,7 +116,7 @@ class UnrecordedSteps:
                     decisions += 1
                     if fact.data.get("undecided", fact.data).get("model") is not None:
                         asked = (*asked, fact)
-                    if fact.data.get("exchanges"):  # whose rows need it decoded
+                    if fact.data.get("exchanges"):  # the rows of its calls need the decoded event
                         event.event = Event(
                             self._episode_id, self._epoch, seq, at, turn, fact.type, fact.data
                         )
@@ -128,7 +127,7 @@ class UnrecordedSteps:
         return EncodedStep(turn, events, characters, fact.type == "episode.ended", decisions, asked)
 
     def encode_all(self, steps: Sequence[TurnFacts]) -> list[EncodedStep]:
-        """Each of ``steps``, none of which is empty; raises as :meth:`encode` does."""
+        """Encode each of ``steps``, none of which may be empty; raises like :meth:`encode`."""
         seq, encoded = self._taken_seq, []
         for turn, facts in steps:
             encoded.append(self.encode(turn, facts, seq))
@@ -136,14 +135,14 @@ class UnrecordedSteps:
         return encoded
 
     def add(self, step: EncodedStep) -> None:
-        """Let ``step`` wait after all others."""
+        """Append ``step`` to the waiting steps."""
         self.steps.append(step)
         self.goes_on = not step.ends
         self._taken_seq += len(step.events)
         self.characters += step.characters
 
     def numbered(self, steps: Sequence[EncodedStep]) -> list[RecordedEvent]:
-        """The events of ``steps``, the first that wait, under the numbers that follow the record."""
+        """Return the events of ``steps``, the first waiting ones, numbered after the last recorded event."""
         events: list[RecordedEvent] = []
         for step in steps:
             first = self.recorded_seq + len(events) + 1
@@ -154,19 +153,19 @@ class UnrecordedSteps:
         return events
 
     def note_recorded(self, steps: Sequence[EncodedStep], seq: int) -> None:
-        """``steps``, the first that wait, are recorded up to number ``seq``."""
+        """Note that ``steps``, the first waiting ones, are recorded up to number ``seq``."""
         self.recorded_seq, self.ended = seq, steps[-1].ends
-        self._wait(self.steps[len(steps) :])
+        self._set_steps(self.steps[len(steps) :])
 
     def withdraw(self, steps: Collection[EncodedStep]) -> None:
-        """Let ``steps`` wait no longer, though they are not recorded."""
-        self._wait([one for one in self.steps if one not in steps])
+        """Remove ``steps`` from the waiting steps."""
+        self._set_steps([one for one in self.steps if one not in steps])
 
     def put_first(self, turn: int, facts: Sequence[Fact]) -> None:
-        """Let ``facts`` wait before all others."""
-        self._wait([self.encode(turn, facts, self.recorded_seq), *self.steps])
+        """Put ``facts`` before the waiting steps."""
+        self._set_steps([self.encode(turn, facts, self.recorded_seq), *self.steps])
 
-    def _wait(self, steps: list[EncodedStep]) -> None:
+    def _set_steps(self, steps: list[EncodedStep]) -> None:
         self.steps = steps
         self.goes_on = not steps[-1].ends if steps else self.recorded_seq > 0 and not self.ended
         self.characters = sum([step.characters for step in steps])
@@ -174,7 +173,7 @@ class UnrecordedSteps:
 
 
 def attach(attachments: Attachments, steps: Sequence[EncodedStep]) -> None:
-    """Note with ``steps`` the calls behind their decisions, and the truth beside the last of them."""
+    """Attach to ``steps`` the calls behind their decisions, and to the last one the truth."""
     calls = iter(attachments.calls)
     for step in steps:
         step.calls = tuple(islice(calls, step.decisions))
@@ -182,7 +181,7 @@ def attach(attachments: Attachments, steps: Sequence[EncodedStep]) -> None:
 
 
 def attachments_of(steps: Sequence[EncodedStep]) -> Attachments | None:
-    """What is attached to ``steps``, as one append takes it."""
+    """Return what is attached to ``steps``, in the form of one append."""
     if not [step for step in steps if step.calls or step.truth is not None]:
         return None
     calls = [one for step in steps for one in (*step.calls, *[()] * (step.decisions - len(step.calls)))]
@@ -192,34 +191,34 @@ def attachments_of(steps: Sequence[EncodedStep]) -> Attachments | None:
 logger = logging.getLogger(__name__)
 
 UNRECORDED_STEPS: Final = 96
-"""Steps of an episode that may wait for the journal; the last of them waits for all."""
+"""Maximum steps of an episode that wait for the journal; the last one waits until all are recorded."""
 
 WAITING: Final[Mapping[Commit, int]] = {"step": 1, "overlapped": 2, "batched": UNRECORDED_STEPS}
-"""Steps of which the last waits for all."""
+"""The same limit for each kind of commit."""
 
 UNRECORDED_CHARACTERS: Final = 96 * 1024
-"""Characters of its events that may wait, so that large steps take no more memory than small ones."""
+"""Maximum characters of waiting events, so that large steps take no more memory than small ones."""
 
 
 class DerivedStream:
-    """The one author of the numbers of an episode whose view is derived; see :class:`.EpisodeStream`.
+    """Numbers and records the events of an episode with a derived view; see :class:`.EpisodeStream`.
 
-    ``state`` and ``head_seq`` are those of the view. It is made when :meth:`open` asks for it, and kept up to
-    date while somebody is subscribed.
+    ``state`` and ``head_seq`` belong to the view. :meth:`open` derives it, and it is kept up to date while
+    someone is subscribed.
 
     Args:
-        episode_id: Whose events.
-        epoch: Identity of the numbering.
-        world: Whose projection folds and whose commentator speaks, for those who watch.
-        journal: Where events are recorded, and read again by those who come to watch.
-        bus: Where the view's events are published while somebody listens.
-        clock: Stamps them.
-        commit: Whether each step is recorded before the next begins, or is told, or together with many.
-        patience_s: Seconds that a step waits for a journal that cannot be written; its end waits for ever.
-        state: What viewers would have seen last, where another process began it.
-        head_seq: The number of the last recorded event then.
-        view_seq: The number that viewers would have seen last then.
-        embargo: Holds back what viewers may not see yet; nothing is held back when left out.
+        episode_id: Id of the episode.
+        epoch: Id of the numbering.
+        world: Provides the projection and the commentator for viewers.
+        journal: Records the events; the view is derived from it.
+        bus: Publishes the view's events while someone listens.
+        clock: Timestamps the events.
+        commit: When a step counts as recorded; see ``EpisodePlan.commit``.
+        patience_s: Seconds that a step waits for a journal that cannot be written; the end waits forever.
+        state: The viewers' state, if another process began the episode.
+        head_seq: Number of the last recorded event then.
+        view_seq: Number of the view's last event then.
+        embargo: Withholds what viewers may not see yet; nothing if omitted.
     """
 
     def __init__(
@@ -241,19 +240,19 @@ class DerivedStream:
         self.episode_id = episode_id
         self.epoch = epoch
         self.shown = embargo or self
-        """What viewers may see: ``state`` and ``head_seq``."""
+        """The public ``state`` and ``head_seq``."""
         self._embargo = embargo
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self.news = self._recorder.news
-        """Waits until another attempt to record has failed, or the first has succeeded again."""
+        """Waits until the next failed attempt to record, or the first success after failures."""
         self._journal = journal
         self._bus = bus
         self._limit = WAITING[commit]
         self._waiting = UnrecordedSteps(episode_id, epoch, clock, head_seq)
         self._view = DerivedView(world, epoch, state=state, seq=view_seq, recorded_seq=head_seq)
         self._usage: Mapping[str, Any] = self._view.state.get("usage", {})
-        self._begun: Mapping[str, Any] = self._view.state.get("episode", {})  # as far as usage depends on it
-        self._first: RecordedEvent | None = None  # until somebody looks at the view
+        self._begun: Mapping[str, Any] = self._view.state.get("episode", {})  # only what usage needs
+        self._first: RecordedEvent | None = None  # until the view is first used
         self._recording: asyncio.Task[None] | None = None
         self._failure: EpisodeError | None = None
         self._order = asyncio.Lock()
@@ -261,30 +260,30 @@ class DerivedStream:
 
     @property
     def state(self) -> State:
-        """What viewers see after event ``head_seq``."""
+        """The viewers' state after event ``head_seq``."""
         self._begin_view()
         return self._view.state
 
     @property
     def head_seq(self) -> int:
-        """Number of the view's last event; it lags behind the record while nobody watches."""
+        """Number of the view's last event; lags behind the record while nobody watches."""
         self._begin_view()
         return self._view.seq
 
     def _begin_view(self) -> list[RecordedEvent]:
-        """What viewers see of the beginning, if that is recorded and nobody has looked before."""
+        """Derive the view of the first event, if it is recorded and not derived yet; return its events."""
         first, self._first = self._first, None
         if first is None or self._view.recorded_seq > 0:
             return []
         return self._visible(self._view.take([first]))
 
     def _visible(self, fresh: list[RecordedEvent]) -> list[RecordedEvent]:
-        """Those that viewers may see now that the view has come to ``fresh``."""
+        """Return the events that become public once the view has reached ``fresh``."""
         return fresh if self._embargo is None else self._embargo.take(fresh, self._view.state)
 
     @property
     def trouble(self) -> JournalTrouble | None:
-        """What keeps the record from being written now."""
+        """Why the record cannot be written now."""
         return self._recorder.trouble
 
     @property
@@ -294,7 +293,7 @@ class DerivedStream:
 
     @property
     def usage(self) -> Mapping[str, Any]:
-        """What models took so far, by actor, whether or not the view is up to date."""
+        """What models used so far, by actor, even if the view is not up to date."""
         return self._usage
 
     @property
@@ -302,11 +301,11 @@ class DerivedStream:
         return self._bus.listeners(self.episode_id) > 0
 
     def give_up_waiting(self, *, for_good: bool) -> None:
-        """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""
+        """Stop waiting to record the current step; with ``for_good``, also any later one."""
         self._recorder.give_up_waiting(for_good=for_good)
 
     async def open(self) -> None:
-        """Derive the view up to what is recorded, long stretches off the loop.
+        """Derive the view up to the last recorded event; long stretches in a thread.
 
         Raises:
             JournalError: The record cannot be read.
@@ -314,7 +313,7 @@ class DerivedStream:
         await self._show(())
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event after ``head_seq`` as it is published; nothing more once the end is shown."""
+        """Subscribe to the events after ``head_seq``; closed once the end is shown."""
         subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
         if self.ended and self._view.recorded_seq == self._waiting.recorded_seq:
             subscription.close()
@@ -323,14 +322,14 @@ class DerivedStream:
     def begin(
         self, opening: Sequence[TurnFacts], attachments: Attachments | None = None
     ) -> Awaitable[object]:
-        """Record the opening of an episode without waiting for a journal that cannot be written, all or none.
+        """Record the opening of an episode, all or none, without waiting for an unavailable journal.
 
         Returns:
-            What ends when it is recorded. A future, where play may go on meanwhile: the opening is recorded
-            together with the steps that follow at once, and if it cannot be, none of them is.
+            An awaitable that ends when it is recorded. It is a future if play may go on meanwhile: then the
+            opening is recorded together with the next steps, or none of them is.
 
         Raises:
-            EpisodeError: See :meth:`emit_steps`; when it is awaited.
+            EpisodeError: See :meth:`emit_steps`; raised when awaited.
         """
         if self._limit < UNRECORDED_STEPS or len(opening) > 1 or attachments or self._watched:
             return self.emit_steps(opening, patient=False, attachments=attachments)
@@ -348,13 +347,13 @@ class DerivedStream:
         patient: bool = True,
         attachments: Attachments | None = None,
     ) -> Coroutine[Any, Any, int]:
-        """Take the facts of one turn; see :meth:`emit_steps`."""
+        """Record the facts of one turn; see :meth:`emit_steps`."""
         return self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
 
     def take_steps(
         self, steps: Sequence[TurnFacts], *, attachments: Attachments | None = None
     ) -> int | Awaitable[int]:
-        """See :meth:`emit_steps`; at once, with what that returns, where nothing has to be waited for."""
+        """Do the same as :meth:`emit_steps`, without an awaitable if there is nothing to wait for."""
         if len(steps) == 1 and self._failure is None and self._waiting.goes_on:
             turn, facts = steps[0]
             if 0 < len(facts) <= LONG and facts[-1].type != "episode.ended":
@@ -368,24 +367,24 @@ class DerivedStream:
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
     ) -> int:
-        """Take the facts of ``steps``; they are recorded all or none, when this module's docstring says.
+        """Record the facts of ``steps``, all or none; the module's docstring says when.
 
-        A step that could not be recorded waits on, and the next one is refused, with the reason; the end
-        takes it along.
+        A step that could not be recorded keeps waiting, and the next one raises the reason; the end is
+        recorded together with it.
 
         Args:
-            steps: Facts, with the turn that they belong to.
-            patient: Whether to wait for a journal that cannot be written, and for no commit but a full one.
-            attachments: What is recorded in the same commit and never published.
+            steps: Each turn with its facts.
+            patient: Whether to wait for an unavailable journal, and to commit only when a batch is full.
+            attachments: Data recorded in the same commit and never published.
 
         Returns:
-            How many characters this process has recorded of the episode.
+            Characters of the episode recorded by this process.
 
         Raises:
             EnvironmentFault: A fact is not plain finite JSON.
-            EpisodeNotFound: The beginning was not recorded; it is the first event of a stream.
-            EpisodeOver: The end was emitted before; it is the last event of a stream.
-            JournalError: These, or some before them, could not be recorded.
+            EpisodeNotFound: The first fact of a new stream is not ``episode.started``.
+            EpisodeOver: The end was emitted before.
+            JournalError: These facts, or earlier ones, could not be recorded.
         """
         steps = [(turn, facts) for turn, facts in steps if facts]
         if not steps:
@@ -413,7 +412,7 @@ class DerivedStream:
 
     @property
     def _must_settle(self) -> bool:
-        """Whether what was emitted may wait no longer: it is too much, or somebody watches."""
+        """Whether the waiting steps must be recorded now: there are too many, or someone watches."""
         waiting = self._waiting
         limit = self._limit if waiting.recorded_seq or self._limit == UNRECORDED_STEPS else 1
         full = len(waiting.steps) >= limit or waiting.characters >= UNRECORDED_CHARACTERS
@@ -425,7 +424,7 @@ class DerivedStream:
         return self._recorder.characters
 
     async def _settled(self) -> int:
-        """Wait as a step does: whoever gives up waiting gives up the record."""
+        """Wait until all is recorded; a cancellation stops all waiting for the journal."""
         try:
             await self.settle()
         except asyncio.CancelledError:
@@ -434,10 +433,10 @@ class DerivedStream:
         return self._recorder.characters
 
     async def settle(self) -> None:
-        """Wait until all that was emitted is recorded.
+        """Wait until everything emitted is recorded.
 
         Raises:
-            JournalError: It could not be.
+            JournalError: It could not be recorded.
         """
         while self._waiting.steps:
             await asyncio.shield(self._start_recording())
@@ -454,7 +453,7 @@ class DerivedStream:
         self._begun = {"parent": first.data.get("parent") or {}}
 
     def _take(self, step: EncodedStep) -> None:
-        """Let ``step`` wait to be recorded."""
+        """Add ``step`` to the waiting steps, and count its usage."""
         self._waiting.add(step)
         for fact in step.asked:
             self._note_usage(step.turn, fact)
@@ -463,7 +462,7 @@ class DerivedStream:
         event = Event(self.episode_id, self.epoch, 0, "", turn, decided.type, decided.data)
         more = used({"episode": self._begun, "usage": self._usage}, event)
         if more:
-            self._usage = {**self._usage, **more["usage"]}  # whole members, and none that is null
+            self._usage = {**self._usage, **more["usage"]}  # its members are whole and not null
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -493,16 +492,16 @@ class DerivedStream:
             raise
 
     async def _record(self, *, patient: bool, withdrawing: Sequence[EncodedStep] = ()) -> None:
-        """Record all that waits, or nothing; then those that are ``withdrawing`` do not wait any more."""
+        """Record all waiting steps, or none; on failure, remove those in ``withdrawing``."""
         async with self._order:
             waiting = self._waiting
             steps = tuple(waiting.steps)
-            if not steps:  # recorded meanwhile, or given up together with the beginning
+            if not steps:  # recorded meanwhile, or removed together with the beginning
                 self._raise_failure()
                 return
             events = waiting.numbered(steps)
             try:
-                stood_s = await self._recorder.record(
+                waited_s = await self._recorder.record(
                     events, patient=patient, last=steps[-1].ends, attachments=attachments_of(steps)
                 )
             except EpisodeError:
@@ -510,16 +509,16 @@ class DerivedStream:
                 raise
             waiting.note_recorded(steps, events[-1].seq)
             await self._publish(events)
-            if stood_s and not waiting.ended:
-                warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
+            if waited_s and not waiting.ended:
+                warned = Warned(message=f"The record could not be written for {waited_s:.0f} s. {KEPT}")
                 waiting.put_first(steps[-1].turn, [core_fact(warned)])
 
     async def _publish(self, events: Sequence[RecordedEvent]) -> None:
-        """Show what is recorded to those who listen; beginning and end are made known where nobody does."""
+        """Publish recorded events to listeners; without listeners, only the start and the end."""
         if events[0].seq == 1:
             self._first = events[0]
             if self._embargo is not None:
-                self._begin_view()  # whose beginning is looked for in the embargo
+                self._begin_view()  # so that the embargo has the first event
         if self._watched:
             try:
                 await self._show(events)
@@ -532,7 +531,7 @@ class DerivedStream:
             self._bus.publish(events[-1:])
 
     async def _show(self, fresh: Sequence[RecordedEvent]) -> None:
-        """Derive and publish what was recorded and not shown: from ``fresh``, or from the journal."""
+        """Derive and publish the events not shown yet, from ``fresh`` or from the journal."""
         async with self._showing:
             if (beginning := self._begin_view()) and self._watched:
                 self._bus.publish(beginning)
@@ -542,7 +541,7 @@ class DerivedStream:
                     ahead = await self._journal.read(
                         self.episode_id, after_seq=seq, limit=self._waiting.recorded_seq - seq
                     )
-                view = copy(self._view)  # what viewers see changes at once, whole, on the loop
+                view = copy(self._view)  # so that the viewers' state changes atomically, on the loop
                 shown = await asyncio.to_thread(view.take, ahead) if len(ahead) > LONG else view.take(ahead)
                 self._view = view
                 shown = self._visible(shown)
@@ -555,12 +554,12 @@ Stream = EpisodeStream | DerivedStream
 
 @dataclass(frozen=True, slots=True)
 class RecordPosition:
-    """Where another process left the record of an episode.
+    """The end of an episode's record left by another process.
 
     Args:
         head_seq: Number of the last recorded event.
-        view_seq: Number of the last event as viewers number them.
-        state: What viewers saw last.
+        view_seq: Number of the view's last event.
+        state: The viewers' state.
     """
 
     head_seq: int = 0
@@ -580,18 +579,18 @@ def open_stream(
     left: RecordPosition | None = None,
     embargo: Embargo | None = None,
 ) -> Stream:
-    """The stream that ``plan`` asks for.
+    """Make the stream for ``plan``.
 
     Args:
         plan: What is played.
-        episode_id: Its id.
-        epoch: Identity of its numbering.
-        journal: Where it is recorded.
-        bus: Where it is published.
-        clock: Stamps its events.
+        episode_id: Id of the episode.
+        epoch: Id of its numbering.
+        journal: Records its events.
+        bus: Publishes its events.
+        clock: Timestamps its events.
         patience_s: Seconds that a step waits for a journal that cannot be written.
         left: Where another process left it; ``None`` to begin.
-        embargo: Holds back what viewers may not see yet; nothing is held back when left out.
+        embargo: Withholds what viewers may not see yet; nothing if omitted.
     """
     left = left or RecordPosition()
     if plan.view == "derived":

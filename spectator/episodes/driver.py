@@ -1,7 +1,7 @@
 """Run an episode: ask the policy, step the world, record, until the end.
 
-The driver knows no game, no viewer and no storage. A live match and a rollout differ only in what it is
-given: a control with a pace, and a port that takes the facts.
+The driver is independent of games, viewers and storage. A live match and a rollout differ only in its
+arguments: a control with a pace, and a function that takes the facts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from spectator.text import clean_text
 
 
 class Emit(Protocol):
-    """Takes the facts of steps: it has when it returns a number, or once what it returns has ended."""
+    """Takes the facts of steps: done when it returns a number, or when its awaitable is done."""
 
     def __call__(
         self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
@@ -73,21 +73,21 @@ class Emit(Protocol):
         """Record facts, each step's with its turn, and ``attachments`` in the same commit.
 
         Returns:
-            How many characters this process has recorded of the episode.
+            Characters of the episode recorded by this process.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Where another process left an episode, rebuilt.
+    """The rebuilt state of an episode left by another process.
 
     Args:
         seats: The policies, by actor.
-        refusals: Refused actions so far, by actor.
+        refusals: Number of refused actions, by actor.
         turn: Actions taken or refused so far.
         total: The sum of all rewards so far.
-        stepped: What the world showed last; its facts are those that were never told.
+        stepped: The world's last answer; its facts are those not recorded yet.
     """
 
     seats: Mapping[str, Policy]
@@ -98,14 +98,14 @@ class Past:
 
 
 class Checkpoints(Protocol):
-    """Keeps where an episode stands between two steps, now and then."""
+    """Keeps checkpoints of an episode between two steps."""
 
     def due(self, recorded: int) -> bool:
-        """Whether that is to be kept now, when so many characters are recorded."""
+        """Return whether a checkpoint is due after ``recorded`` characters of record."""
         ...
 
     async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
-        """Keep it; never fails."""
+        """Keep a checkpoint; never raises."""
         ...
 
 
@@ -115,21 +115,21 @@ _T = TypeVar("_T")
 
 
 class Driver:
-    """Plays one episode to its end, whatever happens.
+    """Plays one episode to its end, even if policies, world or journal fail.
 
     Args:
         plan: What is played, by whom.
-        episode_id: Its id.
-        stepper: Its environment, not begun, or standing where ``past`` does; closed by :meth:`run`.
-        emit: Takes what happened.
-        control: Its end, its pause and its pace, as asked for from outside.
-        clock: Measures.
-        limits: How long it may wait.
+        episode_id: Id of the episode.
+        stepper: Its environment, not begun, or restored to ``past``; closed by :meth:`run`.
+        emit: Records the facts.
+        control: Its end, its pause and its pace.
+        clock: Time.
+        limits: Its time and size limits.
         past: Where another process left it; ``None`` to begin.
-        thinking: Hears what is thought; nobody does when left out.
-        budget: What asking models may take; no limit when left out.
-        rule: What a decision that failed does to the episode; the plan's ``on_failure`` when left out.
-        checkpoints: Keeps where the episode stands; nobody does when left out.
+        thinking: Receives the policies' thoughts; omitted if they are not shown.
+        budget: Limits what models may spend; no limit if omitted.
+        rule: What a failed decision does to the episode; the plan's ``on_failure`` if omitted.
+        checkpoints: Keeps checkpoints; none if omitted.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Driver:
         self._limits = limits
         self._past = past
         self._stepper = stepper
-        self._inline = stepper if isinstance(stepper, InlineStepper) else None  # answers at once
+        self._inline = stepper if isinstance(stepper, InlineStepper) else None  # answers without waiting
         self._policies = SeatedPolicies(
             plan,
             episode_id,
@@ -185,32 +185,32 @@ class Driver:
 
     @property
     def ended(self) -> EpisodeEnded | None:
-        """How it ended, once it has."""
+        """The end, once there is one."""
         return self._ended
 
     @property
     def deciding(self) -> str | None:
-        """The actor whose decision is waited for now, if any is."""
+        """The actor that is deciding now, if any."""
         return self._policies.deciding
 
     def policy(self, actor: str) -> Policy | None:
-        """Who decides for ``actor``; ``None`` before the seats are taken."""
+        """Return the policy of ``actor``; ``None`` before the policies are built."""
         return self._policies.by_actor.get(actor)
 
     def hold(self, held: bool) -> None:
-        """Let the clocks of the policies stand still while play does, or run on."""
+        """Stop or restart the policies' clocks while play is paused."""
         self._policies.hold(held)
 
     async def run(self) -> EpisodeEnded | None:
-        """Play. Emits everything after ``episode.started``, the end event included, and cleans up.
+        """Play; emits everything after ``episode.started``, including the end, and cleans up.
 
         Returns:
-            The end, also when its event could not be recorded; ``None`` when it was suspended.
+            The end, even if it could not be recorded; ``None`` if the episode was suspended.
         """
         try:
             try:
                 ended: EpisodeEnded | None = await self._play()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it becomes the episode's end
+            except Exception as error:  # noqa: BLE001 - every error becomes the episode's end
                 ended = await self._end_after(error)
             if ended is not None:
                 ended = await self._record_end(ended)
@@ -223,8 +223,10 @@ class Driver:
         return ended
 
     async def _record_end(self, ended: EpisodeEnded) -> EpisodeEnded:
-        """Record the end, once the environment is let go: an episode without an end is played on, by whoever
-        that is, and its environment let go then, but nobody looks after one that has ended.
+        """Close the environment, then record the end.
+
+        In this order, because an episode without an end is resumed, and its environment closed then, while
+        one that has ended is not looked at again.
         """
         ended = with_total(ended, self._total, self._profile)
         self._ended = self._ended or ended
@@ -234,10 +236,10 @@ class Driver:
                 calls = [] if ended.undecided is None else [self._policies.undecided_calls]
                 attachments = Attachments(calls, None if ended.truth is None else self._truth) or None
                 await self._recorded([(self._turn, [core_fact(ended)])], attachments)
-        except EpisodeOver:  # cancelled while the end was being told
+        except EpisodeOver:  # cancelled while the end was being recorded
             return ended
         except LeaseLost as error:
-            logger.warning("episode %s is left: %s", self._episode_id, error)
+            logger.warning("episode %s is left to another process: %s", self._episode_id, error)
             return ended
         except SpectatorError:
             logger.exception("episode %s: the end (%s) could not be recorded", self._episode_id, ended.reason)
@@ -251,17 +253,17 @@ class Driver:
         return ended
 
     async def _end_after(self, error: Exception) -> EpisodeEnded | None:
-        """The end of an episode whose play raised ``error``; ``None`` where it is suspended."""
+        """Return the end of an episode whose play raised ``error``; ``None`` if it is suspended."""
         reason: EndReason = "environment_error"
         match error:
             case PolicyError():
-                return await self._undecided(error)
+                return await self._end_undecided(error)
             case EndRequested():
-                return self._as_asked()
+                return self._requested_end()
             case JournalError() if self._control.end is not None:
-                return self._as_asked()
+                return self._requested_end()
             case LeaseLost():
-                logger.warning("episode %s is left: %s", self._episode_id, error)
+                logger.warning("episode %s is left to another process: %s", self._episode_id, error)
                 self._control.request_end(EndRequest("suspended", str(error)))
                 return None
             case JournalError():
@@ -275,18 +277,18 @@ class Driver:
         failure_class = error.failure_class if isinstance(error, JournalError | EnvironmentFault) else None
         return cut_short(reason, detail, self._turn, failure_class)
 
-    def _as_asked(self) -> EpisodeEnded | None:
+    def _requested_end(self) -> EpisodeEnded | None:
         end = self._control.end
         assert end is not None
         return None if end.reason == "suspended" else cut_short(end.reason, end.detail, self._turn)
 
-    async def _undecided(self, error: PolicyError) -> EpisodeEnded | None:
-        """The end where nobody decided; ``None`` where the episode is suspended for it."""
+    async def _end_undecided(self, error: PolicyError) -> EpisodeEnded | None:
+        """Return the end after a failed decision; ``None`` if the episode is suspended for it."""
         if self._control.end is not None:
-            return self._as_asked()
+            return self._requested_end()
         if self._plan.on_failure == "suspend" or isinstance(error, EpisodeSuspension):
             logger.warning("episode %s is suspended: %s", self._episode_id, error)
-            with suppress(SpectatorError):  # it is left as it is, whether or not that can be recorded
+            with suppress(SpectatorError):  # it is suspended even if that cannot be recorded
                 attachments = Attachments([self._policies.undecided_calls]) or None
                 await self._recorded([(self._turn, [self._suspended(error)])], attachments)
             self._control.request_end(EndRequest("suspended", str(error)))
@@ -319,9 +321,9 @@ class Driver:
             if control.pace is not fastest:
                 await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
             if control.held:
-                await self._stand_still(control.play_on())
+                await self._outside_play(control.play_on())
             if self._checkpoints is not None and self._checkpoints.due(recorded):
-                await self._stand_still(self._checkpoint(self._checkpoints, recorded, stepped))
+                await self._outside_play(self._checkpoint(self._checkpoints, recorded, stepped))
             if recorded > self._limits.characters:
                 size = f"its record reached {self._limits.characters / 1e6:g} MB"
                 return cut_short("step_cap", f"cut short: {size}", self._turn)
@@ -337,11 +339,11 @@ class Driver:
                 stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
             taken = self._emit([(self._turn, facts)], attachments=attachments)
-            recorded = taken if isinstance(taken, int) else await self._stand_still(taken)
+            recorded = taken if isinstance(taken, int) else await self._outside_play(taken)
         await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
         if cut := stepped.observation.metadata.get("truncated"):
             return cut_short("step_cap", str(cut), self._turn)
-        self._truth = await self._unsealed()
+        self._truth = await self._read_truth()
         return finished(self._total, stepped.state, self._turn, self._profile, self._truth)
 
     async def _recorded(
@@ -354,20 +356,20 @@ class Driver:
         past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped)
         await checkpoints.take(recorded, past, self._stepper, limit_s=self._limits.step_s)
 
-    async def _stand_still(self, wait: Awaitable[_T]) -> _T:
-        """Wait for what takes no time of play."""
+    async def _outside_play(self, wait: Awaitable[_T]) -> _T:
+        """Wait without counting the time as time of play."""
         began = self._clock.monotonic()
         result = await wait
         self._until += self._clock.monotonic() - began
         return result
 
     def _waiting(self) -> AbstractAsyncContextManager[object]:
-        """A wait for the world that the end cuts short; none where the world answers at once."""
+        """Return a context that a request to end cancels; none if the world answers without waiting."""
         at_once = self._inline is not None and not self._control.held
         return nullcontext() if at_once else ControlledWait(self._control)
 
-    async def _unsealed(self) -> str | None:
-        """What the world hid until now, to be recorded together with the end."""
+    async def _read_truth(self) -> str | None:
+        """Return the world's sealed truth, to record it with the end."""
         asked = self._stepper.truth(limit_s=self._limits.step_s)
         try:
             async with self._waiting():
@@ -403,7 +405,7 @@ class Driver:
         stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
         took = self._clock.monotonic() - began
         if self._control.held:
-            await self._stand_still(self._control.play_on())
+            await self._outside_play(self._control.play_on())
         self._turn += 1
         self._total += stepped.observation.reward
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
@@ -411,7 +413,7 @@ class Driver:
     def _turn_at_once(
         self, inline: InlineStepper, observation: Observation, began: float
     ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
-        """A turn in which nobody is waited for, so that nothing can be asked of the episode meanwhile."""
+        """Play a turn without waiting, so that no request can come in between."""
         actor, monotonic = observation.actor, self._clock.monotonic
         assert actor is not None
         action, decided, calls = self._policies.decide_at_once(actor, observation, began)
@@ -433,7 +435,7 @@ class Driver:
         return stepped
 
     async def let_go(self) -> None:
-        """Close the environment and the policies; :meth:`run` does so itself."""
+        """Close the environment and the policies; :meth:`run` does this itself."""
         await self._stepper.aclose()
         await self._policies.aclose()
 

@@ -1,8 +1,8 @@
 """Withhold a decision from viewers until the event that it led to.
 
-A rival may be watching. In a world whose profile says so (``withheld_until``), everything recorded from a
-decision on is shown together with the event that it led to, in order and with its true time. If only
-scripted captains play, nothing is withheld. :class:`PublicReader` applies the same rule to records of
+A rival may be watching. In a world with ``withheld_until`` in its profile, a decision and everything recorded
+after it are shown together with the event that it led to, in order and with their true times. If only
+scripted captains play, nothing is withheld. :class:`PublicReader` applies the same rule to the records of
 running episodes.
 """
 
@@ -24,14 +24,14 @@ from spectator.journal.contract import EpisodeSummary
 from spectator.observations import Profile
 
 OUTSIDE: Final = frozenset({"model", "human", "remote"})
-"""Sources of decisions behind which somebody may be who also watches."""
+"""Sources of decisions whose makers may also be watching."""
 
 
 class Gate:
-    """Says how far an episode may be seen.
+    """Decides up to which event an episode is public.
 
     Args:
-        until: Event types that make what was decided before them public; the end always does.
+        until: Event types that make the decisions before them public; the end always does.
 
     >>> gate = Gate({"ball"})
     >>> [gate.shows(kind) for kind in ("episode.started", "decision.made", "field.set", "ball", "step.taken")]
@@ -43,7 +43,7 @@ class Gate:
         self._closed = False
 
     def shows(self, kind: str) -> bool:
-        """Whether everything up to the next event, which is of this kind, may be seen."""
+        """Return whether everything up to the next event, of type ``kind``, is public."""
         if kind in self._until:
             self._closed = False
         elif kind == "decision.made":
@@ -52,7 +52,7 @@ class Gate:
 
 
 class Embargo:
-    """Holds back the events of one episode, and knows what its viewers see meanwhile.
+    """Withholds the events of one episode, and keeps what its viewers see meanwhile.
 
     Args:
         until: See :class:`Gate`.
@@ -60,21 +60,21 @@ class Embargo:
 
     def __init__(self, until: Collection[str]) -> None:
         self.state: State = {}
-        """What viewers see after event ``head_seq``."""
+        """The viewers' state after event ``head_seq``."""
         self.head_seq = 0
-        """Number of the last event that viewers were given."""
+        """Number of the last public event."""
         self._gate = Gate(until)
         self._held: list[RecordedEvent] = []
 
     def take(self, events: Sequence[RecordedEvent], state: State | None = None) -> list[RecordedEvent]:
-        """Take the events that were recorded next.
+        """Take the next recorded events.
 
         Args:
-            events: In their order, with their patches.
-            state: What viewers would see after them; found from the patches where it is left out.
+            events: The events, in order, with their patches.
+            state: The state after them; computed from the patches if omitted.
 
         Returns:
-            Those that viewers may see now, earlier ones among them.
+            The events that become public now, including earlier ones.
         """
         released: list[RecordedEvent] = []
         for one in events:
@@ -90,17 +90,17 @@ class Embargo:
 
 
 def withheld_until(profile: Profile, sources: Collection[str]) -> Sequence[str]:
-    """The event types until which decisions are withheld; none where nothing is.
+    """Return the event types until which decisions are withheld; empty if nothing is.
 
     Args:
-        profile: That of the episode.
-        sources: Who decides in each seat, as `seats` of its `episode.started` has it.
+        profile: The episode's profile.
+        sources: Source of each seat's decisions, as in `seats` of its `episode.started`.
     """
     return () if OUTSIDE.isdisjoint(sources) else profile.withheld_until
 
 
 def embargo_on(plan: EpisodePlan) -> Embargo | None:
-    """The embargo on an episode that is played by ``plan``; ``None`` where nothing is withheld."""
+    """Make the embargo on an episode of ``plan``; ``None`` if nothing is withheld."""
     sources = [plan.preset(actor).source for actor in plan.world.actors]
     if OUTSIDE.isdisjoint(sources):
         return None
@@ -109,18 +109,18 @@ def embargo_on(plan: EpisodePlan) -> Embargo | None:
 
 
 KNOWN: Final = 1024
-"""Episodes of which it is known how far they may be seen."""
+"""Episodes whose public part is cached."""
 
 READ_EVENTS: Final = 200
-"""Events that are looked through at once."""
+"""Events read per batch."""
 
 
 class PublicReader:
-    """Reads episodes up to where their viewers are; what has ended is read whole.
+    """Reads the public part of episodes; ended episodes are entirely public.
 
     Args:
-        records: Where they are.
-        load: Finds worlds, whose profiles say what is withheld; the catalogue's own function when left out.
+        records: Reads the records.
+        load: Finds worlds, whose profiles say what is withheld; the catalogue if omitted.
     """
 
     def __init__(self, records: EpisodeReader, load: LoadWorld | None = None) -> None:
@@ -131,7 +131,7 @@ class PublicReader:
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> Sequence[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq`` that viewers may see, in order.
+        """Read the public events with ``seq > after_seq``, in order.
 
         Raises:
             JournalError: The record cannot be read.
@@ -141,25 +141,25 @@ class PublicReader:
         return [] if limit == 0 else await self._records.read(episode_id, after_seq=after_seq, limit=limit)
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
-        """The same, not decoded; raises as :meth:`read` does."""
+        """Read the same events, not decoded; raises like :meth:`read`."""
         if (last := await self.last_seen(episode_id)) is not None:
             limit = _lesser(limit, last, after_seq)
         return [] if limit == 0 else await self._records.texts(episode_id, after_seq=after_seq, limit=limit)
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
-        """Summary of one episode, as far as it may be seen: under embargo it has no digest."""
+        """Return the public summary of one episode: under embargo it has no digest."""
         summary = await self._records.episode(episode_id)
         return None if summary is None else await self.summary(summary)
 
     async def summary(self, summary: EpisodeSummary) -> EpisodeSummary:
-        """``summary``, which is in the numbers of the records, as far as it may be seen."""
+        """Limit ``summary``, in the records' numbers, to the public part."""
         last = None if summary.ended_at is not None else await self.last_seen(summary.episode_id)
         if last is None or last >= summary.head_seq:
             return summary
         return replace(summary, head_seq=last, digest=None)
 
     async def suspended(self, episode_id: str) -> bool:
-        """Whether an episode was left without an end because nobody decided."""
+        """Return whether an episode was suspended by a failed decision."""
         summary = await self._records.episode(episode_id)
         if summary is None or summary.ended_at is not None:
             return False
@@ -167,7 +167,7 @@ class PublicReader:
         return bool(last) and last[0].type == "episode.suspended"
 
     async def last_seen(self, episode_id: str) -> int | None:
-        """Number of the last event that may be seen; ``None`` where nothing is withheld.
+        """Return the number of the last public event; ``None`` if nothing is withheld.
 
         Raises:
             JournalError: The record cannot be read.
@@ -191,7 +191,7 @@ class PublicReader:
         return None if seen.whole else seen.last
 
     def _until(self, started: Event) -> Sequence[str]:
-        """What the world of an episode says; nothing where it is not here, since nobody plays it then."""
+        """Return the event types of its world; none if it is not installed, as then it is not running."""
         try:
             world = self._load(started.data["environment"])
         except (InvalidRequest, ConfigurationError):
@@ -206,7 +206,7 @@ class PublicReader:
 
 
 class _Seen:
-    """How far one episode may be seen, found event by event."""
+    """The public part of one episode, found event by event."""
 
     def __init__(self, until: Collection[str]) -> None:
         self.whole = not until
@@ -215,7 +215,7 @@ class _Seen:
         self._gate = Gate(until)
 
     def take(self, events: Sequence[RecordedEvent]) -> None:
-        """Take the next events; those that were taken before, by whoever else asked, change nothing."""
+        """Take the next events; ignores those already taken by another reader."""
         for one in events:
             if one.seq == self.read_seq + 1:
                 self.read_seq = one.seq
@@ -225,6 +225,6 @@ class _Seen:
 
 
 def _lesser(limit: int | None, last: int, after_seq: int) -> int:
-    """``limit``, lowered so that nothing beyond event ``last`` is read."""
+    """Lower ``limit`` so that nothing after event ``last`` is read."""
     left = max(0, last - after_seq)
     return left if limit is None else min(limit, left)

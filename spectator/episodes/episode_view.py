@@ -1,7 +1,7 @@
-"""Define what a viewer needs of an episode, wherever it is played.
+"""The interface of an episode for its viewers, in whatever process it is played.
 
 :class:`~spectator.episodes.handle.EpisodeHandle` implements it for episodes of this process; a process that
-follows another one's journal can bring its own.
+follows another one's journal can implement its own.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from spectator.events import EpisodeEnded
 class EpisodeView(Protocol):
     """An episode as its viewers see it.
 
-    ``state``, ``head_seq`` and :meth:`subscribe` belong together: whoever has awaited :meth:`open` and takes
-    all three without an ``await`` in between misses no event and sees none twice.
+    ``state``, ``head_seq`` and :meth:`subscribe` belong together: a caller that awaits :meth:`open` and then
+    uses all three without an ``await`` in between misses no event and sees none twice.
     """
 
     @property
     def episode_id(self) -> str:
-        """Its one id, everywhere."""
+        """Id of the episode."""
         ...
 
     @property
     def epoch(self) -> str:
-        """Identity of its numbering; numbers of another one mean nothing here."""
+        """Id of its numbering; sequence numbers of another epoch are meaningless."""
         ...
 
     @property
     def head_seq(self) -> int:
-        """Number of the last event that viewers were given; 0 before its beginning is recorded."""
+        """Number of the last event shown to viewers; 0 before its start is recorded."""
         ...
 
     @property
     def state(self) -> State:
-        """What viewers see after event ``head_seq``; never changed in place."""
+        """The viewers' state after event ``head_seq``; never changed in place."""
         ...
 
     @property
@@ -55,55 +55,55 @@ class EpisodeView(Protocol):
 
     @property
     def withholds(self) -> bool:
-        """Whether viewers are shown decisions, and thoughts, only together with what they led to."""
+        """Whether decisions and thoughts are shown only together with what they led to."""
         ...
 
     @property
     def thinking(self) -> Thinking:
-        """What its captains think at the moment; never recorded."""
+        """The current partial decision; never recorded."""
         ...
 
     @property
     def trouble(self) -> JournalTrouble | None:
-        """What keeps its record from being written now; play stands still meanwhile."""
+        """Why its record cannot be written now; play is paused meanwhile."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether it has ended."""
         ...
 
     @property
     def end_recorded(self) -> bool:
-        """Whether its end is in the record; not so where that failed for good."""
+        """Whether its end is recorded; false also if recording it failed for good."""
         ...
 
     async def open(self) -> None:
-        """Bring ``state`` and ``head_seq`` up to what is recorded; returns at once where they are.
+        """Bring ``state`` and ``head_seq`` up to date with the record.
 
         Raises:
-            EnvironmentFault: What is recorded cannot be shown.
+            EnvironmentFault: The record cannot be shown.
             JournalError: The record cannot be read.
         """
         ...
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event after ``head_seq``, as it is recorded, until the subscription or the episode ends.
+        """Subscribe to the events after ``head_seq``, until the subscription or the episode ends.
 
         Args:
             overflow: What to do when ``capacity`` events wait.
-            capacity: Most events that may wait, at least 1.
+            capacity: Maximum number of waiting events, at least 1.
         """
         ...
 
     async def news(self) -> JournalTrouble | None:
-        """Wait until another attempt to record has failed, or the first has succeeded again."""
+        """Wait until the next failed attempt to record, or the first success after failures."""
         ...
 
     async def wait(self) -> EpisodeEnded:
         """Wait for its end.
 
         Raises:
-            EpisodeNotFound: It was given up without one: its beginning failed, or another process plays on.
+            EpisodeNotFound: It has no end: its start was not recorded, or another process resumes it.
         """
         ...

@@ -1,7 +1,7 @@
-"""Fork an episode: restore its world and play on with other captains.
+"""Fork an episode: restore its world and continue it with other captains.
 
-The fork's record begins with the parent's facts, recorded again under the fork's id, so the fork can be
-replayed, verified and recovered without its parent, which may be pruned or edited.
+The fork's record begins with a copy of the parent's facts under the fork's id, so the fork can be replayed,
+verified and recovered without its parent, which may be pruned or edited.
 """
 
 from __future__ import annotations
@@ -44,44 +44,44 @@ logger = logging.getLogger(__name__)
 
 
 async def give_up_staged(journal: Journal, episode_id: str) -> None:
-    """Remove what was staged of an episode that came to nothing, now or at the next start; never fails.
+    """Remove the staged events of a failed fork, now or at the next start; never raises.
 
-    One that became an episode is left alone.
+    Does nothing if the episode is complete.
 
     Args:
         journal: Where it is staged.
-        episode_id: Which.
+        episode_id: Id of the fork.
     """
     try:
         await journal.unstage(episode_id)
     except JournalError as error:
-        logger.warning("what was written of %s is removed later: %s", episode_id, error)
+        logger.warning("the staged events of %s will be removed later: %s", episode_id, error)
 
 
 class _Differs(InvalidRequest):
-    """The parent's record does not follow from where the replay of it began."""
+    """The replay does not reproduce the parent's record."""
 
 
 class Streams(Protocol):
     """Reads records a batch at a time."""
 
     def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq``, in order."""
+        """Yield the events of an episode with ``seq > after_seq``, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ParentRecord:
-    """The record of an episode up to where another one is forked from it.
+    """The record of a parent episode up to the fork.
 
     Args:
-        journal: Where it is.
-        records: Reads it as viewers see it.
+        journal: The journal.
+        records: Reads the record as viewers see it.
         started: Data of its first event.
         derived: Whether its view is derived.
-        episode_id: Which.
-        until: Number of the last event that the fork keeps, as viewers number them.
-        characters: Characters of it that may be read.
+        episode_id: Id of the parent.
+        until: Number of the last event that the fork keeps, in the viewers' numbering.
+        characters: Maximum characters of the record to read.
     """
 
     journal: Journal
@@ -95,11 +95,11 @@ class ParentRecord:
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """An environment and captains that stand where a fork begins.
+    """An environment and captains restored to where a fork begins.
 
     Args:
         stepper: The environment.
-        past: Where the captains stand.
+        past: The state of the captains.
     """
 
     stepper: Stepper
@@ -109,16 +109,16 @@ class ForkPoint:
 async def restore_start(
     parent: ParentRecord, plan: EpisodePlan, episode_id: str, open_stepper: OpenStepper
 ) -> ForkPoint:
-    """Replay the parent up to where the fork begins, from its newest checkpoint that leads there, or whole.
+    """Replay the parent up to the fork, from its newest usable checkpoint or from its start.
 
     Args:
-        parent: The record.
-        plan: The fork's; its parent's turn is at least that at which the fork begins.
+        parent: The parent's record.
+        plan: The fork's plan; its ``parent.turn`` is at least the turn at which the fork begins.
         episode_id: Id of the fork.
         open_stepper: Makes the environment's stepper.
 
     Raises:
-        InvalidRequest: Nobody can play on from there, or the record does not follow from its seed.
+        InvalidRequest: The fork cannot begin there, or the replay does not reproduce the record.
         JournalError: The record cannot be read.
     """
     kept: Sequence[Checkpoint] = ()
@@ -138,8 +138,8 @@ async def restore_start(
                 raise
             level = logging.INFO if isinstance(error, ViewOnlyCheckpoint) else logging.WARNING
             where = f"the checkpoint after event {checkpoint.seq}"
-            told = "episode %s: %s does not lead to its fork and is ignored: %s"
-            logger.log(level, told, parent.episode_id, where, error)
+            message = "episode %s: %s cannot be used for its fork and is ignored: %s"
+            logger.log(level, message, parent.episode_id, where, error)
         except BaseException:
             await stepper.aclose()
             raise
@@ -147,10 +147,11 @@ async def restore_start(
 
 
 def _newcomers(started: Mapping[str, Any], plan: EpisodePlan) -> frozenset[str] | None:
-    """The actors whose captains begin where the fork does; ``None`` where one has to have seen the past.
+    """Return the actors whose captains begin at the fork; ``None`` if one needs the whole past.
 
-    Whoever is the same as in the parent takes its memory. Scripted captains think along from the beginning
-    unless they decide afresh; a model that stays, but is asked otherwise now, takes in what it decided.
+    A captain that is the same as in the parent takes over its memory. Scripted captains think along from the
+    start unless they are stateless. A model that stays, but with another configuration,
+    is given its decisions.
     """
     fork = plan.parent
     assert fork is not None, "the plan is a fork's"
@@ -184,12 +185,12 @@ async def _replayed(
     if checkpoint is not None:
         boundary = checkpoint.seq
         with typed_as(_unfit, passing=(EpisodeError,)):
-            stood = episode_snapshot(checkpoint.body, plan.world).of_episode(plan.world, episode_id)
-            await replay.resume_from(stood, boundary, fresh=fresh)
+            snapshot = episode_snapshot(checkpoint.body, plan.world).of_episode(plan.world, episode_id)
+            await replay.resume_from(snapshot, boundary, fresh=fresh)
         (at_checkpoint,) = await parent.journal.read(parent.episode_id, after_seq=boundary - 1, limit=1)
         last = at_checkpoint.event
     events = parent.records.stream(parent.episode_id, after_seq=boundary)
-    if plan.parent is not None and plan.parent.own_since:  # a model takes in what it decided
+    if plan.parent is not None and plan.parent.own_since:  # a model remembers its replies
         events = streamed_with_whole_replies(parent.journal, parent.episode_id, events)
     async for one in events:
         if one.seq > parent.until:
@@ -205,13 +206,13 @@ async def _replayed(
         except ReplayDivergence as divergence:
             differences = [str(divergence)]
         for difference in differences:
-            rule = f"is not what its seed and decisions give: event {last.seq}: {difference}"
+            rule = f"cannot be reproduced from its seed and decisions: event {last.seq}: {difference}"
             raise _Differs([FieldError("episode_id", rule)])
     if last is None or last.seq < parent.until:
         raise beyond(0 if last is None else last.seq)
     if replay.due:
         other = f"{boundary}, the one before it, or the last of it" if boundary else "the last of it"
-        raise wrong("seq", f"event {last.seq} is inside the step of turn {last.turn}; choose {other}")
+        raise wrong("seq", f"event {last.seq} is inside the step of turn {last.turn}; use {other}")
     stepped = replay.stepped
     assert stepped is not None
     if stepped.observation.done:
@@ -220,42 +221,41 @@ async def _replayed(
 
 
 def _unfit(error: Exception) -> UnfitCheckpoint:
-    return UnfitCheckpoint(f"it cannot be gone on from: {type(error).__name__}: {error}")
+    return UnfitCheckpoint(f"it cannot be resumed: {type(error).__name__}: {error}")
 
 
 def wrong(field: str, rule: str) -> InvalidRequest:
-    """The refusal of a fork for one field."""
+    """Return the error for one invalid field of a fork request."""
     return InvalidRequest([FieldError(field, rule)])
 
 
 def beyond(head_seq: int) -> InvalidRequest:
-    """The refusal of a fork at an event that is not there."""
-    return wrong("seq", f"must be from 1 to {head_seq}: that is how much is recorded")
+    """Return the error for a fork at an event that does not exist."""
+    return wrong("seq", f"must be from 1 to {head_seq}, the last recorded event")
 
 
 def too_far(characters: float, last: int) -> InvalidRequest:
-    """The refusal of a fork whose past would be longer than an episode may be."""
-    much = f"the first {characters / 1e6:g} MB of the record"
-    other = f"fork up to event {last}" if last else "not even its first event fits"
-    return wrong("seq", f"lies beyond {much}, as long as an episode may be (SPECTATOR_EPISODE_MB); {other}")
+    """Return the error for a fork whose past exceeds the size limit of an episode."""
+    limit = f"the first {characters / 1e6:g} MB of the record"
+    other = f"fork at event {last} or earlier" if last else "not even its first event fits"
+    return wrong("seq", f"is beyond {limit}, the size limit of an episode (SPECTATOR_EPISODE_MB); {other}")
 
 
 NOT_COPIED: Final = FROM_OUTSIDE | {"episode.started", "narration.line", "episode.ended"}
-"""Event types that are not taken over: they are the parent's own, or follow from the others."""
+"""Event types that are not copied: they belong to the parent only, or follow from the others."""
 
 BATCH_CHARACTERS: Final = 1_000_000
-"""Characters of the parent's record that are copied at once: what copying takes in memory, and how long
-others wait for the journal meanwhile."""
+"""Characters of the parent's record copied at once; limits memory and how long other writers wait."""
 
 
 @dataclass(slots=True)
 class PastBatch:
-    """Facts of a parent that its fork records next, together.
+    """Facts of the parent that the fork records in one commit.
 
     Args:
-        steps: The facts, with the turns that they belong to.
+        steps: Each turn with its facts.
         calls: For each decision among them, in order, the model calls behind it.
-        characters: About how many characters of record they are.
+        characters: Approximate characters of record.
     """
 
     steps: list[TurnFacts] = field(default_factory=list)
@@ -266,19 +266,19 @@ class PastBatch:
 async def copy_past(
     parent: ParentRecord, plan: EpisodePlan, stream: Stream, need_time: Callable[[], None]
 ) -> tuple[Sequence[TurnFacts], Attachments | None]:
-    """Record what a fork begins with, where nobody finds it yet, but for the last batch; no world is stepped.
+    """Stage the fork's past, except for the last batch, invisible to readers; steps no world.
 
     Args:
         parent: The parent's record.
-        plan: The fork's.
-        stream: The fork's, at its beginning.
-        need_time: Called between two batches; raises where there is no time for more.
+        plan: The fork's plan.
+        stream: The fork's stream, still empty.
+        need_time: Called between two batches; raises if the copy must stop.
 
     Returns:
-        The last batch, which makes it an episode once it is recorded, and what belongs to that.
+        The last batch, which completes the episode once recorded, and its attachments.
 
     Raises:
-        JournalError: The parent cannot be read, or ends before the fork begins; or it cannot be recorded.
+        JournalError: The parent cannot be read or ends before the fork, or its copy cannot be recorded.
     """
     journal, seq, staged = parent.journal, 0, False
     batch, calls = PastBatch([(0, [core_fact(plan.started())])]), None
@@ -313,25 +313,24 @@ async def copy_past(
 
 
 LONG_EVENT: Final = 100_000
-"""Characters that few events take: where all that a fork takes over were so long and fitted, it fits."""
+"""Characters that few events exceed: a past that fits even if all its events are this long fits."""
 
 ANY_TURN: Final = 2**53 - 1
-"""Stands for the turn at which a fork begins while that is not known."""
+"""Placeholder for the turn at which a fork begins while that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForkRequest:
-    """What somebody asks for.
+    """A request for a fork.
 
     Args:
         episode_id: The parent.
-        seq: Its last event that is to be kept, as viewers number them: the last of a step, before the
-            world's end.
+        seq: The last event to keep, in the viewers' numbering: the last of a step, before the world's end.
         captain: Preset for the agent's seat; ``None`` for the parent's.
         opponent: Preset for the other seats; ``None`` for the parent's.
         seed: Seed of the policies, 0 .. 2**53 - 1; ``None`` for the parent's. The world keeps its own: the
             same actions have the same consequences as in the parent.
-        pace: How fast it is played.
+        pace: The initial pace.
     """
 
     episode_id: str
@@ -344,13 +343,13 @@ class ForkRequest:
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """A fork that is ready to be played, once its past is recorded.
+    """A fork that is ready to play once its past is recorded.
 
     Args:
-        plan: What is played from there on.
-        past: Where its policies stand.
-        stepper: Its environment, which stands where the fork begins.
-        parent: What its record begins with, to be copied.
+        plan: The fork's plan.
+        past: The state of its policies.
+        stepper: Its environment, restored to where the fork begins.
+        parent: The parent's record, to be copied.
     """
 
     plan: EpisodePlan
@@ -370,33 +369,33 @@ async def start_fork(
     open_stepper: OpenStepper = on_a_thread,
     plan: EpisodePlan | None = None,
 ) -> Forked:
-    """Bring a new environment to where the fork begins, from the parent's checkpoint or from its beginning.
+    """Restore a new environment to where the fork begins, from a checkpoint or the parent's start.
 
-    Scripted captains think along, and a language model that stays in its seat remembers what it decided;
-    others, and people, begin where the fork does.
+    Scripted captains think along, and a language model that stays in its seat remembers its decisions; other
+    captains, and people, begin at the fork.
 
     Args:
         journal: Where the parent is recorded.
-        request: Which, from where, with whom.
+        request: The fork request.
         episode_id: Id of the fork.
-        limit_s: Seconds that it may take.
-        characters: Characters of the parent's record that may be copied.
-        load: Finds the world; the catalogue's own function when left out.
+        limit_s: Time limit of the replay, in seconds.
+        characters: Maximum characters of the parent's record to copy.
+        load: Finds the world; the catalogue if omitted.
         open_stepper: Makes the environment's stepper.
-        plan: What :func:`plan_fork` made of ``request``; made here when left out.
+        plan: The result of :func:`plan_fork` for ``request``; computed if omitted.
 
     Raises:
         EpisodeNotFound: There is no such parent.
-        InvalidRequest: Names every wrong field by its name in ``POST /custom/fork``.
+        InvalidRequest: Names every invalid field, as in ``POST /custom/fork``.
         JournalError: The parent cannot be read.
-        StepTimeout: It took longer.
+        StepTimeout: The replay took longer than ``limit_s``.
     """
     plan = plan or await plan_fork(journal, request, load)
     name, seq = request.episode_id, request.seq
-    begun = await journal.read(name, limit=1)
-    if not begun:
+    head = await journal.read(name, limit=1)
+    if not head:
         raise EpisodeNotFound(name)
-    first = begun[0].event
+    first = head[0].event
     derived = is_derived(first)
     if not derived and not await journal.read(name, after_seq=seq - 1, limit=1):
         summary = await journal.episode(name)
@@ -408,19 +407,19 @@ async def start_fork(
 
     records = ViewReader(journal, load) if derived else journal
     parent = ParentRecord(journal, records, first.data, derived, name, seq, characters)
-    brought = await within(limit_s, restore_start(parent, plan, episode_id, open_stepper))
+    start = await within(limit_s, restore_start(parent, plan, episode_id, open_stepper))
     assert plan.parent is not None, "the plan is a fork's"
-    origin = plan.parent.model_copy(update={"turn": brought.past.turn})
-    return Forked(replace(plan, parent=origin), brought.past, brought.stepper, parent)
+    origin = plan.parent.model_copy(update={"turn": start.past.turn})
+    return Forked(replace(plan, parent=origin), start.past, start.stepper, parent)
 
 
 async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | None = None) -> EpisodePlan:
-    """Who plays what from there on, before anything is replayed; from which turn is not known yet.
+    """Plan a fork without replaying anything; its turn is still unknown.
 
     Args:
         journal: Where the parent is recorded; its first event is read.
-        request: Which parent, with whom.
-        load: Finds the world; the catalogue's own function when left out.
+        request: The fork request.
+        load: Finds the world; the catalogue if omitted.
 
     Raises:
         EpisodeNotFound: There is no such parent.
@@ -435,8 +434,8 @@ async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | No
     if world.version != started["environment_version"]:
         raise wrong(
             "episode_id",
-            f"was played in version {started['environment_version']} of {world.name}, and here is "
-            f"{world.version}; only an episode of the same version can be played on",
+            f"was played with version {started['environment_version']} of {world.name}, but version "
+            f"{world.version} is installed; only episodes of the same version can be forked",
         )
     agent, seats = started["agent"], started["seats"]
     asked = EpisodeRequest(
@@ -476,5 +475,7 @@ def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], ag
     name = next(seat["policy"] for actor, seat in seats.items() if actor != agent)
     preset = {**world.captains, **world.opponents}.get(name)
     if preset is None or preset.missing is not None:
-        raise wrong("opponent_choice", f"the parent's opponent {name!r} is not available here; choose one")
+        raise wrong(
+            "opponent_choice", f"the parent's opponent {name!r} is not available here; choose another"
+        )
     return preset

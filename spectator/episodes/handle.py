@@ -1,4 +1,4 @@
-"""Hold an episode of this process: observe it, pause it, pace it, end it.
+"""The handle of an episode in this process: observe, pause, pace and end it.
 
 An external episode is played in another process, reported to this one and shown here.
 """
@@ -51,16 +51,16 @@ from spectator.steppers.remote_world import UNKNOWN, comment_observed, project_o
 logger = logging.getLogger(__name__)
 
 MAX_FACTS: Final = 20_000
-"""Facts that one such episode may tell; it is ended then, wherever it is played on."""
+"""Maximum facts of an external episode; then this process ends it, even if it is still being played."""
 
 
 class ExternalDriver:
-    """Stands where a driver does, in an episode that is driven elsewhere.
+    """Replaces the driver of an episode that is played in another process.
 
     Args:
-        stream: Where its events go.
-        control: Tells when the server wants it to end.
-        characters: Of its record, after which it is shown no further.
+        stream: Records its events.
+        control: Receives the server's request to end it.
+        characters: Maximum characters of its record; then it is no longer shown.
     """
 
     deciding: None = None
@@ -69,7 +69,7 @@ class ExternalDriver:
         self.turn = 0
         """Actions taken or refused so far."""
         self.ended: EpisodeEnded | None = None
-        """How it ended, once it has."""
+        """The end, once there is one."""
         self._stream = stream
         self._control = control
         self._characters = characters
@@ -79,16 +79,16 @@ class ExternalDriver:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is taken."""
+        """Whether no more facts are accepted."""
         return self._over.done() or self._control.end is not None
 
     async def record(self, turn: int, facts: Sequence[Fact], attachments: Attachments | None = None) -> None:
-        """Record and publish the facts of one turn; what cannot be recorded ends the episode, here only."""
+        """Record and publish the facts of one turn; a failure ends the episode, but only here."""
         if self.over:
             return
         self._facts += len(facts)
         if self._facts > MAX_FACTS:
-            self.give_up("step_cap", f"more than {MAX_FACTS} events; it may be played on where it is played")
+            self.give_up("step_cap", f"more than {MAX_FACTS} events; play may continue in its own process")
             return
         try:
             steps = [(turn, facts)]
@@ -97,21 +97,21 @@ class ExternalDriver:
             if recorded > self._characters:
                 self.give_up("step_cap", f"its record reached {self._characters / 1e6:g} MB")
         except EpisodeError as error:
-            logger.warning("episode %s is shown no further: %s", self._stream.episode_id, error)
+            logger.warning("episode %s is no longer shown: %s", self._stream.episode_id, error)
             self.give_up("interrupted", f"it could not be recorded: {error}")
 
     def finish(self, ended: EpisodeEnded, truth: str | None = None) -> None:
-        """It has come to its end; ``truth`` is what its world hid, as JSON text, if the end states it."""
+        """Set its end; ``truth`` is the world's sealed truth as JSON text, if the end has its digest."""
         if not self._over.done():
             self._truth = truth
             self._over.set_result(ended)
 
     def give_up(self, reason: EndReason, detail: str) -> None:
-        """It is shown no further."""
+        """End it here because it can no longer be shown."""
         self.finish(cut_short(reason, detail, self.turn))
 
     async def run(self) -> EpisodeEnded:
-        """Wait for its end and tell it."""
+        """Wait for its end and record it."""
         try:
             async with ControlledWait(self._control):
                 ended = await self._over
@@ -137,27 +137,27 @@ class ExternalDriver:
         return cut_short("interrupted", "the server that showed it went away", self.turn)
 
     def policy(self, actor: str) -> Policy | None:
-        """Nobody decides here."""
+        """Return ``None``: its policies are in another process."""
         return None
 
     def hold(self, held: bool) -> None:
-        """Nothing here can be held."""
+        """Do nothing: its policies are in another process."""
 
     async def let_go(self) -> None:
-        """Nothing is held here."""
+        """Do nothing: there is nothing to close."""
 
 
 def external_plan(environment: str, title: str, agent: str, seed: int) -> EpisodePlan:
-    """The plan of an episode in an environment that is not here.
+    """Make the plan of an episode in an environment of another process.
 
     Args:
         environment: Its short name.
-        title: Its name as shown to people.
-        agent: Name shown for whoever decides.
-        seed: Its seed; 0 when it is not known.
+        title: Its name for people.
+        agent: Name of its decision maker, for people.
+        seed: Its seed; 0 if unknown.
     """
     captain = Preset("remote", agent, "Decides elsewhere.", "remote", _elsewhere)
-    pack = Pack("default", "1", "Whatever is played there.")
+    pack = Pack("default", "1", "The episodes of the other server.")
     world = World(
         name=environment,
         version="elsewhere",
@@ -186,14 +186,14 @@ def _elsewhere(_: int) -> NoReturn:
 
 
 class EpisodeHandle:
-    """An episode that runs here; viewers see it as an :class:`~.episode_view.EpisodeView`.
+    """A running episode of this process; viewers use it as an :class:`~.episode_view.EpisodeView`.
 
     Args:
         plan: What is played.
         stream: Its events.
         control: Its end, its pause and its pace.
-        driver: Its loop.
-        thinking: What its captains think at the moment.
+        driver: Plays it.
+        thinking: The current partial decision.
         started_at: When it began.
     """
 
@@ -210,16 +210,16 @@ class EpisodeHandle:
         self.plan = plan
         """What is played."""
         self.episode_id = stream.episode_id
-        """Its one id, everywhere."""
+        """Id of the episode."""
         self.epoch = stream.epoch
-        """Identity of its numbering."""
+        """Id of its numbering."""
         self.thinking = thinking
-        """What its captains think at the moment; never recorded."""
+        """The current partial decision; never recorded."""
         self.open, self.subscribe, self.news = stream.open, stream.subscribe, stream.news
         self.started_at = started_at
         """When it began."""
         self.withholds = stream.shown is not stream
-        """Whether viewers are shown decisions only together with what they led to."""
+        """Whether decisions are shown only together with what they led to."""
         self._stream, self._shown = stream, stream.shown
         self._control = control
         self._driver = driver
@@ -229,17 +229,17 @@ class EpisodeHandle:
 
     @property
     def head_seq(self) -> int:
-        """Number of the last event that viewers may see."""
+        """Number of the last public event."""
         return self._shown.head_seq
 
     @property
     def state(self) -> State:
-        """What viewers see after event ``head_seq``; never changed in place."""
+        """The viewers' state after event ``head_seq``; never changed in place."""
         return self._shown.state
 
     @property
     def usage(self) -> Mapping[str, Any]:
-        """What models took so far, by actor."""
+        """What models used so far, by actor."""
         return self._stream.usage
 
     @property
@@ -249,62 +249,62 @@ class EpisodeHandle:
 
     @property
     def pace(self) -> Pace:
-        """How fast it is played now."""
+        """The current pace."""
         return self._control.pace
 
     @property
     def paused(self) -> bool:
-        """Whether play stands still."""
+        """Whether play is paused."""
         return self._control.paused
 
     @property
     def deciding(self) -> str | None:
-        """The actor whose decision is waited for now, if any is."""
+        """The actor that is deciding now, if any."""
         return self._driver.deciding
 
     def policy(self, actor: str) -> Policy | None:
-        """Who decides for ``actor``; ``None`` before the seats are taken."""
+        """Return the policy of ``actor``; ``None`` before the policies are built."""
         return self._driver.policy(actor)
 
     @property
     def trouble(self) -> JournalTrouble | None:
-        """What keeps its record from being written now; play stands still meanwhile."""
+        """Why its record cannot be written now; play is paused meanwhile."""
         return self._stream.trouble
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether it has ended."""
         return self._ended.done()
 
     @property
     def end_recorded(self) -> bool:
-        """Whether its end is in the record; not so where that failed for good."""
+        """Whether its end is recorded; false also if recording it failed for good."""
         return self._stream.ended
 
     async def wait(self) -> EpisodeEnded:
         """Wait for its end.
 
         Raises:
-            EpisodeUnfinished: It was left without one.
+            EpisodeUnfinished: It was left without an end.
         """
         return await asyncio.shield(self._ended)
 
     async def begin(self) -> None:
-        """Wait until its first event is recorded and published; to be called once, after :meth:`play`.
+        """Wait until its first event is recorded and published; call once, after :meth:`play`.
 
-        Whoever gives up waiting gives up the episode.
+        Cancelling the wait cancels the episode.
 
         Raises:
-            EpisodeError: The first event could not be recorded; there is no such episode.
+            EpisodeError: The first event could not be recorded, so there is no episode.
         """
         try:
             await asyncio.shield(self._started)
         except asyncio.CancelledError:
-            self._control.request_end(EndRequest("interrupted", "whoever started it went away"))
+            self._control.request_end(EndRequest("interrupted", "its starter went away"))
             raise
 
     async def play(self, opening: Sequence[TurnFacts], attachments: Attachments | None = None) -> None:
-        """Record its opening and what belongs to it, all or none, then play it to its end."""
+        """Record its opening and attachments, all or none, then play it to its end."""
         try:
             recorded = self._stream.begin(opening, attachments=attachments)
             if isinstance(recorded, asyncio.Future):
@@ -315,7 +315,7 @@ class EpisodeHandle:
             await self._driver.run()
             await self._settle_record()
             if isinstance(recorded, asyncio.Future) and recorded.done():
-                self._begun(recorded)  # it may be over before its callback has run
+                self._begun(recorded)  # the episode may end before the callback runs
         except asyncio.CancelledError:
             if self._driver.ended is None:
                 self._control.request_end(EndRequest("interrupted", "the server went away"))
@@ -328,7 +328,7 @@ class EpisodeHandle:
             self._settle()
 
     def _begun(self, recorded: asyncio.Future[Any]) -> None:
-        """Whoever waits for the start learns whether it is recorded; play goes on meanwhile."""
+        """Tell :meth:`begin` whether the start is recorded; play goes on meanwhile."""
         if self._started.done() or recorded.cancelled():
             return
         error = recorded.exception()
@@ -338,7 +338,7 @@ class EpisodeHandle:
             self._started.set_exception(error)
 
     async def _settle_record(self) -> None:
-        """Record what waits, where no end took it along."""
+        """Record the waiting steps of an episode without an end."""
         try:
             await self._stream.settle()
         except EpisodeError:
@@ -351,11 +351,11 @@ class EpisodeHandle:
             self._ended.set_result(self._driver.ended)
         else:
             self._ended.set_exception(EpisodeUnfinished(self.episode_id))
-        for told in (self._started, self._ended):
-            told.exception()  # nobody may be waiting for it
+        for future in (self._started, self._ended):
+            future.exception()  # mark it as retrieved, as there may be no waiter
 
     async def pause(self, by: str) -> None:
-        """Let play stand still; asking twice changes nothing. Survives cancellation, as every change does."""
+        """Pause play; repeating changes nothing. Survives cancellation, as every change does."""
         await whole(self._pause(by))
 
     async def _pause(self, by: str) -> None:
@@ -370,7 +370,7 @@ class EpisodeHandle:
                     raise
 
     async def resume(self, by: str) -> None:
-        """Let play go on; asking twice changes nothing."""
+        """Resume play; repeating changes nothing."""
         await whole(self._resume(by))
 
     async def _resume(self, by: str) -> None:
@@ -388,7 +388,7 @@ class EpisodeHandle:
             self._control.resume()
 
     async def set_pace(self, pace: Pace, by: str) -> None:
-        """Play at another pace; asking for the one that holds changes nothing."""
+        """Change the pace; setting the current one changes nothing."""
         await whole(self._set_pace(pace, by))
 
     async def _set_pace(self, pace: Pace, by: str) -> None:
@@ -399,49 +399,51 @@ class EpisodeHandle:
                 self._control.set_pace(pace)
 
     async def record_fact(self, data: EventData) -> None:
-        """Record and publish something that was observed from outside, such as a clip of speech.
+        """Record and publish an event from outside, such as a clip of speech.
 
         Raises:
-            EpisodeOver: Its end was told before.
+            EpisodeOver: The episode has ended.
             JournalError: It could not be recorded.
         """
         await self._stream.emit(self.turn, [core_fact(data)], patient=False)
 
     def breathe(self, seconds: float) -> None:
-        """Let the next step wait ``seconds`` at the broadcast pace."""
+        """Delay the next step by ``seconds`` at the broadcast pace."""
         self._control.breathe(seconds)
 
     def request_end(self, request: EndRequest) -> None:
-        """Ask for its end and do not wait; the first who asks gives the reason."""
+        """Request its end without waiting; the first request determines the reason."""
         self._control.request_end(request)
         self._stream.give_up_waiting(for_good=request.reason != "stopped")
 
     async def end(self, request: EndRequest) -> EpisodeEnded:
-        """Ask for its end and wait for it.
+        """Request its end and wait for it.
 
         Raises:
             EpisodeUnfinished: It has no end.
-            JournalUnavailable: The end is not recorded: it is as soon as it can be, or it could not be.
+            JournalUnavailable: The end is not recorded yet, or could not be.
         """
         self.request_end(request)
         while not self.ended:
             await first_of(self.wait(), self._stream.news())
             if self.trouble is not None and not self.ended:
-                raise JournalUnavailable(f"{self.trouble.message}; the end is recorded as soon as it can be")
+                raise JournalUnavailable(
+                    f"{self.trouble.message}; the end will be recorded as soon as possible"
+                )
         ended = await self.wait()
         if not self.end_recorded:
-            raise JournalUnavailable("it is over, and its end could not be recorded; the log says why")
+            raise JournalUnavailable("the episode is over, but its end could not be recorded; see the log")
         return ended
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedEpisode:
-    """An episode that is ready to be driven.
+    """An episode that is ready to play.
 
     Args:
-        driver: Its loop.
-        control: What is asked of it from outside.
-        thinking: What its captains think at the moment.
+        driver: Plays it.
+        control: Its end, its pause and its pace.
+        thinking: The current partial decision.
     """
 
     driver: Driver
@@ -463,20 +465,20 @@ def prepare(
     rule: FailureRule | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> PreparedEpisode:
-    """Put together what plays an episode, wherever that is: in a server or in a run.
+    """Build the driver of an episode, for a server or for a run.
 
     Args:
         plan: What is played, by whom.
-        stream: Takes what happens, and holds what was spent before.
+        stream: Records its events, and knows what was spent before.
         stepper: Its environment, closed by the driver.
         clock: Time.
-        limits: How long it may wait for whom.
-        ledger: What asking models may take.
-        pace: How fast it goes on; the plan's pace when left out.
-        paused: Whether it stands still at first.
+        limits: Its time and size limits.
+        ledger: Limits what models may spend.
+        pace: The initial pace; the plan's if omitted.
+        paused: Whether it begins paused.
         past: Where another process left it; ``None`` to begin.
-        rule: What a decision that failed does to it; the plan's ``on_failure`` when left out.
-        checkpoints: Keeps where it stands; nobody does when left out.
+        rule: What a failed decision does to it; the plan's ``on_failure`` if omitted.
+        checkpoints: Keeps checkpoints; none if omitted.
     """
     control = Control(pace or plan.pace, clock)
     if paused:

@@ -1,9 +1,9 @@
-"""Find what viewers saw after any event of a long record.
+"""Find the viewers' state after any event of a long record.
 
-A record is folded once, as far as someone asks, and its state is kept every so many events: in memory, and
-for an ended record in a file beside the journal, where the next server finds it. Nothing in that file is
-part of a record: it may be deleted at any time, and what is missing, damaged or of another version is
-folded again. Only ended records are kept in it, of which nothing is withheld.
+A record is folded once, as far as needed, and its state is kept at intervals: in memory and, for an ended
+record, in a file beside the journal, for later servers. The file is only a cache: it may be deleted at any
+time, and anything missing, damaged or of another version is folded again. It contains only ended records,
+which have no embargo.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from spectator.journal.encoding import compressed, expanded
 logger = logging.getLogger(__name__)
 
 FILE: Final = "states.db"
-"""Its name in the data folder."""
+"""The file's name in the data folder."""
 
 PAGE_BYTES: Final = 4096
 
 ROW_BYTES: Final = 120
-"""About what a state takes beside its body."""
+"""Approximate overhead of a state beyond its body, in bytes."""
 
 FILLED: Final = 0.8
-"""The share of the file that states may take; the rest is what SQLite needs between them."""
+"""Share of the file that states may fill; SQLite needs the rest."""
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS records (
@@ -51,18 +51,18 @@ CREATE TABLE IF NOT EXISTS states (
 """
 
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""SQLite's codes of errors that say that a file is not what it wrote."""
+"""SQLite's error codes for a damaged file."""
 
 
 _Result = TypeVar("_Result")
 
 
 class StateFile:
-    """States of records by episode and event; blocks, never fails, and is safe to use from several threads.
+    """A cache file of states by episode and event; blocks, never raises, and is thread-safe.
 
     Args:
-        path: The file; made when something is kept first.
-        most_bytes: Bytes that it may take, at least 64 KiB. Records that were asked for longest ago go first.
+        path: The file; created on the first write.
+        most_bytes: Maximum size in bytes, at least 64 KiB. Least recently used records are removed first.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -78,11 +78,11 @@ class StateFile:
         self._order = threading.Lock()
 
     def sizes(self, episode_id: str, version: str) -> dict[int, int]:
-        """The events after which the state of a record is kept, with the bytes of each.
+        """Return the events after which a state of the record is kept, with the size of each in bytes.
 
         Args:
-            episode_id: Whose.
-            version: What the states depend on; states of another version are forgotten.
+            episode_id: The episode.
+            version: What the states depend on; states of another version are removed.
         """
 
         def work(file: sqlite3.Connection) -> dict[int, int]:
@@ -94,7 +94,7 @@ class StateFile:
         return self._do(work) or {}
 
     def read(self, episode_id: str, version: str, seq: int) -> bytes | None:
-        """The state after event ``seq``; ``None`` where it is not kept, or is not as it was."""
+        """Return the state after event ``seq``; ``None`` if it is missing or damaged."""
 
         def work(file: sqlite3.Connection) -> bytes | None:
             wanted = "SELECT digest, body FROM states WHERE episode_id = ? AND seq = ?"
@@ -102,7 +102,7 @@ class StateFile:
             if isinstance(body, bytes) and digest == _digest(episode_id, version, seq, body):
                 return body
             if digest is not None:
-                logger.warning("episode %s: its kept state after event %d is not used", episode_id, seq)
+                logger.warning("episode %s: the kept state after event %d is damaged", episode_id, seq)
                 file.execute("DELETE FROM states WHERE episode_id = ? AND seq = ?", (episode_id, seq))
             return None
 
@@ -111,7 +111,7 @@ class StateFile:
     def keep(
         self, episode_id: str, version: str, bodies: Mapping[int, bytes], dropped: Collection[int] = ()
     ) -> None:
-        """Keep the states of ``bodies``, by the events that they follow, and forget those of ``dropped``."""
+        """Keep the states ``bodies``, by the events that they follow, and remove those of ``dropped``."""
         room = int(self._most_bytes * FILLED)
         wanted = sum(map(len, bodies.values())) + ROW_BYTES * len(bodies)
 
@@ -131,53 +131,53 @@ class StateFile:
             self._do(work, make=True)
 
     def forget(self, episode_id: str) -> None:
-        """Forget the states of an episode."""
+        """Remove the states of an episode."""
         self._do(lambda file: _forget(file, episode_id))
 
     def episodes(self) -> list[str]:
-        """The episodes of which something is kept."""
+        """List the episodes in the file."""
         ids = "SELECT episode_id FROM records ORDER BY episode_id"
         return self._do(lambda file: [str(one) for (one,) in file.execute(ids)]) or []
 
     def _do(self, work: Callable[[sqlite3.Connection], _Result], *, make: bool = False) -> _Result | None:
-        """Do ``work`` in one transaction; ``None`` where there is no file or it is of no use."""
+        """Do ``work`` in one transaction; ``None`` if there is no file or it is unusable."""
         with self._order:
             try:
                 known = self._path.exists()
                 if known and self._path.stat().st_size > self._most_bytes:
-                    self._delete("it is larger than it may be")
+                    self._delete("it exceeds its maximum size")
                 elif not known and not make:
                     return None
                 with closing(sqlite3.connect(self._path, timeout=5.0)) as file, file:
                     self._prepare(file)
                     return work(file)
             except (sqlite3.Error, OSError) as error:
-                logger.warning("what viewers saw of long records is not kept in %s: %s", self._path, error)
+                logger.warning("the states of long records cannot be kept in %s: %s", self._path, error)
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
                     self._delete("it is damaged")
             except (TypeError, ValueError) as error:
-                self._delete(f"it holds what nobody wrote: {error}")
+                self._delete(f"its contents are invalid: {error}")
             return None
 
     def _prepare(self, file: sqlite3.Connection) -> None:
         for name, value in {
             "page_size": PAGE_BYTES,
             "max_page_count": self._most_bytes // PAGE_BYTES,
-            "synchronous": "OFF",  # what a power cut spoils does not fit its digest
+            "synchronous": "OFF",  # the digests detect what a power cut damages
             "secure_delete": "ON",
         }.items():
             file.execute(f"PRAGMA {name}={value}").close()
         file.executescript(_SCHEMA)
 
     def _delete(self, why: str) -> None:
-        logger.warning("%s is deleted and made again: %s", self._path, why)
+        logger.warning("deleting %s, which will be created again: %s", self._path, why)
         for path in (self._path, self._path.with_name(f"{self._path.name}-journal")):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
 
 def _touch(file: sqlite3.Connection, episode_id: str, version: str) -> bool:
-    """Note that a record is asked for; of another version it is forgotten. Whether it is known."""
+    """Mark a record as used, or remove it if it has another version; return whether it is there."""
     known = file.execute("SELECT version FROM records WHERE episode_id = ?", (episode_id,)).fetchone()
     if known is None:
         return False
@@ -196,7 +196,7 @@ def _newest(file: sqlite3.Connection, episode_id: str, version: str) -> None:
 
 
 def _make_room(file: sqlite3.Connection, room: int, asking: str) -> None:
-    """Forget records that were asked for longest ago until the rest takes no more than ``room`` bytes."""
+    """Remove the least recently used records until the rest fits into ``room`` bytes."""
     sizes = dict(
         file.execute(f"SELECT episode_id, sum(size) + {ROW_BYTES} * count(*) FROM states GROUP BY episode_id")
     )
@@ -217,66 +217,66 @@ def _forget(file: sqlite3.Connection, episode_id: str) -> None:
 
 
 def _digest(episode_id: str, version: str, seq: int, body: bytes) -> bytes:
-    """What ties a state to its record and its place."""
+    """Return the digest that ties a state to its record and event."""
     return sha256(f"{episode_id}\x1f{version}\x1f{seq}\x1f".encode() + body).digest()
 
 
 SPACING: Final = 2_000
-"""Events between states that are kept."""
+"""Events between kept states."""
 
 SPACING_CHARACTERS: Final = 4_000_000
-"""Characters of record between them, where so few events take as much."""
+"""Characters of record between kept states, if events are large."""
 
 READ_EVENTS: Final = 512
-"""Events that are read and folded at once, on a thread."""
+"""Maximum events read and folded at once, in a thread."""
 
 READ_CHARACTERS: Final = 1_000_000
-"""Characters of them at most, as far as the events before tell."""
+"""Characters read at once, estimated from the preceding events."""
 
 MOST_STATES: Final = 2_048
-"""States of one record that are kept; every other one goes when there are more."""
+"""Maximum kept states of one record; beyond it, every other one is dropped."""
 
 MAX_BYTES: Final = 8_000_000
-"""Bytes of them, compressed; likewise."""
+"""Maximum compressed bytes of one record's states; beyond it, every other one is dropped."""
 
 MOST_RECORDS: Final = 8
-"""Records of which states are in memory; the one that was asked for longest ago goes first."""
+"""Maximum records with states in memory; the least recently used is dropped first."""
 
 WRITTEN_TOGETHER: Final = 32
-"""States that are written to the file together, and at the end of the work those that are left."""
+"""States written to the file at once."""
 
 FORMAT: Final = 1
-"""Version of what is kept."""
+"""Version of the kept states' format."""
 
 
 Turn = Callable[[], AbstractAsyncContextManager[object]]
-"""What one piece of a record is read and folded within; it may keep it waiting."""
+"""Makes the context in which one piece of a record is folded; it may wait before entering."""
 
 
 class PastReader(Protocol):
-    """Reads what viewers see, undecoded, and finds what was kept of it."""
+    """Reads the viewers' events, undecoded, and finds kept states."""
 
     async def kept_state(self, summary: EpisodeSummary, until: int) -> tuple[int, State]:
-        """The newest state that the journal has up to event ``until``, with its number; 0 for none."""
+        """Return the journal's newest state up to event ``until``, with its number; 0 for none."""
         ...
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
-        """Events of an episode with ``seq > after_seq``, in order."""
+        """Read the events with ``seq > after_seq``, in order."""
         ...
 
     async def view_of(self, summary: EpisodeSummary) -> str:
-        """What beside the record its view depends on; empty where that is nothing."""
+        """Return what the view depends on besides the record; empty if nothing."""
         ...
 
 
 class PastStates:
-    """States of records at any of their events.
+    """Computes the state of a record after any of its events.
 
     Args:
-        records: Where the events are.
-        spacing: Events between states that are kept.
-        file: Where they are kept beyond this process; nowhere if left out.
-        turn: What each piece is folded within; at once if left out.
+        records: Reads the events.
+        spacing: Events between kept states.
+        file: Keeps states beyond this process; not kept if omitted.
+        turn: Context in which each piece is folded; none if omitted.
     """
 
     def __init__(
@@ -294,10 +294,10 @@ class PastStates:
         self._marks: OrderedDict[tuple[str, str], _Marks] = OrderedDict()
 
     async def state(self, summary: EpisodeSummary, seq: int) -> State:
-        """What viewers saw after event ``seq``.
+        """Return the viewers' state after event ``seq``.
 
         Args:
-            summary: The episode, in the numbers of its viewers.
+            summary: The episode, in the viewers' numbering.
             seq: Number of the event, 0 to ``head_seq``; 0 is before the first.
 
         Raises:
@@ -316,7 +316,7 @@ class PastStates:
             await self._write(marks)
 
     async def complete(self, summary: EpisodeSummary) -> None:
-        """Keep states of all of a record that has ended, for whoever goes anywhere in it.
+        """Keep states of an entire ended record, for viewers who jump anywhere in it.
 
         Raises:
             JournalError: The record cannot be read.
@@ -331,7 +331,7 @@ class PastStates:
     async def _marks_of(self, summary: EpisodeSummary) -> _Marks:
         key = (summary.episode_id, summary.epoch)
         marks = self._marks.get(key)
-        if marks is None or marks.digest not in (None, summary.digest):  # another record under the same id
+        if marks is None or marks.digest not in (None, summary.digest):  # the record was replaced
             marks = self._marks[key] = _Marks(summary.episode_id, self._spacing)
         self._marks.move_to_end(key)
         while len(self._marks) > MOST_RECORDS:
@@ -348,9 +348,9 @@ class PastStates:
         return marks
 
     async def _bring_near(self, summary: EpisodeSummary, marks: _Marks, seq: int) -> tuple[int, bytes]:
-        """A state near before event ``seq``, with its number; on the way to it others are kept."""
+        """Return a state shortly before event ``seq``, with its number; keeps others on the way."""
         while seq - (known := await self._known(marks, seq))[0] > marks.spacing:
-            async with marks.order:  # for one state at a time: whoever needs no more goes on
+            async with marks.order:  # released after each state, so that other readers can go on
                 after, body = await self._known(marks, seq)
                 if seq - after > marks.spacing:
                     last = min(seq, marks.spacing * (after // marks.spacing + 1))
@@ -361,7 +361,7 @@ class PastStates:
         return known
 
     async def _known(self, marks: _Marks, seq: int) -> tuple[int, bytes]:
-        """The nearest state that is kept up to event ``seq``, with its number."""
+        """Return the nearest kept state up to event ``seq``, with its number."""
         while True:
             known = marks.before(seq)
             body = marks.bodies.get(known)
@@ -374,7 +374,7 @@ class PastStates:
     async def _fold(
         self, summary: EpisodeSummary, marks: _Marks, known: tuple[int, bytes], last: int
     ) -> State:
-        """The state after event ``last``, from one before it."""
+        """Fold the state after event ``last`` from an earlier one."""
         (after, body), size, most = known, 0, READ_EVENTS
         state = await asyncio.to_thread(_unpacked, body)
         while after < last:
@@ -394,7 +394,7 @@ class PastStates:
         return state
 
     async def _write(self, marks: _Marks) -> None:
-        """Write to the file what is not there yet, once the record has ended."""
+        """Write unwritten states to the file, once the record has ended."""
         if self._file is None or marks.version is None or not (marks.unwritten or marks.dropped):
             return
         bodies, dropped = marks.written()
@@ -402,27 +402,27 @@ class PastStates:
 
 
 class _Marks:
-    """The states of one record that are kept, by the number of the event that they follow."""
+    """The kept states of one record, by the number of the event that they follow."""
 
     def __init__(self, episode_id: str, spacing: int) -> None:
         self.episode_id = episode_id
         self.spacing = spacing
         self.order = asyncio.Lock()
         self.digest: str | None = None
-        """That of the record, once it has ended."""
+        """Digest of the record, once it has ended."""
         self.version: str | None = None
-        """What the file knows the record by, once it has ended and there is one."""
+        """Version of the record in the file, once it has ended and there is a file."""
         self.bodies: dict[int, bytes] = {0: b"{}"}
-        """The states that were folded here; the others are in the file."""
+        """States folded by this process; the others are in the file."""
         self.unwritten: set[int] = set()
-        """Those that are not in the file."""
+        """States that are not in the file yet."""
         self.dropped: set[int] = set()
-        """Those that are in the file and not kept any more."""
+        """States to remove from the file."""
         self._sizes = {0: 0}
         self._places = [0]
 
     def before(self, seq: int) -> int:
-        """The last place that is not after event ``seq``."""
+        """Return the number of the last kept state up to event ``seq``."""
         return self._places[bisect_right(self._places, seq) - 1]
 
     def keep(self, seq: int, body: bytes) -> None:
@@ -435,7 +435,7 @@ class _Marks:
             self._thin_out()
 
     def find(self, version: str, sizes: dict[int, int]) -> None:
-        """Take in what the file has."""
+        """Add the states that the file has."""
         self.version = version
         self.unwritten.difference_update(sizes)
         self._sizes = {**sizes, **self._sizes}
@@ -443,13 +443,13 @@ class _Marks:
         self._thin_out()
 
     def written(self) -> tuple[dict[int, bytes], set[int]]:
-        """What is to be written now, and what is to be removed; it counts as done."""
+        """Return the states to write and those to remove, and count both as done."""
         bodies, dropped = {seq: self.bodies[seq] for seq in self.unwritten}, self.dropped
         self.unwritten, self.dropped = set(), set()
         return bodies, dropped
 
     def lose(self, seq: int) -> None:
-        """Do without the state after event ``seq``, which the file has not."""
+        """Forget the state after event ``seq``, which is not in the file."""
         if seq in self._sizes and seq != 0:
             del self._sizes[seq]
             self._places.remove(seq)

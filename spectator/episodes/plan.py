@@ -23,30 +23,31 @@ from spectator.policies.policy import HasFallback, Policy, Preset, RandomFallbac
 _T = TypeVar("_T")
 
 Commit = Literal["step", "overlapped", "batched"]
-"""Whether a step is recorded before the next begins, before the next is told, or together with many others:
-see ``EpisodePlan.commit``."""
+"""When a step is recorded: before the next begins, while the next is decided, or in a batch.
+
+See ``EpisodePlan.commit``."""
 
 SPARE_S: Final = 2.0
-"""Seconds beyond a model's own limit, in which its fallback decides."""
+"""Seconds added to a model's own time limit, in which its fallback decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRequest:
-    """What somebody asks for.
+    """A request for an episode.
 
     Args:
         environment: Name of the world.
         captain: Preset for the agent's seat; ``None`` for the world's default.
         opponent: Preset for the other seats; ``None`` for the world's default.
         pack: Evaluation pack.
-        seed: 0 .. 2**53 - 1; ``None`` to have one drawn.
-        pace: How fast it is played.
-        narration: Whether speech is wanted.
-        options: The world's options as sent; those left out take their defaults.
-        on_failure: What a decision that failed does to it; see ``EpisodeStarted.on_failure``.
-        view: Whether its view is recorded while it is played, or derived later; see ``EpisodeStarted.view``.
-        failed_decisions: What counts where a captain did not decide; see ``EpisodeStarted.failed_decisions``.
-        waits_for_rest: Whether every model waits for an endpoint that is left alone, whatever its table says.
+        seed: 0 .. 2**53 - 1; ``None`` to draw one.
+        pace: The initial pace.
+        narration: Whether speech is requested.
+        options: The world's options; omitted ones take their defaults.
+        on_failure: What a failed decision does to it; see ``EpisodeStarted.on_failure``.
+        view: Whether its view is recorded during play or derived later; see ``EpisodeStarted.view``.
+        failed_decisions: What replaces a missing decision; see ``EpisodeStarted.failed_decisions``.
+        waits_for_rest: Whether every model waits for a paused endpoint, even if its table says otherwise.
     """
 
     environment: str
@@ -65,25 +66,25 @@ class EpisodeRequest:
 
 @dataclass(frozen=True, slots=True)
 class EpisodePlan:
-    """A request that can be carried out: every name resolved, every default filled in.
+    """A valid request: every name resolved, every default filled in.
 
     Args:
         world: The world.
-        captain: Who takes the agent's seat.
-        opponent: Who takes the other seats; ``None`` when there are none. Never one that mirrors.
+        captain: Preset of the agent's seat.
+        opponent: Preset of the other seats; ``None`` if there are none. Never one that mirrors.
         pack: The evaluation pack.
         seed: The episode's seed.
-        pace: How fast it starts.
-        narration: Whether speech is wanted.
+        pace: The initial pace.
+        narration: Whether speech is requested.
         options: Complete options.
-        parent: What it was forked from, if it was.
-        on_failure: What a decision that failed does to it.
-        run_id: The run that it is played for, if for one.
-        group_id: Its group within the run: episodes of one task that are compared.
-        attempt: Which attempt it is at its place in the run, from 1.
-        view: Whether its view is recorded while it is played, or derived by whoever reads it later.
-        failed_decisions: What counts where a captain did not decide.
-        waits_for_rest: Whether decisions of models wait for an endpoint that is left alone after failing.
+        parent: What it was forked from, if it is a fork.
+        on_failure: What a failed decision does to it.
+        run_id: The run that it belongs to, if any.
+        group_id: Its group within the run: comparable episodes of one task.
+        attempt: Number of the attempt at its place in the run, from 1.
+        view: Whether its view is recorded during play or derived by readers.
+        failed_decisions: What replaces a missing decision.
+        waits_for_rest: Whether models' decisions wait for an endpoint that is paused after failures.
     """
 
     world: World
@@ -105,16 +106,16 @@ class EpisodePlan:
 
     @property
     def on_failed_decision(self) -> OnFailure:
-        """What a decision that failed does to the episode: it ends where that is a forfeit."""
+        """What a failed decision does to the episode; with forfeit, it ends."""
         return "end" if self.failed_decisions == "forfeit" else self.on_failure
 
     @property
     def commit(self) -> Commit:
-        """When a step counts as recorded: each by itself, or many together where nothing but time is lost.
+        """When a step is recorded.
 
-        Steps that a death takes are played again, from seed and decisions. A model's decisions cost money and
-        would come out otherwise: there each step is committed, while the next question is on its way. Viewers
-        must not see what is not recorded: there it is committed before the next begins.
+        Steps lost in a crash are replayed from seed and decisions, so scripted episodes record in batches. A
+        model's decisions cost money and would differ, so each step is recorded while the next is decided. A
+        live view must not show unrecorded steps, so each is recorded before the next begins.
         """
         if self.view != "derived":
             return "step"
@@ -123,7 +124,7 @@ class EpisodePlan:
 
     @property
     def profile(self) -> Profile:
-        """When this episode is rewarded, and within which bounds."""
+        """The world's reward profile for these options."""
         return self.world.profile_of(self.options)
 
     @property
@@ -132,23 +133,23 @@ class EpisodePlan:
         return self.world.actors[0]
 
     def preset(self, actor: str) -> Preset:
-        """Who takes the seat of ``actor``."""
+        """Return the preset of ``actor``'s seat."""
         if self.opponent is None or actor == self.agent:
             return self.captain
         return self.opponent
 
     @property
     def patience_s(self) -> float:
-        """Seconds to wait for a decision where no operator sets them: for its slowest model."""
+        """Default seconds to wait for a decision: enough for the slowest model."""
         return longest_wait_s((self.captain, self.opponent)) + SPARE_S
 
     def policy(self, actor: str) -> Policy:
-        """A new policy for one actor, with a seed of its own."""
+        """Build a new policy for one actor, with its own seed."""
         build, seed = self.making(actor)
         return build(seed)
 
     def making(self, actor: str) -> tuple[Callable[[int], Policy], int]:
-        """What makes the policy of one actor, with the episode's own fallback and patience, and its seed."""
+        """Return the function that builds one actor's policy for this episode, and its seed."""
         seed = self.seed if self.parent is None else self.parent.captains_seed
         build = self.preset(actor).build
         if self.waits_for_rest and isinstance(build, WaitsForRest):
@@ -158,7 +159,7 @@ class EpisodePlan:
         return build, derive_seed(seed, "policy", actor)
 
     def started(self) -> EpisodeStarted:
-        """The episode's first event."""
+        """Make the data of the episode's first event."""
         presets = {actor: self.preset(actor) for actor in self.world.actors}
         return EpisodeStarted(
             environment=self.world.name,
@@ -198,12 +199,12 @@ def plan_episode(
     """Check ``request`` against the catalogue.
 
     Args:
-        request: What is asked for.
-        draw_seed: Called once, when no seed was given.
-        load: Finds the world; the catalogue's own when left out.
+        request: The request.
+        draw_seed: Called once if the request has no seed.
+        load: Finds the world; the catalogue if omitted.
 
     Raises:
-        InvalidRequest: Names every wrong field by its name in ``POST /custom/start_episode``.
+        InvalidRequest: Names every invalid field, as in ``POST /custom/start_episode``.
 
     >>> plan = plan_episode(EpisodeRequest("counting", options={"turns": 3}), draw_seed=lambda: 7)
     >>> plan.captain.name, plan.seed, plan.options["turns"]
@@ -225,11 +226,16 @@ def plan_episode(
         if preset is not None and preset.missing is not None:
             wrong.append(FieldError(where, f"{preset.name!r} is not available here: {preset.missing}"))
     if pack is not None and pack.seeds and request.seed is not None and request.seed not in pack.seeds:
-        wrong.append(FieldError("seed", f"is none of the seeds of the pack {pack.name!r}; leave it out"))
+        wrong.append(FieldError("seed", f"is not a seed of the pack {pack.name!r}; omit it"))
     if (rule := failed_decisions_broken_by(request.failed_decisions, world)) is not None:
         wrong.append(FieldError("failed_decisions", rule))
     if request.failed_decisions == "forfeit" and request.on_failure == "suspend":
-        wrong.append(FieldError("failed_decisions", "forfeit ends the episode, which on_failure suspends"))
+        wrong.append(
+            FieldError(
+                "failed_decisions",
+                "forfeit cannot be combined with on_failure suspend; use fallback or random",
+            )
+        )
     if wrong or captain is None or pack is None:
         raise InvalidRequest(wrong)
     seed = draw_seed() if request.seed is None else request.seed
@@ -254,23 +260,23 @@ def plan_episode(
 
 
 def random_captain(world: World) -> Callable[[int], Policy]:
-    """Who draws a legal action at random: the world's own `random`, or one who leaves arguments out."""
+    """Return the builder of the world's `random` captain, or of one that omits arguments."""
     known = world.captains.get("random")
     return RandomPolicy if known is None else known.build
 
 
 def failed_decisions_broken_by(asked: FailedDecisions, world: World) -> str | None:
-    """The rule that ``failed_decisions`` breaks in ``world``, in words; ``None`` when it breaks none."""
+    """Say why ``failed_decisions`` is invalid for ``world``; ``None`` if it is valid."""
     if asked == "random" and "random" not in world.captains and world.profile.actions != "tools":
-        return f"{world.name} has nobody who draws actions at random; choose fallback or forfeit"
+        return f"{world.name} has no random captain; use fallback or forfeit"
     return None
 
 
 def _choose_world(request: EpisodeRequest, load: LoadWorld) -> tuple[World, list[FieldError]]:
-    """The world, and what is wrong whatever the world; without one, nothing else can be checked."""
+    """Return the world and the errors independent of it; raises if there is no such world."""
     wrong = []
     if not (request.seed is None or (type(request.seed) is int and 0 <= request.seed <= MAX_SEED)):
-        must = f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn"
+        must = f"must be an integer from 0 to {MAX_SEED}, or null to draw one"
         wrong.append(FieldError("seed", must))
     for name, asked, known in (
         ("on_failure", request.on_failure, get_args(OnFailure)),
@@ -298,9 +304,7 @@ def _choose_opponent(name: str | None, world: World, wrong: list[FieldError]) ->
     if world.opponents:
         return _choose("opponent_choice", name, world.default_opponent, world.opponents, wrong)
     if name not in (None, world.default_opponent):
-        wrong.append(
-            FieldError("opponent_choice", f"{world.name} is played without an opponent; leave it out")
-        )
+        wrong.append(FieldError("opponent_choice", f"{world.name} is played without an opponent; omit it"))
     return None
 
 
@@ -311,18 +315,18 @@ def complete_options(
     pack: Pack | None,
     wrong: list[FieldError],
 ) -> dict[str, Any]:
-    """Every option of a world, defaults filled in; empty where one is wrong.
+    """Return every option of a world, including defaults; empty if one is invalid.
 
     Args:
-        options_type: The world's.
-        sent: The options that are asked for.
-        usual: What those that are not sent are here, where that is not their default.
-        pack: Fixes some of them.
-        wrong: Takes every wrong one.
+        options_type: The world's options model.
+        sent: The requested options.
+        usual: Defaults that replace the model's.
+        pack: The evaluation pack, which fixes some of them.
+        wrong: The list to which errors are appended.
     """
     fixed = {} if pack is None else pack.options
     wrong.extend(
-        FieldError(f"options.{name}", f"is fixed to {fixed[name]!r} by the pack {pack.name!r}; leave it out")
+        FieldError(f"options.{name}", f"is fixed to {fixed[name]!r} by the pack {pack.name!r}; omit it")
         for name, value in sent.items()
         if pack is not None and name in fixed and fixed[name] != value
     )

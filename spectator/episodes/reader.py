@@ -1,9 +1,8 @@
 """Read episodes as their viewers see them, with a recorded or a derived view.
 
-The memory of a derived view does not grow with the record: its newest events are kept while they are few,
-and for the others only marks, from which they are derived again. For a long record the view is also kept
-beside it, as a checkpoint of the journal tied to its event by the chain's digest, so that it need not be
-folded again.
+The memory of a derived view does not grow with the record: only its newest events are kept, and for earlier
+ones marks from which they are derived again. The view of a long record is also saved as a checkpoint in the
+journal, tied to its event by the chain's digest, so that it need not be folded again.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from spectator.journal.encoding import compressed, expanded
 logger = logging.getLogger(__name__)
 
 WORTH_KEEPING: Final = 4_000_000
-"""Characters of record that are folded again without complaint; beyond that, what they come to is kept."""
+"""Characters of record beyond which the folded view is saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """What viewers see after an event.
+    """The viewers' state after an event.
 
     Args:
-        epoch: Identity of the view's numbering.
+        epoch: Id of the view's numbering.
         seq: Number of the event in the view.
-        recorded_seq: Number of the event in the record: the same, unless the view is derived.
-        state: What they see.
+        recorded_seq: Number of the event in the record; differs from ``seq`` only for derived views.
+        state: The state.
     """
 
     epoch: str
@@ -50,32 +49,32 @@ class SavedView:
     state: State
 
     def checkpoint(self, episode_id: str) -> Checkpoint:
-        """As it is kept."""
+        """Convert it to a checkpoint."""
         view = {"epoch": self.epoch, "seq": self.seq, "made_by": __version__}
         body = encode_json({"view": view, "state": self.state}).encode()
         return Checkpoint(episode_id, self.recorded_seq, compressed(body))
 
 
 class _Unusable(EpisodeError):
-    """A checkpoint that holds no view that can be gone on from."""
+    """A checkpoint without a usable view."""
 
 
 async def newest_view(
     journal: Journal, episode_id: str, epoch: str, *, derived: bool, until: int | None = None
 ) -> SavedView | None:
-    """The newest view that is kept of an episode; ``None`` where there is none that can be gone on from.
+    """Return the newest usable saved view of an episode; ``None`` if there is none.
 
     Args:
-        journal: Where it is.
-        episode_id: Of which.
-        epoch: Identity of the numbering in which it is wanted.
-        derived: Whether the view is derived from the record, so that only one made alike will do.
-        until: The last event of the record that it may follow; any when left out.
+        journal: The journal.
+        episode_id: The episode.
+        epoch: Id of the wanted numbering.
+        derived: Whether the view is derived: then only one saved by this version is usable.
+        until: The last recorded event that it may follow; no limit if omitted.
     """
     try:
         kept = await journal.checkpoints(episode_id)
     except JournalError as error:
-        logger.warning("episode %s is folded from its beginning: %s", episode_id, error)
+        logger.warning("folding episode %s from its beginning: %s", episode_id, error)
         return None
     for checkpoint in kept:
         if until is not None and checkpoint.seq > until:
@@ -85,75 +84,75 @@ async def newest_view(
                 return _view_in(checkpoint, epoch, derived=derived)
         except _Unusable as error:
             logger.info(
-                "episode %s: the view after event %d is not used: %s", episode_id, checkpoint.seq, error
+                "episode %s: the view saved after event %d is unusable: %s", episode_id, checkpoint.seq, error
             )
     return None
 
 
 async def save_view(journal: Journal, episode_id: str, view: SavedView) -> None:
-    """Keep it; never fails, for it only saves work."""
+    """Save a view; never raises, as it only saves work."""
     try:
         await journal.keep_checkpoint(view.checkpoint(episode_id))
     except JournalError as error:
-        logger.info("the view of episode %s is not kept: %s", episode_id, error)
+        logger.info("the view of episode %s could not be saved: %s", episode_id, error)
 
 
 def _view_in(checkpoint: Checkpoint, epoch: str, *, derived: bool) -> SavedView:
     body: Mapping[str, Any] = decode_json(expanded(checkpoint.body).decode())
     state = body["state"]
     if not isinstance(state, Mapping):
-        raise ValueError("its state is no object")
+        raise ValueError("its state is not a JSON object")
     made = body.get("view")
     if made is None and not derived:
         return SavedView(epoch, checkpoint.seq, checkpoint.seq, state)
     if made is None or made["epoch"] != epoch or (derived and made["made_by"] != __version__):
-        raise ValueError("it is of another numbering")
+        raise ValueError("it belongs to another numbering")
     return SavedView(epoch, int(made["seq"]), checkpoint.seq, state)
 
 
 READ_EVENTS: Final = 200
-"""Recorded events that are derived at once, on a thread."""
+"""Maximum recorded events derived at once, in a thread."""
 
 FIRST_EVENTS: Final = 8
-"""Of these, the first; how large they are says how many may follow."""
+"""Size of the first batch; its characters determine the size of the next."""
 
 READ_CHARACTERS: Final = 1_000_000
-"""Characters of them at most, but for one that is larger."""
+"""Maximum characters of a batch, unless a single event is larger."""
 
 KEPT_TEXTS: Final = 8_000_000
-"""Characters of newest events that are kept of one view."""
+"""Maximum characters of newest events kept per view."""
 
 MARKS: Final = 64
-"""Marks of one view at most; every other one goes when there are more."""
+"""Maximum marks per view; beyond it, every other one is dropped."""
 
 CURSORS: Final = 32
-"""Places where readers stopped, at which the next piece usually begins."""
+"""Maximum kept positions where readers stopped, at which the next page usually begins."""
 
 MARK_CHARACTERS: Final = 32 * 1024
-"""What a mark counts as: they share most of their states."""
+"""Estimated memory of a mark, in characters; marks share most of their states."""
 
 
 class DerivedPages:
-    """The view of one record, as far as it was derived.
+    """The derived part of one record's view.
 
     Args:
-        journal: Where the record is.
-        episode_id: Which.
-        view: Where the view begins: at nothing.
-        stood: The same view further on, if it is known; what comes before is derived only if it is asked for.
+        journal: The journal.
+        episode_id: The episode.
+        view: The view before the first event.
+        saved: The same view at a later event, if known; earlier events are derived only on demand.
     """
 
     def __init__(
-        self, journal: Journal, episode_id: str, view: DerivedView, stood: DerivedView | None = None
+        self, journal: Journal, episode_id: str, view: DerivedView, saved: DerivedView | None = None
     ) -> None:
-        self.view = view if stood is None else copy(stood)
-        """The view at the end of what was derived."""
+        self.view = view if saved is None else copy(saved)
+        """The view after the last derived event."""
         self.derived = 0
-        """Characters that were derived since its beginning, or since what was known."""
+        """Characters derived since the beginning or the saved view."""
         self._journal = journal
         self._episode_id = episode_id
         self._order = asyncio.Lock()
-        self._marks = [copy(view)] if stood is None else [copy(view), copy(stood)]
+        self._marks = [copy(view)] if saved is None else [copy(view), copy(saved)]
         self._spacing = READ_CHARACTERS
         self._since_mark = 0
         self._cursors: OrderedDict[int, DerivedView] = OrderedDict()
@@ -163,20 +162,20 @@ class DerivedPages:
 
     @property
     def size(self) -> int:
-        """About how many characters are kept."""
+        """Approximate memory, in characters."""
         return self._texts_size + MARK_CHARACTERS * (len(self._marks) + len(self._cursors))
 
     async def catch_up(self) -> None:
-        """Derive what was recorded meanwhile."""
+        """Derive the events recorded since the last call."""
         async with self._order:
             async for recorded in recorded_batches(self._journal, self._episode_id, self.view.recorded_seq):
-                view = copy(self.view)  # whoever waits may leave while the thread still works on it
+                view = copy(self.view)  # the caller may be cancelled while the thread still works on it
                 made = await asyncio.to_thread(view.take, recorded)
                 self.view = view
                 self._keep([one.text for one in made])
 
     async def after(self, seq: int, limit: int | None) -> list[str]:
-        """The events after ``seq``, as far as they were derived."""
+        """Return up to ``limit`` derived events after ``seq``."""
         seq = max(0, seq)
         if seq >= self._texts_after:
             first = seq - self._texts_after
@@ -222,7 +221,7 @@ class DerivedPages:
 def _show(
     view: DerivedView, recorded: Sequence[RecordedEvent], seq: int, wanted: int, found: list[str]
 ) -> DerivedView | None:
-    """Derive up to what is wanted, into ``found``; gives the view where the next reader begins then."""
+    """Derive ``wanted`` events into ``found``; then return the view where the next page begins."""
     for one in recorded:
         before = copy(view)
         found += [shown.text for shown in view.show(one.event) if shown.event.seq > seq]
@@ -236,7 +235,7 @@ def _show(
 async def recorded_batches(
     journal: Journal, episode_id: str, after_seq: int, most: int = READ_EVENTS
 ) -> AsyncIterator[list[RecordedEvent]]:
-    """Recorded events after ``after_seq``, at most so many at once."""
+    """Yield the recorded events after ``after_seq`` in batches of at most ``most`` events."""
     limit = min(FIRST_EVENTS, most)
     while batch := await journal.read(episode_id, after_seq=after_seq, limit=limit):
         after_seq = batch[-1].seq
@@ -246,60 +245,60 @@ async def recorded_batches(
 
 
 FOLDED_EVENTS: Final = 64
-"""Events that are read and folded at once, on a thread, at first."""
+"""Size of the first batch folded in a thread."""
 
 MOST_FOLDED: Final = 2_048
-"""The same at most, as long as they are small."""
+"""Maximum events of a batch."""
 
 FOLDED_CHARACTERS: Final = 1_000_000
-"""Characters of them at most, but for a single event that is larger."""
+"""Maximum characters of a batch, unless a single event is larger."""
 
 BEFORE_END: Final = 1_000
-"""Events before the end of a record at which its view is kept: whoever goes back from the end needs it."""
+"""Events before the end of a record at which its view is saved, for viewers who go back from the end."""
 
 WORTH_KEEPING_EVENTS: Final = 8_000
-"""Events that are folded again without complaint, whatever they take; see :data:`WORTH_KEEPING`."""
+"""Events beyond which the folded view is saved, whatever their size; see :data:`WORTH_KEEPING`."""
 
 LONG_EVENTS: Final = 20_000
-"""Events beyond which a record is looked through once somebody opens it; its page reads it in parts, too."""
+"""Events beyond which a record is indexed in the background when opened; its page loads it in parts."""
 
 KEPT_CHARACTERS: Final = 32 * 1024 * 1024
-"""Characters of derived events that a reader keeps, so that pages of one record are not derived again."""
+"""Characters of derived events kept by a reader, so that pages of one record are not derived again."""
 
 KNOWN: Final = 4096
-"""Episodes of which a reader knows whether their view is derived."""
+"""Maximum episodes in a reader's caches of what it knows about them."""
 
 
 class EpisodeReader(Protocol):
-    """Reads episodes in the numbers of their viewers."""
+    """Reads episodes in the viewers' numbering."""
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> Sequence[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq``, in order."""
+        """Read the events with ``seq > after_seq``, in order."""
         ...
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
-        """The same, not decoded."""
+        """Read the same events, not decoded."""
         ...
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
-        """Summary of one episode."""
+        """Return the summary of one episode."""
         ...
 
 
 class ViewReader:
-    """Reads episodes in the numbers, with the patches and with the commentary that viewers see.
+    """Reads episodes with the numbers, patches and commentary that viewers see.
 
-    Live records are read as they are. A derived one is derived from its beginning, or from where its view was
-    kept; the newest are kept in memory, of a long one only its end (:class:`DerivedPages`).
+    Live records are read unchanged. A derived view is derived from its beginning, or from where it was saved;
+    recent views are kept in memory, of a long one only its end (:class:`DerivedPages`).
 
     Args:
-        journal: Where they are recorded.
-        load: Finds worlds; the catalogue's own function when left out.
-        kept: Characters of derived events that may be kept.
-        states: Where states of long records are kept beyond this process; nowhere if left out.
-        turn: What each piece of a record is folded within, for states of its past; at once if left out.
+        journal: The journal.
+        load: Finds worlds; the catalogue if omitted.
+        kept: Maximum characters of derived events to keep.
+        states: Keeps states of long records beyond this process; not kept if omitted.
+        turn: Context in which each piece of a record is folded for past states; none if omitted.
     """
 
     def __init__(
@@ -317,15 +316,15 @@ class ViewReader:
         self._derived: OrderedDict[str, DerivedPages] = OrderedDict()
         self._plain: OrderedDict[str, None] = OrderedDict()
         self._past = PastStates(self, file=states, turn=turn)
-        self._looks_through = states is not None
-        self._looking: dict[str, asyncio.Task[None]] = {}
-        self._looked: OrderedDict[str, str | None] = OrderedDict()
+        self._indexes = states is not None
+        self._indexing: dict[str, asyncio.Task[None]] = {}
+        self._indexed: OrderedDict[str, str | None] = OrderedDict()
         self._one_at_a_time = asyncio.Lock()
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq`` as viewers see them, in order.
+        """Read the events with ``seq > after_seq`` as viewers see them, in order.
 
         Raises:
             JournalError: The record cannot be read.
@@ -336,14 +335,14 @@ class ViewReader:
         return [decode(text) for text in await derived.after(after_seq, limit)]
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
-        """The same, not decoded; raises as :meth:`read` does."""
+        """Read the same events, not decoded; raises like :meth:`read`."""
         derived = await self._open(episode_id)
         if derived is None:
             return await self._journal.texts(episode_id, after_seq=after_seq, limit=limit)
         return await derived.after(after_seq, limit)
 
     async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """The same, a batch at a time; nothing is kept."""
+        """Yield the same events, read in batches; keeps nothing."""
         view = await self._view(episode_id)
         if view is None:
             async for recorded in self._journal.stream(episode_id, after_seq=after_seq):
@@ -355,11 +354,11 @@ class ViewReader:
                     yield recorded
 
     async def derives(self, episode_id: str) -> bool:
-        """Whether what :meth:`read` gives is more than what is recorded of this episode."""
+        """Return whether the episode's view is derived rather than recorded."""
         return episode_id in self._derived or await self._view(episode_id) is not None
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
-        """Summary of one episode; its epoch and ``head_seq`` are those of the view."""
+        """Return the summary of one episode, with the view's epoch and ``head_seq``."""
         summary = await self._journal.episode(episode_id)
         if summary is None:
             self._derived.pop(episode_id, None)
@@ -375,10 +374,9 @@ class ViewReader:
         return replace(summary, epoch=view.epoch, head_seq=view.seq)
 
     async def state(self, summary: EpisodeSummary) -> State:
-        """What viewers see after the last event that ``summary`` knows of.
+        """Return the viewers' state after the last event of ``summary``.
 
-        It is folded from the newest view that is kept beside the record; of an ended episode, what took long
-        is kept itself.
+        It is folded from the newest saved view; for an ended episode, a state that took long is saved.
 
         Raises:
             JournalError: The record cannot be read.
@@ -413,7 +411,7 @@ class ViewReader:
         return state
 
     async def state_after(self, summary: EpisodeSummary, seq: int) -> State:
-        """What viewers saw after event ``seq``, 0 to ``head_seq`` of the summary; see :class:`PastStates`.
+        """Return the viewers' state after event ``seq``, 0 to ``head_seq``; see :class:`PastStates`.
 
         Raises:
             JournalError: The record cannot be read.
@@ -422,70 +420,70 @@ class ViewReader:
         return await self._past.state(summary, seq)
 
     async def aclose(self) -> None:
-        """Look through no record any further."""
-        looking = tuple(self._looking.values())
+        """Stop indexing records."""
+        looking = tuple(self._indexing.values())
         for task in looking:
             task.cancel()
         await asyncio.gather(*looking, return_exceptions=True)
 
     async def view_of(self, summary: EpisodeSummary) -> str:
-        """What beside the record its view depends on: for a derived one this software; empty otherwise."""
+        """Return what the view depends on besides the record: for a derived one, this software's version."""
         return f"derived by {__version__}" if await self.derives(summary.episode_id) else ""
 
     async def kept_state(self, summary: EpisodeSummary, until: int) -> tuple[int, State]:
-        """The newest state that is kept up to event ``until``, with the number of its event; 0 for none."""
+        """Return the newest saved state up to event ``until``, with its number; 0 for none."""
         if await self._open(summary.episode_id) is not None:
             return 0, {}
         kept = await newest_view(self._journal, summary.episode_id, summary.epoch, derived=False, until=until)
         return (0, {}) if kept is None else (kept.seq, kept.state)
 
     def look_through(self, summary: EpisodeSummary) -> None:
-        """Have states of all of a long record kept, in the background: whoever opens it may go anywhere.
+        """Index a long record in the background, so that viewers can jump anywhere in it.
 
-        Nothing is done where it is not long, has not ended, or was looked through already.
+        Does nothing if it is not long, has not ended, or is indexed already.
         """
         episode_id = summary.episode_id
         long = summary.head_seq > LONG_EVENTS and summary.ended_at is not None
-        if not long or not self._looks_through or self._looked.get(episode_id) == summary.digest:
+        if not long or not self._indexes or self._indexed.get(episode_id) == summary.digest:
             return
-        self._looked[episode_id] = summary.digest
-        while len(self._looked) > KNOWN:
-            self._looked.popitem(last=False)
-        if episode_id not in self._looking:
-            task = asyncio.create_task(self._looked_through(summary), name=f"states of {episode_id}")
-            self._looking[episode_id] = task
-            task.add_done_callback(lambda _: self._looking.pop(episode_id, None))
+        self._indexed[episode_id] = summary.digest
+        while len(self._indexed) > KNOWN:
+            self._indexed.popitem(last=False)
+        if episode_id not in self._indexing:
+            task = asyncio.create_task(self._index(summary), name=f"states of {episode_id}")
+            self._indexing[episode_id] = task
+            task.add_done_callback(lambda _: self._indexing.pop(episode_id, None))
 
-    async def _looked_through(self, summary: EpisodeSummary) -> None:
+    async def _index(self, summary: EpisodeSummary) -> None:
         async with self._one_at_a_time:
             try:
                 if not await self.derives(summary.episode_id):
                     await self._past.complete(summary)
-                    logger.info("episode %s is gone through: it opens anywhere at once", summary.episode_id)
+                    logger.info("episode %s is indexed: every moment of it opens quickly", summary.episode_id)
             except SpectatorError as error:
-                self._looked.pop(summary.episode_id, None)
-                logger.info("episode %s is looked through no further: %s", summary.episode_id, error)
+                self._indexed.pop(summary.episode_id, None)
+                logger.info("episode %s could not be indexed: %s", summary.episode_id, error)
 
     async def _open(self, episode_id: str) -> DerivedPages | None:
-        """The derived view up to what is recorded; ``None`` where the view was recorded itself."""
+        """Return the derived view up to the last recorded event; ``None`` if the view is recorded."""
         derived = self._derived.get(episode_id)
         if derived is None:
             view = await self._view(episode_id)
             if view is None:
                 return None
-            made = DerivedPages(self._journal, episode_id, view, await self._stood(episode_id, view))
+            made = DerivedPages(self._journal, episode_id, view, await self._saved(episode_id, view))
             derived = self._derived.setdefault(episode_id, made)
         await derived.catch_up()
         self._keep(episode_id, derived)
         return derived
 
-    async def _stood(self, episode_id: str, begun: DerivedView) -> DerivedView | None:
-        """The view further on, where that was kept."""
-        kept = await newest_view(self._journal, episode_id, begun.epoch, derived=True)
-        return None if kept is None else begun.further_on(kept.state, kept.seq, kept.recorded_seq)
+    async def _saved(self, episode_id: str, start: DerivedView) -> DerivedView | None:
+        """Return the view at a later event, if it was saved."""
+        kept = await newest_view(self._journal, episode_id, start.epoch, derived=True)
+        return None if kept is None else start.further_on(kept.state, kept.seq, kept.recorded_seq)
 
     async def _view(self, episode_id: str) -> DerivedView | None:
-        """The view of a derived record, nothing taken yet."""
+        """Return the view of a derived record before its first event; ``None`` if it is recorded."""
         if episode_id in self._plain:
             return None
         started = await self._journal.read(episode_id, limit=1)
@@ -498,7 +496,7 @@ class ViewReader:
         return None
 
     def _keep(self, episode_id: str, derived: DerivedPages) -> None:
-        """Keep what was used last, as much as may be."""
+        """Keep the most recently used views, up to the limit."""
         self._derived[episode_id] = derived
         self._derived.move_to_end(episode_id)
         size = sum(one.size for one in self._derived.values())

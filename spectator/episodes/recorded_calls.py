@@ -18,21 +18,21 @@ from spectator.policies.spending import Spent
 from spectator.policies.visitor_models import is_visitor_model
 
 Calls = Mapping[int, Sequence[ModelCall]]
-"""The calls behind each decision, by its turn, which is the same in a record and in its derived view."""
+"""The calls behind each decision, by turn; turns are the same in a record and in its derived view."""
 
 
 async def calls_of(journal: EpisodeLog, episode_id: str, *, until: int | None = None) -> Calls:
-    """The calls behind the decisions of an episode; it is empty where none were recorded.
+    """Read the calls behind the decisions of an episode; empty if none were recorded.
 
-    Those behind a decision that failed and was not made are left out: nothing came of them.
+    Omits calls behind decisions that failed.
 
     Args:
-        journal: Where they are.
-        episode_id: Whose.
-        until: Only those behind decisions up to this turn.
+        journal: The journal.
+        episode_id: The episode.
+        until: Read only calls behind decisions up to this turn.
 
     Raises:
-        JournalError: One cannot be read, or is not as it was recorded.
+        JournalError: A call cannot be read or was changed.
     """
     calls: dict[int, list[ModelCall]] = {}
     async for one in journal.calls(episode_id):
@@ -44,16 +44,16 @@ async def calls_of(journal: EpisodeLog, episode_id: str, *, until: int | None = 
 
 
 async def exchanges_of(journal: EpisodeLog, episode_id: str) -> list[RecordedExchange]:
-    """Return the questions to the models of an episode, with their replies, in order.
+    """Return the requests to the models of an episode with their replies, in order.
 
-    Those behind a decision that failed and was not made are left out.
+    Omits requests behind decisions that failed.
 
     Args:
-        journal: Where they are.
-        episode_id: Whose.
+        journal: The journal.
+        episode_id: The episode.
 
     Raises:
-        JournalError: One cannot be read, or is not as it was recorded.
+        JournalError: A call cannot be read or was changed.
     """
     return [
         RecordedExchange(
@@ -74,12 +74,12 @@ async def exchanges_of(journal: EpisodeLog, episode_id: str) -> list[RecordedExc
 async def with_whole_replies(
     journal: EpisodeLog, recorded: Sequence[RecordedEvent]
 ) -> Sequence[RecordedEvent]:
-    """``recorded`` with every reply in its event, whatever its length, for policies that remember.
+    """Return ``recorded`` with every reply in its event, even long ones, for policies that remember.
 
-    Reads the calls only where an event lacks a reply. The texts stay as they are recorded.
+    Reads the calls only if an event lacks a reply. The events' texts stay unchanged.
 
     Args:
-        journal: Where the calls are.
+        journal: The journal.
         recorded: Events of one episode, in order, at least one.
 
     Raises:
@@ -94,11 +94,11 @@ async def with_whole_replies(
 async def streamed_with_whole_replies(
     journal: EpisodeLog, episode_id: str, recorded: AsyncIterator[RecordedEvent]
 ) -> AsyncGenerator[RecordedEvent, None]:
-    """The same for events that are read one after the other: no more calls are held than one turn has.
+    """Do the same for a stream of events; holds only one turn's calls at a time.
 
     Args:
-        journal: Where the calls are.
-        episode_id: Whose.
+        journal: The journal.
+        episode_id: The episode.
         recorded: Its events, in order.
 
     Raises:
@@ -114,10 +114,10 @@ async def streamed_with_whole_replies(
 
 
 class CallsInOrder:
-    """The calls behind one decision after the other.
+    """Reads the calls behind one decision after the other.
 
     Args:
-        calls: Those of an episode, in order.
+        calls: The calls of an episode, in order.
     """
 
     def __init__(self, calls: AsyncIterator[RecordedCall]) -> None:
@@ -125,7 +125,7 @@ class CallsInOrder:
         self._ahead: RecordedCall | None = None
 
     async def behind(self, turn: int) -> list[ModelCall]:
-        """The calls behind the decision of ``turn``, which is later than the one asked for before."""
+        """Return the calls behind the decision of ``turn``; turns must be requested in order."""
         found: list[ModelCall] = []
         while (call := self._ahead or await anext(self._calls, None)) is not None:
             self._ahead = call if call.decided.turn > turn else None
@@ -137,7 +137,7 @@ class CallsInOrder:
 
 
 def with_replies(one: RecordedEvent, calls: Sequence[ModelCall]) -> RecordedEvent:
-    """A decision with every reply in it that is too long for an event; others as they are."""
+    """Return a decision with its calls' replies filled in where they were too long for the event."""
     if not _lacking(one) or len(calls) != len(one.event.data["exchanges"]):
         return one
     filled = [
@@ -159,21 +159,21 @@ def _too_long(exchange: Mapping[str, Any]) -> bool:
 logger = logging.getLogger(__name__)
 
 LOOK_BACK: Final = timedelta(days=2)
-"""How long before a day an episode may have begun that still spends in it."""
+"""How long before a day an episode may begin and still spend on that day."""
 
 PAGE: Final = 200
 
 
 async def spent_on(journal: Journal, day: date | None, *, run_id: str | None = None) -> Spent:
-    """What all recorded episodes spent; reads every event of those that asked a model.
+    """Sum up what recorded episodes spent; reads every event of those that asked a model.
 
     Args:
-        journal: Where they are.
-        day: Count only what was spent on this day, UTC; ``None`` counts all.
+        journal: The journal.
+        day: Count only spending on this day, UTC; ``None`` counts all.
         run_id: Count only episodes of this run.
 
     Raises:
-        JournalError: The index cannot be read; an episode that cannot is logged and left out.
+        JournalError: The index cannot be read. An unreadable episode is logged and skipped.
     """
     earliest = None if day is None else datetime.combine(day, datetime.min.time(), UTC) - LOOK_BACK
     spent, before = Spent(), None
@@ -186,7 +186,7 @@ async def spent_on(journal: Journal, day: date | None, *, run_id: str | None = N
                 if await _asks_a_model(journal, summary):
                     spent += await _spent_by(journal, summary, day)
             except (JournalError, ValueError, LookupError, TypeError):
-                logger.exception("what episode %s spent cannot be read", before)
+                logger.exception("cannot read the spending of episode %s", before)
     return spent
 
 
@@ -214,7 +214,7 @@ async def _spent_by(journal: Journal, summary: EpisodeSummary, day: date | None)
 
 
 def spent_in(recorded: Sequence[RecordedEvent]) -> Spent:
-    """What the models of one episode took, by its record; what a fork has from its parent included."""
+    """Sum up what the models of one episode used, including a fork's share from its parent."""
     asked = [one.event for one in recorded if one.event.type in (*UNDECIDED_IN, "decision.made")]
     return sum(map(_spent_in, asked), Spent())
 

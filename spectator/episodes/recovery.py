@@ -1,6 +1,6 @@
 """Recover episodes that an earlier process left unfinished, one by one.
 
-A suspended episode is played on in a running process too, when someone asks.
+A suspended episode can also be resumed in a running process, on request.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ logger = logging.getLogger(__name__)
 _Read = TypeVar("_Read")
 
 AGAIN_S: Final = 2.0
-"""Seconds after which an episode is looked at again whose end could not be recorded."""
+"""Seconds before recovery is retried for an episode whose journal is unavailable."""
 
 PAGE: Final = 1000
-"""Episodes that are listed at once."""
+"""Episodes listed at once."""
 
 GONE: Final = "the server went away before the end"
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What became of episodes without an end.
+    """The outcome of a recovery.
 
     Args:
-        playing: Ids of those that are played on.
-        interrupted: Ids of those that were ended.
-        stopped: Ids of those that were ended since they were to be stopped before.
+        playing: Ids of resumed episodes.
+        interrupted: Ids of episodes ended as ``interrupted``.
+        stopped: Ids of episodes ended as ``stopped``, as requested before the restart.
     """
 
     playing: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Recovered:
 async def recover(
     journal: Journal, clock: Clock, supervisor: Supervisor | None = None, *, limit_s: float = 60.0
 ) -> Recovered:
-    """Play on every episode that has no end, or end it; see :class:`Recovery`.
+    """Resume every episode that has no end, or end it; see :class:`Recovery`.
 
     Raises:
         JournalError: The index cannot be read.
@@ -79,40 +79,40 @@ async def recover(
 
 
 class EpisodeClaims(Protocol):
-    """Knows whose an episode is where several processes record into one journal."""
+    """Assigns episodes to processes that share one journal."""
 
     async def claim(self, episode_id: str) -> EpisodeSummary | None:
-        """Make an episode this process's own; its summary as it is from now on.
+        """Claim an episode for this process.
 
         Returns:
-            ``None`` where it has ended, another process has it, or there is no slot for it here.
+            Its current summary; ``None`` if it has ended, another process has it, or no slot is free here.
         """
         ...
 
     async def release(self, episode_id: str) -> None:
-        """Leave an episode to others."""
+        """Release an episode for other processes."""
         ...
 
 
-def _nobody_asks(episode: EpisodeHandle) -> None:
-    """Nobody wants to know which episodes are played on."""
+def _ignore(episode: EpisodeHandle) -> None:
+    """Do nothing about a resumed episode."""
 
 
 class Recovery:
-    """Plays on every episode that has no end, or ends it as ``interrupted``.
+    """Resumes every episode that has no end, or ends it as ``interrupted``.
 
-    The newest are played on first, as far as there are slots. One whose record is damaged is left as it is.
-    :meth:`find` comes before any episode is started here, for those would be taken for left ones; :meth:`run`
-    may go on in the background. Nothing that takes a slot may be started until it is over.
+    The newest are resumed first, while slots are free. An episode with a damaged record is left unchanged.
+    Call :meth:`find` before any episode is started here, because those would be mistaken for unfinished ones;
+    :meth:`run` may run in the background. Start nothing that takes a slot until it has finished.
 
     Args:
-        journal: Where they are.
-        clock: Stamps the ends.
-        supervisor: Who plays on; without one, all are ended.
-        limit_s: Seconds that rebuilding one may take.
-        played_on: Is told of each that is played on.
-        shared: Whose each is, where other processes record into the journal too; those for which there is
-            no slot are left to them.
+        journal: The journal.
+        clock: Timestamps the ends.
+        supervisor: Resumes episodes; without one, all are ended.
+        limit_s: Time limit for rebuilding one episode, in seconds.
+        played_on: Called with each resumed episode.
+        shared: Assigns episodes if other processes share the journal; episodes without a free slot are left
+            to them.
     """
 
     def __init__(
@@ -122,11 +122,11 @@ class Recovery:
         supervisor: Supervisor | None = None,
         *,
         limit_s: float = 60.0,
-        played_on: Callable[[EpisodeHandle], None] = _nobody_asks,
+        played_on: Callable[[EpisodeHandle], None] = _ignore,
         shared: EpisodeClaims | None = None,
     ) -> None:
         self.recovered = Recovered()
-        """What became of those that were looked at."""
+        """The outcome so far."""
         self._journal = journal
         self._clock = clock
         self._supervisor = supervisor
@@ -153,30 +153,30 @@ class Recovery:
         self._found, self._listed = len(self._left), True
 
     def add(self, summaries: Sequence[EpisodeSummary]) -> None:
-        """Have :meth:`run` look at further ones, which another process left."""
+        """Add unfinished episodes of another process for :meth:`run`."""
         self._left |= {summary.episode_id: summary for summary in summaries}
         self._found += len(summaries)
 
     @property
     def over(self) -> bool:
-        """Whether all were looked at."""
+        """Whether all are done."""
         return self._listed and not self._left
 
     def awaits_recovery(self, episode_id: str) -> bool:
-        """Whether it is not known yet what becomes of an episode."""
+        """Return whether an episode is still to be recovered."""
         return episode_id in self._left
 
     def progress(self) -> Recovering:
-        """How far it has come, as the error of whoever cannot wait."""
+        """Return the progress, as the error for requests that cannot wait."""
         return Recovering(self._found - len(self._left), self._found)
 
     async def settled(self, episode_id: str) -> None:
-        """Wait until it is known what becomes of an episode; at once where nothing is to be done about it."""
+        """Wait until an episode is recovered; returns at once if it needs no recovery."""
         if episode_id in self._left:
             await self._looked_at.setdefault(episode_id, asyncio.Event()).wait()
 
     async def run(self) -> Recovered:
-        """Look at each that :meth:`find` found, until :meth:`leave`."""
+        """Recover each episode that :meth:`find` found, until :meth:`leave`."""
         while self._left and not self._leaving.is_set():
             summary = next(iter(self._left.values()))
             try:
@@ -191,7 +191,7 @@ class Recovery:
                 await first_of(self._clock.sleep(AGAIN_S), self._leaving.wait())
                 continue
             except JournalError:
-                what = "was left without an end, and its record is damaged or cannot be read"
+                what = "has no end, and its record is damaged or unreadable"
                 logger.exception("episode %s %s", summary.episode_id, what)
             del self._left[summary.episode_id]
             if (waiting := self._looked_at.pop(summary.episode_id, None)) is not None:
@@ -199,13 +199,13 @@ class Recovery:
         return self.recovered
 
     def leave(self) -> None:
-        """Begin nothing more; what is being rebuilt is left as it was, for another process."""
+        """Stop; an episode that is being rebuilt is left unchanged for another process."""
         self._leaving.set()
         if self._reading is not None:
             self._reading.cancel()
 
     async def _look_at_own(self, summary: EpisodeSummary) -> None:
-        """Look at an episode unless it is another process's."""
+        """Recover an episode unless another process has it."""
         if self._shared is None:
             return await self._look_at(summary)
         claimed = await self._shared.claim(summary.episode_id)
@@ -230,18 +230,18 @@ class Recovery:
         if self._leaving.is_set():
             raise _Leaving
         await self._journal.append([interrupted(left.first, left.last, self._clock, why)])
-        logger.warning("episode %s was left without an end: interrupted: %s", summary.episode_id, why)
+        logger.warning("episode %s had no end and was interrupted: %s", summary.episode_id, why)
         self.recovered.interrupted.append(summary.episode_id)
 
     async def end_stopped(self, summary: EpisodeSummary, detail: str) -> None:
-        """End an episode as ``stopped`` that this process may record and nobody plays.
+        """End an episode as ``stopped`` that this process owns and that is not being played.
 
         Args:
-            summary: Which, as it is now.
-            detail: Who wanted it, in words.
+            summary: Its current summary.
+            detail: Who requested it, in words.
 
         Raises:
-            EpisodeDamaged: Its record is; nothing is put behind it.
+            EpisodeDamaged: Its record is damaged; nothing is appended.
             JournalError: The end cannot be recorded now.
         """
         with contextlib.suppress(_Leaving):
@@ -251,16 +251,16 @@ class Recovery:
         episode_id = left.first.episode_id
         await self._unless_leaving(left.check())
         await self._journal.append([_end(left.first, left.last, self._clock, "stopped", detail)])
-        logger.warning("episode %s was to be stopped when the server went away: %s", episode_id, detail)
+        logger.warning("episode %s is stopped, as requested before the restart: %s", episode_id, detail)
         self.recovered.stopped.append(episode_id)
 
     async def _play_on(self, left: UnfinishedRecord) -> str | None:
-        """Why the episode cannot be played on; ``None`` when it is."""
+        """Resume the episode; return why it cannot be, or ``None``."""
         supervisor = self._supervisor
         if supervisor is None or len(supervisor.running()) >= supervisor.slots:
             if self._shared is not None:
                 raise _NoRoom
-            await self._unless_leaving(left.check())  # nothing is put behind a damaged record
+            await self._unless_leaving(left.check())  # never append to a damaged record
             return GONE if supervisor is None else f"{GONE}, and every slot is taken"
         try:
             load = supervisor.load_left(left.first.data)
@@ -269,13 +269,13 @@ class Recovery:
         except JournalError:
             raise
         except EpisodeError as error:
-            return f"{GONE}, and it could not be played on: {error}"
-        logger.info("episode %s is played on from turn %d", episode.episode_id, left.last.turn)
+            return f"{GONE}, and it could not be resumed: {error}"
+        logger.info("episode %s is resumed from turn %d", episode.episode_id, left.last.turn)
         self._played_on(episode)
         return None
 
     async def _unless_leaving(self, reading: Coroutine[Any, Any, _Read]) -> _Read:
-        """What may take long, given up by :meth:`leave`."""
+        """Run a slow read that :meth:`leave` can cancel."""
         self._reading = task = asyncio.get_running_loop().create_task(reading)
         try:
             return await task
@@ -288,11 +288,11 @@ class Recovery:
 
 
 class _NoRoom(Exception):
-    """Every slot was taken meanwhile; another process may have one."""
+    """No slot is free; another process may have one."""
 
 
 class _Leaving(Exception):
-    """The server goes away; the rest is for another process."""
+    """The server is shutting down; the rest is left to another process."""
 
 
 def _unreadable(episode_id: str, error: Exception) -> JournalError:
@@ -300,13 +300,13 @@ def _unreadable(episode_id: str, error: Exception) -> JournalError:
 
 
 def interrupted(started: Event, last: Event, clock: Clock, why: str) -> RecordedEvent:
-    """The event that ends an episode which cannot be played on.
+    """Make the event that ends an episode which cannot be resumed.
 
     Args:
         started: Its first event.
         last: Its last event so far.
-        clock: Stamps it.
-        why: In words.
+        clock: Timestamps the end.
+        why: The reason, in words.
     """
     return _end(started, last, clock, "interrupted", why)
 
@@ -318,17 +318,17 @@ def _end(
     draft = replace(
         last, seq=last.seq + 1, at=timestamp(clock.now()), type=fact.type, data=fact.data, patch={}
     )
-    # What the end changes of the view does not depend on what was there before.
+    # The patch of the end does not depend on the state before it.
     return record(draft if is_derived(started) else with_patch({}, draft, unchanged))
 
 
 class SuspendedEpisodes:
-    """Plays suspended episodes on, each by one caller at a time.
+    """Resumes suspended episodes, each for one caller at a time.
 
     Args:
         journal: Where they are recorded.
-        supervisor: Who plays on.
-        limit_s: Seconds that rebuilding one may take.
+        supervisor: Resumes them.
+        limit_s: Time limit for rebuilding one episode, in seconds.
     """
 
     def __init__(self, journal: Journal, supervisor: Supervisor, *, limit_s: float = 60.0) -> None:
@@ -340,18 +340,18 @@ class SuspendedEpisodes:
     async def play_on(
         self, episode_id: str, may_play: Callable[[EpisodePlan], Awaitable[None]]
     ) -> EpisodeHandle:
-        """Play a suspended episode on; returns once that is recorded.
+        """Resume a suspended episode; returns once that is recorded.
 
         Args:
-            episode_id: Which.
-            may_play: Raises where what is played may not be.
+            episode_id: The episode.
+            may_play: Raises if the plan is not allowed.
 
         Raises:
-            EpisodeNotFound: There is none.
+            EpisodeNotFound: There is no such episode.
             EpisodeOver: It has ended, or is not suspended.
-            InvalidRequest: It cannot be played on, or somebody else is about to.
+            InvalidRequest: It cannot be resumed, or is being resumed already.
             EpisodeBusy: Every slot is taken.
-            JournalError: Its record cannot be read, or not be written.
+            JournalError: Its record cannot be read or written.
             StepTimeout: Rebuilding it took too long.
         """
         if episode_id in self._resuming:
@@ -386,7 +386,7 @@ class SuspendedEpisodes:
                 open_stepper=supervisor.open_stepper,
             )
         except RestoreFailed as error:
-            raise _wrong(f"cannot be played on: {error}") from error
+            raise _wrong(f"cannot be resumed: {error}") from error
         try:
             await may_play(rebuilt.plan)
         except BaseException:

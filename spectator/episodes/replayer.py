@@ -27,7 +27,7 @@ from spectator.policies.policy import Policy, Remembers, ScriptedPolicy
 from spectator.steppers.local import inline
 
 MEASURED: Final[Mapping[str, frozenset[str]]] = {"step.taken": frozenset({"duration_s"})}
-"""Fields that are measured, not decided, and so differ from run to run."""
+"""Measured fields, which differ from run to run."""
 
 FROM_OUTSIDE: Final = frozenset(
     {
@@ -40,20 +40,20 @@ FROM_OUTSIDE: Final = frozenset(
         "warning",
     }
 )
-"""Event types that do not follow from seed and decisions; their patches still have to."""
+"""Event types that do not follow from seed and decisions; their patches still must match."""
 
 
 class ReplayDivergence(Exception):
-    """The record holds an event that the replay does not produce here."""
+    """The record contains an event that the replay does not produce there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What viewers see where a record stops.
+    """The viewers' state at the end of a record.
 
     Args:
-        state: Their state.
-        seq: Number of the last event that they got.
+        state: The state.
+        seq: Number of the last event in the viewers' numbering.
     """
 
     state: State
@@ -61,19 +61,18 @@ class Shown:
 
 
 class Replay:
-    """A recorded episode played again, one recorded event at a time, and compared.
+    """Replays a recorded episode, one recorded event at a time, and compares it.
 
     Args:
         world: The episode's world.
-        stepper: A new environment of it, not begun; afterwards it stands where the record stops. Its calls
-            have no deadline of their own: whoever replays sets one for the whole.
-        seats: Policies to bring along, by actor: scripted ones are asked again, so that their own
-            generators stand where the record stops, and must decide as recorded. In the part of a fork
-            that is its parent's they think along, and decide nothing. Those that remember take in what
-            they decided themselves.
-        episode_id: What the environment is told that it plays; the record's own id when left out.
-        parent: What the episode was forked from, if it was; as the record has it when left out.
-        derived: Whether the events hold neither patches nor commentary.
+        stepper: A new environment of it, not begun; afterwards it is where the record ends. Its calls have
+            no deadline: the caller sets one for the whole replay.
+        seats: Policies to replay, by actor. Scripted ones are asked again, so that their random generators
+            advance, and must decide as recorded; in the part of a fork copied from its parent their
+            decisions are ignored. Policies that remember are given their own decisions.
+        episode_id: Id given to the environment; the record's own if omitted.
+        parent: What the episode was forked from; as recorded if omitted.
+        derived: Whether the events contain neither patches nor commentary.
     """
 
     def __init__(
@@ -94,38 +93,38 @@ class Replay:
         self._episode_id = episode_id
         self._parent = parent
         self.due: deque[Fact] = deque()
-        """Facts that the replay has produced and the record does not hold yet."""
+        """Facts produced by the replay but not yet found in the record."""
         self.shown = Shown({}, 0)
-        """What viewers see where the record stops."""
+        """The viewers' state after the last compared event."""
         self.stepped: Stepped | None = None
-        """What the world answered last; ``None`` before the beginning."""
+        """The world's last answer; ``None`` before the beginning."""
         self.refusals: dict[str, int] = {}
-        """Refused actions so far, by actor."""
+        """Number of refused actions, by actor."""
         self.total = 0.0
         """The sum of all rewards so far."""
 
-    async def resume_from(self, stood: EpisodeSnapshot, seq: int, *, fresh: Collection[str] = ()) -> None:
-        """Stand where the episode stood after event ``seq``, instead of replaying all before the next.
+    async def resume_from(self, snapshot: EpisodeSnapshot, seq: int, *, fresh: Collection[str] = ()) -> None:
+        """Restore the state after event ``seq`` instead of replaying up to it.
 
         Args:
-            stood: Where it stood.
+            snapshot: The state.
             seq: Number of the event.
-            fresh: Actors whose policies are others than then, and take nobody's memory.
+            fresh: Actors with new policies, whose memories are not restored.
 
         Raises:
-            UnfitCheckpoint: A policy does not take its memory back.
-            EnvironmentFault: The environment does not take its snapshot back.
+            UnfitCheckpoint: A policy cannot restore its memory.
+            EnvironmentFault: The environment cannot restore its snapshot.
         """
-        restore_memories(self._seats, stood.memories, fresh)
-        self.stepped = await self._stepper.restore(stood.snapshot, limit_s=None)
-        self.shown = Shown(stood.state, seq)
-        self.refusals, self.total = dict(stood.refusals), stood.total
+        restore_memories(self._seats, snapshot.memories, fresh)
+        self.stepped = await self._stepper.restore(snapshot.snapshot, limit_s=None)
+        self.shown = Shown(snapshot.state, seq)
+        self.refusals, self.total = dict(snapshot.refusals), snapshot.total
 
     async def compare(self, event: Event) -> list[str]:
-        """Differences between ``event`` and what is due; then go on from what was recorded.
+        """Return the differences between ``event`` and the replay, and advance to the event.
 
         Raises:
-            ReplayDivergence: The record holds an event that the replay does not produce, or the world failed.
+            ReplayDivergence: The replay does not produce this event, or the world failed.
         """
         if self.ended:
             raise ReplayDivergence(f"{event.type} after the end")
@@ -149,18 +148,18 @@ class Replay:
         state = apply_patch(self.shown.state, folded.patch)
         self.shown = Shown(state, event.seq)
         if folded.patch != event.patch:
-            differences.append(f"the patch of {event.type} is not the one that its data gives")
+            differences.append(f"the patch of {event.type} does not match its data")
         lines = self._world.commentator(folded, state) if event.type != "narration.line" else ()
         self.due.extendleft(line_fact(line, event.seq) for line in reversed(lines))
         return differences
 
     def _derive(self, event: Event, view: DerivedView) -> list[str]:
-        differences = [f"{event.type} holds a patch, and the view is to be derived"] if event.patch else []
+        differences = [f"{event.type} has a patch, but the view is derived"] if event.patch else []
         before = view.fault
         view.show(replace(event, epoch=view.epoch, patch={}))
         self.shown = Shown(view.state, view.seq)
         if view.fault != before:
-            differences.append(f"the world's view of it fails: {view.fault}")
+            differences.append(f"the world's projection or commentary of it fails: {view.fault}")
         return differences
 
     async def _begin(self, event: Event) -> None:
@@ -169,7 +168,8 @@ class Replay:
         version = event.data["environment_version"]
         if version != self._world.version:
             raise ReplayDivergence(
-                f"it was played in version {version} of {self._world.name}; here is {self._world.version}"
+                f"it was played with version {version} of {self._world.name}, but version "
+                f"{self._world.version} is installed"
             )
         self.stepped = await self._stepper.reset(
             seed=event.data["seed"],
@@ -184,11 +184,11 @@ class Replay:
 
     async def _decide(self, event: Event) -> None:
         if self.due:
-            raise ReplayDivergence(f"{self.due[0].type} is due before the next decision")
+            raise ReplayDivergence(f"{self.due[0].type} is missing before the next decision")
         observation = None if self.stepped is None else self.stepped.observation
         asked = None if observation is None else observation.actor
         if observation is None or asked is None or event.data["actor"] != asked:
-            raise ReplayDivergence(f"{event.data['actor']} decided where {asked} was asked")
+            raise ReplayDivergence(f"{event.data['actor']} decided, but {asked} was asked")
         policy, parent = self._seats.get(asked), self._parent
         if isinstance(policy, Remembers) and event.turn > (0 if parent is None else parent.own_after(asked)):
             policy.remember(observation, event.data)
@@ -197,7 +197,7 @@ class Replay:
             thinks_along = parent is not None and event.turn <= parent.turn
             decided = event.data["action"]
             if not thinks_along and again != decided and _as_recorded(dict(again)) != decided:
-                raise ReplayDivergence(f"{asked} now decides otherwise than recorded")
+                raise ReplayDivergence(f"the decision of {asked} differs from the recorded one")
         self.stepped = await self._stepper.step(event.data["action"], limit_s=None)
         self.total += self.stepped.observation.reward
         decided = Fact(event.type, event.data)
@@ -205,18 +205,18 @@ class Replay:
 
     def _expect(self, event: Event) -> None:
         if not self.due:
-            raise ReplayDivergence(f"nothing is due where {event.type} is recorded")
+            raise ReplayDivergence(f"{event.type} is recorded, but the replay produces no event")
         due = self.due.popleft()
         measured = MEASURED.get(event.type, frozenset())
-        told = {name: value for name, value in event.data.items() if name not in measured}
+        found = {name: value for name, value in event.data.items() if name not in measured}
         if event.type != due.type:
-            raise ReplayDivergence(f"{due.type} is due where {event.type} is recorded")
+            raise ReplayDivergence(f"{event.type} is recorded, but the replay produces {due.type}")
         expected = {name: value for name, value in due.data.items() if name not in measured}
-        if told == expected:
+        if found == expected:
             return
         expected = _as_recorded(expected)
-        if told != expected:
-            names = [name for name in {*told, *expected} if told.get(name) != expected.get(name)]
+        if found != expected:
+            names = [name for name in {*found, *expected} if found.get(name) != expected.get(name)]
             raise ReplayDivergence(f"{event.type} differs in {', '.join(sorted(names))}")
 
     def _end(self, event: Event) -> None:
@@ -228,7 +228,7 @@ class Replay:
             return
         stepped = self.stepped
         if self.due or stepped is None or not stepped.observation.done:
-            raise ReplayDivergence("it is recorded as finished before the world came to its end")
+            raise ReplayDivergence("it is recorded as finished before the world ended")
         if event.data["score"] != self.total:
             raise ReplayDivergence(f"the score is recorded as {event.data['score']}, not {self.total}")
         result = stepped.state.get("result")
@@ -237,14 +237,14 @@ class Replay:
 
 
 def _as_recorded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """``data`` as it reads once it has been written."""
+    """Return ``data`` as decoded from its encoding."""
     read: dict[str, Any] = json.loads(encode_json(data))
     return read
 
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """Where the record and the world part.
+    """One difference between a record and its replay.
 
     Args:
         seq: The recorded event.
@@ -258,15 +258,15 @@ class Discrepancy:
 async def verify(
     recorded: AsyncIterable[RecordedEvent], *, load: LoadWorld | None = None
 ) -> list[Discrepancy]:
-    """Play a recorded episode again and compare every event and every patch that is recorded.
+    """Replay a recorded episode and compare every event and patch.
 
     Args:
         recorded: All events of one episode, in order.
-        load: Finds the world; the catalogue's own function when left out.
+        load: Finds the world; the catalogue if omitted.
 
     Returns:
-        What differs, in order; empty when the record says the truth. After an event that should not
-        be there, the rest cannot be compared and is left out.
+        The differences, in order; empty if the record is correct. After an unexpected event, the rest
+        cannot be compared.
 
     Raises:
         InvalidRequest: Its world is not in the catalogue.
@@ -284,7 +284,7 @@ async def verify(
 
 
 class _Comparison:
-    """What differs between a record and its world's own account so far."""
+    """The differences between a record and its replay so far."""
 
     def __init__(self, load: LoadWorld) -> None:
         self.found: list[Discrepancy] = []
@@ -294,7 +294,7 @@ class _Comparison:
         self._stepper: Stepper | None = None
 
     async def take(self, event: Event) -> bool:
-        """Compare the next event; whether those after it can be compared."""
+        """Compare the next event; return whether later ones can be compared."""
         if event.seq != self._expected_seq:
             return self._note(event.seq, f"event {self._expected_seq} is missing")
         if self._replay is None:
@@ -313,12 +313,12 @@ class _Comparison:
         return True
 
     def end(self) -> None:
-        """Nothing more is recorded."""
+        """Note that the record ends here."""
         if self._replay is not None and not self._replay.ended:
             self._note(self._expected_seq, "the record stops before the end")
 
     async def aclose(self) -> None:
-        """Let go of the world."""
+        """Close the world."""
         if self._stepper is not None:
             await self._stepper.aclose()
 
@@ -328,14 +328,14 @@ class _Comparison:
 
 
 async def verify_attachments(journal: Journal, episode_id: str) -> AsyncIterator[Discrepancy]:
-    """What of the model calls and of the sealed truth is not as the events state it, in order.
+    """Yield where model calls and sealed truth differ from the events' digests, in order.
 
     Args:
-        journal: Where the episode is, its chain of digests checked.
-        episode_id: Which.
+        journal: The journal; the episode's chain of digests must be checked already.
+        episode_id: The episode.
 
     Raises:
-        ConfigurationError: The extra that is needed to check model calls is not installed.
+        ConfigurationError: The extra needed to check model calls is not installed.
         JournalError: An event cannot be read.
     """
     calls = _Calls(journal.calls(episode_id))
@@ -352,7 +352,7 @@ async def verify_attachments(journal: Journal, episode_id: str) -> AsyncIterator
 
 
 class _Calls:
-    """The recorded calls, one after another, beside the decisions that state them."""
+    """Compares the recorded calls, in order, with the decisions that state them."""
 
     def __init__(self, calls: AsyncIterator[RecordedCall]) -> None:
         self._calls = calls
@@ -360,7 +360,7 @@ class _Calls:
         self._broken = False
 
     async def compare(self, decided: Event) -> AsyncIterator[Discrepancy]:
-        """What is wrong with the calls behind one decision, made or failed."""
+        """Yield what is wrong with the calls behind one decision, made or failed."""
         stated = decided.data.get("undecided", decided.data)
         for place, exchange in enumerate(stated.get("exchanges") or ()):
             if exchange.get("digest") is None or self._broken:
@@ -377,16 +377,16 @@ class _Calls:
                 yield Discrepancy(decided.seq, f"call {place} behind it {wrong}")
 
     async def left(self) -> AsyncIterator[Discrepancy]:
-        """Calls that no decision states."""
+        """Yield calls that no decision states."""
         try:
             while not self._broken and (one := self._next or await anext(self._calls, None)) is not None:
                 self._next = None
-                yield Discrepancy(one.decided.seq, f"call {one.place} behind it was put in")
+                yield Discrepancy(one.decided.seq, f"call {one.place} behind it was added")
         except JournalError as error:
             yield Discrepancy(0, str(error))
 
     async def _take(self, seq: int, place: int) -> RecordedCall | None:
-        """The call of that decision and place, if it is the next one."""
+        """Return the call of that decision and place, if it is the next one."""
         if self._next is None:
             self._next = await anext(self._calls, None)
         found = self._next
@@ -399,9 +399,9 @@ class _Calls:
 def _wrong(found: RecordedCall, exchange: Mapping[str, Any]) -> str | None:
     asked = fingerprint(found.call.messages, found.call.tools)
     if asked != exchange["request"]:
-        return "does not hold the messages that the event states"
+        return "does not match the messages digest of the event"
     if found.call.digest(asked) != exchange["digest"]:
-        return "does not fit the digest that the event states"
+        return "does not match its digest in the event"
     return None
 
 
@@ -413,8 +413,8 @@ async def _compare_truth(journal: Journal, ended: Event) -> AsyncIterator[Discre
         yield Discrepancy(ended.seq, str(error))
         return
     if truth is None and stated is not None:
-        yield Discrepancy(ended.seq, "the truth that it states is missing")
+        yield Discrepancy(ended.seq, "its truth is missing")
     elif truth is not None and stated is None:
-        yield Discrepancy(ended.seq, "a truth was put in that it does not state")
+        yield Discrepancy(ended.seq, "a truth was added that the event does not state")
     elif truth is not None and truth_digest(truth) != stated:
-        yield Discrepancy(ended.seq, "the truth is not the one that it states")
+        yield Discrepancy(ended.seq, "the truth does not match its digest in the event")

@@ -1,6 +1,6 @@
-"""Restore an episode that another process left to where its record stops.
+"""Restore an episode left by another process to the end of its record.
 
-Stops that were requested and could not be recorded are kept in a small file across restarts.
+Requests to stop that could not be recorded are kept in a small file across restarts.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from spectator.steppers.local import OpenStepper, on_a_thread
 logger = logging.getLogger(__name__)
 
 FILE: Final = "stops.json"
-"""Its usual name, beside the journal."""
+"""The default name of the file, beside the journal."""
 
 SIZE: Final = 4096
-"""Bytes that the file always has: it is written over in place, which most file systems can on a full disk."""
+"""Fixed size of the file in bytes: overwriting it in place usually works even on a full disk."""
 
 
 class StopRequests:
-    """Remembers which episodes are to be ended as ``stopped``, when the journal cannot be written.
+    """Remembers which episodes to end as ``stopped`` while the journal cannot be written.
 
-    A stop is recorded as the end of its episode. Only while that cannot be written, as on a full disk, it is
-    noted here, so that the next process ends the episode where it would play it on.
+    A stop is normally recorded as the end of its episode. Only if that is impossible, as on a full disk, it
+    is noted here, so that the next process ends the episode instead of resuming it.
 
     Args:
-        path: The file; ``None`` remembers for as long as this lives.
+        path: The file; ``None`` keeps the notes in memory.
 
     >>> stops = StopRequests()
     >>> stops.note("ep-1", "stopped by operator"), stops.detail("ep-1"), stops.detail("ep-2")
@@ -69,12 +69,12 @@ class StopRequests:
 
     @classmethod
     def open(cls, path: Path) -> StopRequests:
-        """Read the file, and take its room on the disk now.
+        """Read the file, and reserve its space on the disk.
 
-        One that cannot be read is begun anew, with a warning; without room, stops are kept until a restart.
+        An unreadable file is replaced, with a warning. Without space, stops are kept until a restart.
 
         Raises:
-            ConfigurationError: What is there is no ordinary file.
+            ConfigurationError: The path is not a regular file.
         """
         check_replaceable(path)
         stops = cls(path)
@@ -83,17 +83,17 @@ class StopRequests:
         return stops
 
     def note(self, episode_id: str, detail: str) -> bool:
-        """Remember that an episode is to be ended; whether that outlives this process."""
+        """Remember to end an episode; return whether the note survives a restart."""
         self._noted[episode_id] = detail
         return self._write()
 
     def forget(self, episode_id: str) -> None:
-        """Its end is recorded."""
+        """Remove an episode whose end is recorded."""
         if self._noted.pop(episode_id, None) is not None:
             self._write()
 
     def detail(self, episode_id: str) -> str | None:
-        """Who wanted it to be ended, in words; ``None`` when nobody did."""
+        """Return who requested the stop, in words; ``None`` if there is no request."""
         return self._noted.get(episode_id)
 
     def _write(self) -> bool:
@@ -106,9 +106,7 @@ class StopRequests:
                 file.truncate(len(text))
                 os.fsync(file.fileno())
         except OSError as error:
-            logger.error(
-                "%s cannot be written, so stops are kept only until a restart: %s", self._path, error
-            )
+            logger.error("cannot write %s, so stops are kept only until a restart: %s", self._path, error)
             return False
         return True
 
@@ -118,32 +116,32 @@ def _read(path: Path) -> dict[str, str]:
         noted = json.loads(path.read_bytes().strip() or b"{}") if path.exists() else {}
         if isinstance(noted, dict) and all(isinstance(detail, str) for detail in noted.values()):
             return noted
-        logger.warning("%s holds no stops that can be read; it is begun anew", path)
+        logger.warning("%s is not a file of stops; starting with an empty one", path)
     except (OSError, ValueError) as error:
-        logger.warning("%s cannot be read and is begun anew: %s", path, error)
+        logger.warning("cannot read %s; starting with an empty one: %s", path, error)
     return {}
 
 
 TAIL: Final = 16
-"""Events that are read at once, backwards, to find the last decision."""
+"""Events per batch when searching backwards for the last decision."""
 
 ReadEvents = Callable[[int], AsyncGenerator[RecordedEvent, None]]
-"""Reads the events after a number, in order."""
+"""Reads the events after a sequence number, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedRecord:
-    """What is known of a record at its two ends, and how the rest is read.
+    """The first and the last event of a record, and a way to read the rest.
 
-    However long the record is, this holds two events of it.
+    It holds only these two events in memory, however long the record is.
 
     Args:
-        first: Its first event, ``episode.started``.
-        last: Its last event.
-        recoveries: How often it was played on since anything was decided in it.
-        paused: Whether play stood still.
-        events: Its events after a number, each reply of a model whole.
-        checkpoints: Where it stood, newest first; nothing where nobody kept that.
+        first: The first event, ``episode.started``.
+        last: The last event.
+        recoveries: Recoveries since the last decision.
+        paused: Whether play was paused.
+        events: Reads the events after a sequence number, each with whole model replies.
+        checkpoints: Its checkpoints, newest first.
     """
 
     first: Event
@@ -155,13 +153,13 @@ class UnfinishedRecord:
 
     @classmethod
     def of(cls, recorded: Sequence[RecordedEvent]) -> Self:
-        """One that was read already.
+        """Make one from events in memory.
 
         Args:
-            recorded: All its events, in order.
+            recorded: All events of the episode, in order.
 
         Raises:
-            EpisodeDamaged: They do not begin with its start.
+            EpisodeDamaged: They do not begin with ``episode.started``.
         """
 
         async def after(seq: int) -> AsyncGenerator[RecordedEvent, None]:
@@ -176,16 +174,15 @@ class UnfinishedRecord:
 
     @classmethod
     async def read(cls, journal: Journal, summary: EpisodeSummary) -> Self:
-        """One that lies in the journal, to which nobody adds anything meanwhile.
+        """Make one from the journal; the record must not grow meanwhile.
 
         Raises:
-            EpisodeDamaged: It does not begin with its start, or an event at one of its ends is not as it was
-                recorded.
+            EpisodeDamaged: It does not begin with ``episode.started``, or an event at either end was changed.
             JournalError: It cannot be read.
         """
         episode_id, head = summary.episode_id, summary.head_seq or 0
-        begun = await journal.read(episode_id, limit=1)
-        first = _started(begun[0].event if begun else None)
+        head_events = await journal.read(episode_id, limit=1)
+        first = _started(head_events[0].event if head_events else None)
         since, last = _Since(), first
         for until in range(head, 0, -TAIL):
             after = max(until - TAIL, 0)
@@ -201,10 +198,10 @@ class UnfinishedRecord:
         return cls(first, last, since.recoveries, since.paused, events, checkpoints)
 
     async def check(self) -> None:
-        """Read it once, and keep nothing of it.
+        """Read the whole record to check it.
 
         Raises:
-            EpisodeDamaged: An event is missing, or not as it was recorded.
+            EpisodeDamaged: An event is missing or was changed.
             JournalError: It cannot be read.
         """
         async with aclosing(self.events(0)) as events:
@@ -214,14 +211,14 @@ class UnfinishedRecord:
 
 @dataclass(slots=True)
 class _Since:
-    """What happened since the last decision."""
+    """Recoveries and pauses since the last decision."""
 
     recoveries: int = 0
     paused: bool = False
     resumed: bool = False
 
     def take(self, newest_first: Iterable[RecordedEvent]) -> bool:
-        """Take earlier and earlier events; whether the decision was reached."""
+        """Take events from newest to oldest; return whether the decision was reached."""
         for one in newest_first:
             match one.type:
                 case "decision.made" | "episode.suspended":
@@ -245,25 +242,25 @@ def _started(first: Event | None) -> Event:
 _Replayed = TypeVar("_Replayed")
 
 MAX_ATTEMPTS: Final = 3
-"""Recoveries in a row that got nowhere, after which an episode is given up: it may be what kills us."""
+"""Recoveries without a new decision after which an episode is abandoned: it may be crashing the server."""
 
 
 class RestoreFailed(EpisodeError):
-    """The record does not lead back to where it stops."""
+    """The episode cannot be restored from its record."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredEpisode:
-    """An episode as another process left it.
+    """An episode restored to where another process left it.
 
     Args:
-        episode_id: Its id.
-        epoch: Identity of its numbering.
-        left: Where its record stands.
+        episode_id: Id of the episode.
+        epoch: Id of its numbering.
+        left: The end of its record.
         plan: What is played.
-        past: Where its policies stand.
-        stepper: Its environment, which stands where the record stops.
-        attempt: 1 when the last recovery, if any, got anywhere; else one more than its.
+        past: The state of its policies.
+        stepper: Its environment, restored to the end of the record.
+        attempt: Recoveries since the last decision, including this one.
     """
 
     episode_id: str
@@ -283,21 +280,21 @@ async def rebuild(
     attempts: float = MAX_ATTEMPTS,
     open_stepper: OpenStepper = on_a_thread,
 ) -> RestoredEpisode:
-    """Play the record again in a new environment, comparing every event as it is read.
+    """Replay the record in a new environment, comparing every event as it is read.
 
-    Where the record has a checkpoint that fits, only what comes after it is played again.
+    If the record has a usable checkpoint, only the events after it are replayed.
 
     Args:
-        record: That of an unended episode; no more of it is held than is read at once.
-        limit_s: Seconds that it may take.
-        load: Finds the world; the catalogue's own function when left out.
-        attempts: Recoveries in a row that may get nowhere; no limit where a person starts each of them.
+        record: The record of an unfinished episode, read in batches.
+        limit_s: Time limit in seconds.
+        load: Finds the world; the catalogue if omitted.
+        attempts: Maximum recoveries without a new decision; infinite if a person starts each of them.
         open_stepper: Makes the environment's stepper.
 
     Raises:
-        RestoreFailed: The record does not lead back, or leads to a death again and again.
-        JournalError: It cannot be read.
-        StepTimeout: It took longer.
+        RestoreFailed: The replay diverges, or recovery failed too often.
+        JournalError: The record cannot be read.
+        StepTimeout: It took longer than ``limit_s``.
     """
     first, last = record.first, record.last
     attempt = 1 if record.paused else record.recoveries + 1
@@ -310,7 +307,7 @@ async def rebuild(
 
 
 async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:
-    """What a replay comes to.
+    """Await a replay with a time limit.
 
     Raises:
         StepTimeout: It took longer than ``limit_s`` seconds.
@@ -321,13 +318,13 @@ async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:
     except TimeoutError as error:
         if not scope.expired():
             raise
-        raise StepTimeout(f"the record could not be played again within {limit_s:g} s") from error
+        raise StepTimeout(f"the record could not be replayed within {limit_s:g} s") from error
 
 
 async def _replayed(
     plan: EpisodePlan, record: UnfinishedRecord, open_stepper: OpenStepper
 ) -> tuple[Stepper, Past, Shown]:
-    """The episode put back, from its newest checkpoint that leads to where the record stops, or whole."""
+    """Restore the episode from its newest usable checkpoint, or from its start."""
     episode_id = record.first.episode_id
     for checkpoint in (*record.checkpoints, None):
         stepper = open_stepper(plan.world, episode_id)
@@ -338,7 +335,7 @@ async def _replayed(
             if checkpoint is None:
                 raise
             where = f"the checkpoint after event {checkpoint.seq}"
-            logger.warning("episode %s: %s does not lead on and is ignored: %s", episode_id, where, error)
+            logger.warning("episode %s: %s cannot be used and is ignored: %s", episode_id, where, error)
             continue
         except BaseException:
             await stepper.aclose()
@@ -364,7 +361,7 @@ async def _replay(
                     raise RestoreFailed(f"event {one.seq}: {difference}")
     turn, due = record.last.turn, list(replay.due)
     if due and turn:
-        raise RestoreFailed(f"turn {turn} is told only in part: {due[0].type} is missing")
+        raise RestoreFailed(f"turn {turn} is recorded only in part: {due[0].type} is missing")
     stepped = replay.stepped
     assert stepped is not None
     past = Past(seats, replay.refusals, turn, replay.total, replace(stepped, facts=due))
@@ -372,7 +369,7 @@ async def _replay(
 
 
 def _unfit(error: Exception) -> UnfitCheckpoint:
-    return UnfitCheckpoint(f"it cannot be gone on from: {type(error).__name__}: {error}")
+    return UnfitCheckpoint(f"it cannot be resumed: {type(error).__name__}: {error}")
 
 
 def _cannot_replay(seq: int, error: Exception) -> RestoreFailed:
@@ -381,18 +378,18 @@ def _cannot_replay(seq: int, error: Exception) -> RestoreFailed:
 
 
 def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
-    """The plan of an episode, from its first event."""
+    """Rebuild the plan of an episode from its first event."""
     try:
         world = load(started["environment"])
         agent, seats = started["agent"], started["seats"]
         if agent != world.actors[0] or set(seats) != set(world.actors):
-            raise RestoreFailed(f"{world.name} has other actors now")
+            raise RestoreFailed(f"the actors of {world.name} have changed")
         captain = world.captains[seats[agent]["policy"]]
         others = {seat["policy"] for actor, seat in seats.items() if actor != agent}
         opponent = {**world.captains, **world.opponents}[others.pop()] if others else None
         missing = [preset.missing for preset in (captain, opponent) if preset is not None and preset.missing]
         if missing:
-            raise RestoreFailed(f"a policy is not available any more: {missing[0]}")
+            raise RestoreFailed(f"a policy is no longer available: {missing[0]}")
         options = world.options_type.model_validate(started["options"]).model_dump(mode="json")
         pack, pace = world.packs[started["pack"]], Pace(started["pace"])
         parent = None if started.get("parent") is None else Parent.model_validate(started["parent"])
@@ -405,4 +402,4 @@ def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
             waits_for_rest=started.get("waits_for_rest", False),
         )  # fmt: skip
     except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
-        raise RestoreFailed(f"it cannot be planned any more: {error}") from error
+        raise RestoreFailed(f"its plan is no longer valid: {error}") from error

@@ -1,6 +1,6 @@
-"""Play one seat of a world; the opponent's policy plays the others.
+"""Play one seat of a world, while the opponent's policy plays the others.
 
-An agent is shown every observation whole, what changed since the last one, or text.
+The agent sees observations in full, as changes since the last one, or as text.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from spectator.policies.prompts import ActionCatalogue, Briefing
 from spectator.steppers import local
 
 Observe = Literal["full", "delta", "text"]
-"""How observations are shown.
+"""The form of observations.
 
-``full``: every one whole. ``delta``: the first whole, each later one as a merge patch (RFC 7396) of the one
-before. ``text``: the world's own rendering, whole at first, then the lines that changed.
+``full``: every one in full. ``delta``: the first in full, each later one as a merge patch (RFC 7396) of the
+previous one. ``text``: the world's rendering, first in full, then only the lines that changed.
 """
 
 OBSERVE: Final[tuple[Observe, ...]] = get_args(Observe)
-"""Every way to show observations, the default first."""
+"""Every form of observations, the default first."""
 
 
 class AgentView:
-    """Shows the observations of one episode to its agent, one after the other.
+    """Converts the observations of one episode for its agent, one after the other.
 
     Args:
-        briefing: What is known of the agent's seat.
-        observe: How they are shown.
+        briefing: The briefing for the agent's seat.
+        observe: The form of the observations.
 
     >>> from spectator.catalog import load_world
     >>> from spectator.observations import Observation
@@ -67,24 +67,24 @@ class AgentView:
     def __init__(self, briefing: Briefing, observe: Observe = "full") -> None:
         self._briefing = briefing
         self.observe = observe
-        """How they are shown."""
+        """The form of the observations."""
         self._before: dict[str, Any] | None = None
         self._opening: str | None = None
         self._tools: dict[str, Mapping[str, Any]] = {}
-        self._telling = SituationLines(briefing)
-        self._told: dict[str, str] = {}
+        self._situation = SituationLines(briefing)
+        self._lines: dict[str, str] = {}  # the newest text of each line
         self._catalogue: ActionCatalogue | None = None
 
     def shown(self, observation: Observation) -> dict[str, Any]:
-        """The next observation as the agent sees it, reward, end and metadata beside it left out.
+        """Convert the next observation, without reward, end and metadata.
 
         Returns:
-            ``full``: the observation's own members. ``delta``: ``{"whole": members}`` at first, then
-            ``{"changed": patch}``. The members are the named lines of the world's rendering where it has
-            some, with ``opening`` for what never changes, and else those of the observation, without those
-            that are null; beside them ``legal`` names what is legal, ``tools`` holds the JSON schema of
-            every tool that was legal so far, as it was last, and ``refused`` why the last action was
-            refused. ``text``: ``{"text": text}``.
+            ``full``: the observation's members. ``delta``: ``{"whole": members}`` at first, then
+            ``{"changed": patch}``. The members are the named lines of the world's rendering if it has any,
+            with ``opening`` for what never changes, else the observation's members that are not null. In
+            addition, ``legal`` names the legal actions, ``tools`` has the latest JSON schema of every tool
+            that was legal so far, and ``refused`` says why the last action was refused. ``text``:
+            ``{"text": text}``.
         """
         match self.observe:
             case "full":
@@ -106,7 +106,7 @@ class AgentView:
         return {"whole": now} if before is None else {"changed": make_patch(before, now)}
 
     def _members(self, observation: Observation) -> dict[str, Any]:
-        """What is told as members: the world's own lines, or else the observation's, null ones left out."""
+        """Return the world's named lines, or else the observation's members that are not null."""
         rendering = self._briefing.rendering
         if rendering.lines is None:
             members: dict[str, Any] = _without_null({"actor": observation.actor, **observation.content})
@@ -119,23 +119,23 @@ class AgentView:
     def _text(self, observation: Observation) -> str:
         rendering = self._briefing.rendering
         legal = () if self._briefing.text_field is not None else self._briefing.legal(observation)
-        lines = self._telling.lines(observation)
+        lines = self._situation.lines(observation)
         refused = rejection_text(observation)
         if self._catalogue is not None:
             new = self._catalogue.learn(legal)
             lines |= {**new, **self._catalogue.lines(legal)}
-            parts = [refused, changed_lines(self._told, lines, rendering.in_full)]
+            parts = [refused, changed_lines(self._lines, lines, rendering.in_full)]
         else:
             known = () if rendering.actions is None else rendering.actions(observation)
             self._catalogue = ActionCatalogue(known or legal)
             self._catalogue.learn(legal)
             lines |= self._catalogue.lines(legal) if legal else {}
             parts = [*self._beginning(observation, self._catalogue.listed), refused, all_lines(lines)]
-        self._told |= lines
+        self._lines |= lines
         return "\n\n".join(part for part in parts if part)
 
     def _beginning(self, observation: Observation, listed: str) -> list[str]:
-        """What stands before the first situation."""
+        """Return the text before the first situation."""
         briefing = self._briefing
         opening = briefing.rendering.opening
         return [
@@ -148,14 +148,14 @@ class AgentView:
 
 
 def _without_null(value: Any) -> Any:
-    """``value`` without the members of objects that are null; a merge patch takes null for removal."""
+    """Remove object members that are null, because null removes a member in a merge patch."""
     if isinstance(value, Mapping):
         return {name: _without_null(member) for name, member in value.items() if member is not None}
     return value
 
 
 def briefing_for(briefing: Briefing) -> dict[str, str]:
-    """What an agent is told once: its ``task``, and the ``legend`` of what it is shown."""
+    """Return an agent's ``task`` and the ``legend`` of its observations."""
     return {"task": briefing.task, "legend": briefing.rendering.guide}
 
 
@@ -163,15 +163,15 @@ OVER: Final = Refusal("episode.over", "The episode is over; reset to play again.
 
 
 class NoEpisode(EpisodeError):
-    """There is nothing to step: reset was not called, or the episode broke down."""
+    """There is no episode: reset was not called, or the episode failed."""
 
     def __init__(self) -> None:
-        super().__init__("no episode is being played; reset first")
+        super().__init__("there is no episode; call reset first")
 
 
 @dataclass(slots=True)
 class _Game:
-    """One episode under way; ``turn`` counts every actor's, ``steps`` the agent's alone."""
+    """A running episode; ``turn`` counts all actors' actions, ``steps`` only the agent's."""
 
     plan: EpisodePlan
     profile: Profile
@@ -181,38 +181,37 @@ class _Game:
     turn: int = 0
     steps: int = 0
     total: float = 0.0
-    told: list[tuple[TurnFacts, Sequence[ModelCall]]] | None = None
+    recorded: list[tuple[TurnFacts, Sequence[ModelCall]]] | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     shown_at: float = 0.0
 
 
 class SingleAgent:
-    """A world as one agent sees it: ``reset``, ``step``, ``state``, whoever else plays in it.
+    """A world for a single agent: ``reset``, ``step`` and ``state``, with policies in the other seats.
 
     The same seed, opponent and actions give the same episode as a live one, event for event. The reward of a
-    step is the sum of the world's rewards since the agent's last action, so that all of them add up to the
-    score; worlds that reward only their end give 0.0 before it. ``done`` is sticky: any later action is
+    step is the sum of the world's rewards since the agent's last action, so that all rewards add up to the
+    score; worlds that reward only their end give 0.0 before it. ``done`` stays true, and any later action is
     refused. An episode longer than the world's step cap ends with ``metadata["truncated"]``.
 
-    ``metadata`` of every observation holds ``rubric``, the parts of the score so far, and ``value``: what the
-    episode is worth so far, by ``rubric["score"]`` where the world tells it, else by the rewards; at the end
-    it is the score, and where an episode was truncated what it can be credited with. After ``reset`` it holds
-    ``brief`` as well, the ``task`` and the ``legend`` of what is shown, unless the text begins with them.
+    ``metadata`` of every observation contains ``rubric``, the parts of the score so far, and ``value``, the
+    episode's current value: ``rubric["score"]`` if the world provides it, else the sum of rewards. At the end
+    it is the score; for a truncated episode it is the value to credit. After ``reset`` it also contains
+    ``brief``, the ``task`` and the ``legend`` of observations, unless the text begins with them.
 
-    Synchronous; every call comes from one thread that runs no event loop. An opponent that has to wait for
-    something is run on a private loop.
+    Synchronous; call it from one thread that runs no event loop. Opponents that wait run on a private loop.
 
     Args:
-        world: Name in the catalogue; loaded here.
-        may_spend: Whether an opponent that costs money may be asked for.
-        decision_s: Seconds an opponent may take for one decision.
-        draw_seed: Draws a seed when none is given.
-        new_id: Makes an id when none is given.
-        monotonic: Measures how long decisions and steps take, where that is told.
+        world: Name in the catalogue.
+        may_spend: Whether an opponent that costs money is allowed.
+        decision_s: Time limit for an opponent's decision, in seconds.
+        draw_seed: Draws a seed if none is given.
+        new_id: Makes an id if none is given.
+        monotonic: Clock for the durations of decisions and steps, in seconds.
 
     Raises:
         InvalidRequest: There is no such world.
-        ConfigurationError: The name belongs to something that is no world.
+        ConfigurationError: The entry point does not name a world.
 
     >>> agent = SingleAgent("counting")
     >>> observation = agent.reset(seed=1, options={"turns": 1})
@@ -232,7 +231,7 @@ class SingleAgent:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.world: World = load_world(world)
-        """The world that is played."""
+        """The world."""
         self.agent = self.world.actors[0]
         """The actor whose decisions ``step`` takes."""
         self._environment: Environment | None = self.world.environment()
@@ -246,9 +245,9 @@ class SingleAgent:
         self._seen: Observation | None = None
         self._view = AgentView(self.world.briefing)
         self.observe: Observe = self._view.observe
-        """How :attr:`shown` shows observations."""
+        """The form of :attr:`shown`."""
         self.tells = False
-        """Whether :meth:`take_recorded` has the episode as a record tells it."""
+        """Whether :meth:`take_recorded` returns the episode's turns."""
         self._shown: Mapping[str, Any] | None = None
         self._facts: list[Fact] = []
 
@@ -263,36 +262,38 @@ class SingleAgent:
         tell: bool = False,
         observe: Observe = "full",
     ) -> Observation:
-        """Begin a new episode and play on until the agent is asked.
+        """Begin a new episode and play until it is the agent's turn.
 
         Args:
-            seed: 0 .. 2**53 - 1; ``None`` has one drawn, told in ``metadata["seed"]``.
-            episode_id: Echoed by ``state``; ``None`` has one made.
-            options: The world's options; those left out take their defaults.
-            opponent: Preset that takes every other seat; ``None`` for the world's default.
+            seed: 0 .. 2**53 - 1; ``None`` draws one, returned in ``metadata["seed"]``.
+            episode_id: Echoed by ``state``; ``None`` makes one.
+            options: The world's options; omitted ones take their defaults.
+            opponent: Preset for every other seat; ``None`` for the world's default.
             pack: Evaluation pack.
-            tell: Whether :meth:`take_recorded` is to have the episode as a record tells it.
-            observe: How :attr:`shown` shows observations; what is returned is always whole.
+            tell: Whether :meth:`take_recorded` shall return the episode's turns.
+            observe: The form of :attr:`shown`; the returned observation is always in full.
 
         Raises:
-            InvalidRequest: A field is wrong; the episode under way goes on.
-            EpisodeError: The opponent or the world failed; nothing is being played any more.
+            InvalidRequest: A field is invalid; the running episode continues.
+            EpisodeError: The opponent or the world failed; there is no episode any more.
         """
         if observe not in OBSERVE:
             raise InvalidRequest([FieldError("observe", f"must be one of {', '.join(OBSERVE)}")])
         name, asked = self.world.name, options or {}
         plan = self._plan(EpisodeRequest(name, None, opponent, pack, seed, Pace.MAX, options=asked))
-        environment = self._let_go()
+        environment = self._end_episode()
         others = {actor: plan.policy(actor) for actor in self.world.actors if actor != self.agent}
         episode_id = self._new_id() if episode_id is None else episode_id
         profile = plan.profile
-        game = self._game = _Game(plan, profile, episode_id, environment, others, told=[] if tell else None)
+        game = self._game = _Game(
+            plan, profile, episode_id, environment, others, recorded=[] if tell else None
+        )
         try:
             seen = environment.reset(seed=plan.seed, episode_id=episode_id, options=plan.options)
             first = local.answered(environment, seen)
             opened = self._take(game, first, beginning=True)
-            if game.told is not None:
-                game.told.append(((0, list(self._facts)), ()))
+            if game.recorded is not None:
+                game.recorded.append(((0, list(self._facts)), ()))
             shown = self._play_on(game, opened)
         except BaseException:
             self.abandon()
@@ -307,16 +308,16 @@ class SingleAgent:
         return self._show(game, replace(shown, metadata={**shown.metadata, **begun}))
 
     def step(self, action: Action, *, reasoning: str = "") -> Observation:
-        """Carry out the agent's action and play on until it is asked again, or all is over.
+        """Carry out the agent's action and play until its next turn or the end.
 
         Args:
-            action: Plain JSON; one that is malformed or illegal is refused by the world, under ``refused``.
-            reasoning: Why, for the record; the world does not see it.
+            action: Plain JSON; the world refuses a malformed or illegal one, see ``refused``.
+            reasoning: The reason, for the record; the world does not see it.
 
         Raises:
-            NoEpisode: There is nothing to step.
-            EpisodeError: The opponent or the world failed; nothing is being played any more.
-            Exception: Whatever the world raised; nothing is being played any more.
+            NoEpisode: There is no episode.
+            EpisodeError: The opponent or the world failed; there is no episode any more.
+            Exception: Any exception of the world; there is no episode any more.
         """
         game, seen = self._playing()
         self._facts = []
@@ -340,56 +341,56 @@ class SingleAgent:
         """The world's public state, with ``step_count``: calls of ``step`` in this episode.
 
         Raises:
-            NoEpisode: There is none.
+            NoEpisode: There is no episode.
         """
         game, _ = self._playing()
         return {**game.environment.state, "episode_id": game.episode_id, "step_count": game.steps}
 
     @property
     def observation(self) -> Observation:
-        """What the agent saw last.
+        """The agent's last observation.
 
         Raises:
-            NoEpisode: There is none.
+            NoEpisode: There is no episode.
         """
         return self._playing()[1]
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """What the agent saw last, as ``reset`` was asked to show it; see :meth:`AgentView.shown`.
+        """The agent's last observation in the form chosen at ``reset``; see :meth:`AgentView.shown`.
 
         Raises:
-            NoEpisode: There is none.
+            NoEpisode: There is no episode.
         """
         self._playing()
         assert self._shown is not None
         return self._shown
 
     def facts(self) -> Sequence[Fact]:
-        """What happened during the last ``reset`` or ``step``, whoever did it, oldest first."""
+        """Return what happened during the last ``reset`` or ``step``, oldest first."""
         return tuple(self._facts)
 
     @property
     def plan(self) -> EpisodePlan:
-        """What is played.
+        """The plan of the episode.
 
         Raises:
-            NoEpisode: Nothing is.
+            NoEpisode: There is no episode.
         """
         return self._playing()[0].plan
 
     def take_recorded(self) -> RecordedTurns:
-        """What a record tells of the turns since the last call, if :meth:`reset` was asked to, and the end.
+        """Return what to record of the turns since the last call (with ``tell``), and the end.
 
         Raises:
-            NoEpisode: Nothing is being played.
+            NoEpisode: There is no episode.
             EnvironmentFault: The score or the truth of the world breaks its contract.
         """
         game, seen = self._playing()
-        if game.told is None:
+        if game.recorded is None:
             return RecordedTurns((), (), self._end(game, seen) if seen.done else None)
-        told, game.told = game.told, []
-        steps, calls = [step for step, _ in told], [calls for _, calls in told]
+        recorded, game.recorded = game.recorded, []
+        steps, calls = [step for step, _ in recorded], [calls for _, calls in recorded]
         if not seen.done:
             return RecordedTurns(steps, calls)
         truth = sealed(game.environment.truth()) if "truncated" not in seen.metadata else None
@@ -403,12 +404,12 @@ class SingleAgent:
         return with_total(ended, game.total, game.profile)
 
     def abandon(self) -> None:
-        """Give up the episode under way; ``reset`` begins another in a new environment."""
-        self._let_go()
+        """Abandon the running episode; ``reset`` begins another in a new environment."""
+        self._end_episode()
         self._environment = None
 
     def close(self) -> None:
-        """Let go of everything. Safe to call twice."""
+        """Release all resources. Safe to call twice."""
         self.abandon()
         if self._loop is not None:
             self._loop.close()
@@ -418,15 +419,15 @@ class SingleAgent:
         plan = plan_episode(request, draw_seed=self._draw_seed)
         asked = self.world.opponents.get(request.opponent or "")
         if asked is not None and asked.mirrors:
-            rule = f"{asked.name!r} needs a captain that plays here; the agent decides elsewhere"
+            rule = f"{asked.name!r} needs a captain in this process; use another opponent"
             raise InvalidRequest([FieldError("opponent_choice", rule)])
         if plan.opponent is not None and plan.opponent.costs_money and not self._may_spend:
-            rule = f"{plan.opponent.name!r} costs money and cannot be asked for here"
+            rule = f"{plan.opponent.name!r} costs money and is not allowed here; use another opponent"
             raise InvalidRequest([FieldError("opponent_choice", rule)])
         return plan
 
-    def _let_go(self) -> Environment:
-        """End the episode under way; returns an environment for the next."""
+    def _end_episode(self) -> Environment:
+        """End the running episode; return an environment for the next."""
         game, self._game, self._seen, self._facts = self._game, None, None, []
         if game is not None:
             for policy in game.others.values():
@@ -437,7 +438,7 @@ class SingleAgent:
         return self._environment
 
     def _show(self, game: _Game, observation: Observation) -> Observation:
-        """Keep what the agent sees next, and say what the episode is worth so far."""
+        """Set the agent's observation, with the episode's current value in its metadata."""
         over = observation.done and "truncated" not in observation.metadata
         rubric = observation.metadata.get("rubric")
         parts = dict(rubric) if isinstance(rubric, Mapping) else {}
@@ -454,7 +455,7 @@ class SingleAgent:
 
     def _act(self, game: _Game, asked: Observation, decision: Decision) -> Observation:
         game.turn += 1
-        if game.told is None:
+        if game.recorded is None:
             stepped = local.answered(game.environment, game.environment.step(decision.action))
             return self._take(game, stepped)
         actor, began = asked.actor or "", self._monotonic()
@@ -463,7 +464,7 @@ class SingleAgent:
         answer = self._take(game, stepped)
         took = self._monotonic() - began
         facts = facts_of_step(actor, decided, stepped, took, game.refusals)
-        game.told.append(((game.turn, facts), decision.calls))
+        game.recorded.append(((game.turn, facts), decision.calls))
         return answer
 
     def _take(self, game: _Game, stepped: Stepped, *, beginning: bool = False) -> Observation:
@@ -473,7 +474,7 @@ class SingleAgent:
         return stepped.observation
 
     def _play_on(self, game: _Game, observation: Observation) -> Observation:
-        """Play the other seats until the agent is asked or all is over; the rewards meanwhile add up."""
+        """Play the other seats until the agent's turn or the end, summing up the rewards."""
         step_cap, reward = self.world.step_cap(game.plan.options), observation.reward
         while not observation.done and game.turn < step_cap and observation.actor != self.agent:
             decision = self._decide(game.others[observation.actor or ""], observation)
@@ -485,11 +486,11 @@ class SingleAgent:
         return observation if reward == observation.reward else replace(observation, reward=reward)
 
     def _decide(self, policy: Policy, observation: Observation) -> Decision:
-        """Ask another seat.
+        """Ask the policy of another seat.
 
         Raises:
             PolicyError: It could not decide.
-            DecisionTimeout: It did not, in time.
+            DecisionTimeout: It did not decide in time.
         """
         actor = observation.actor
         with typed_as(
@@ -518,5 +519,5 @@ class SingleAgent:
 
 
 def _lasting(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What stays true of an episode that is over."""
+    """Return the metadata that stays valid after the end."""
     return {name: metadata[name] for name in ("rubric", "value", "truncated") if name in metadata}

@@ -25,78 +25,78 @@ from spectator.policies.policy import Action, Decision
 from spectator.text import clean_text
 
 MAX_RAW_TEXT: Final = 8_192
-"""Characters of a model's own text that an event keeps."""
+"""Maximum characters of a model's text in an event."""
 
 MAX_REASONING: Final = 4_096
-"""Characters of a stated reason that an event keeps."""
+"""Maximum characters of the reasoning in an event."""
 
 MAX_NAME: Final = 500
-"""Characters of a model's name and of a fallback's reason that an event keeps."""
+"""Maximum characters of a model's name and of a fallback's reason in an event."""
 
 MAX_OFFERED: Final = 32
-"""Names of legal actions that an event keeps."""
+"""Maximum names of legal actions in an event."""
 
 MAX_ACTION_BYTES: Final = 64 * 1024
-"""Encoded size beyond which an action is a policy's error."""
+"""Maximum encoded size of an action, in bytes."""
 
 MAX_TRUTH: Final = 16 * 1024 * 1024
-"""Characters of JSON beyond which what a world hid is its error."""
+"""Maximum characters of JSON of a world's sealed truth."""
 
 MAX_ACTION_DEPTH: Final = 64
-"""Levels of nesting beyond which an action is a policy's error."""
+"""Maximum nesting depth of an action."""
 
 
 def sealed(truth: Mapping[str, Any]) -> str | None:
-    """What a world hid until it was done, as JSON text; ``None`` where that is nothing.
+    """Encode a world's sealed truth as JSON text; ``None`` if it is empty.
 
     Raises:
-        EnvironmentFault: It is no plain finite JSON object, or too large.
+        EnvironmentFault: It is not a plain finite JSON object, or is too large.
     """
     if not truth:
         return None
     try:
         text = encode_json(dict(truth))
     except (RecursionError, TypeError, ValueError) as error:
-        raise EnvironmentFault(f"its truth is no plain finite JSON object: {error}") from error
+        raise EnvironmentFault(f"its truth is not a plain finite JSON object: {error}") from error
     if len(text) > MAX_TRUTH:
-        raise EnvironmentFault(f"its truth has {len(text)} characters; at most {MAX_TRUTH} are taken")
+        raise EnvironmentFault(f"its truth has {len(text)} characters; the limit is {MAX_TRUTH}")
     return text
 
 
 def checked_decision(
     actor: str, decision: Decision, took: float, offered: Sequence[LegalAction] = ()
 ) -> tuple[Action, Fact]:
-    """The action as plain JSON that nobody else holds, and the fact that it was decided on.
+    """Return a decision's action as a private copy of plain JSON, and its ``decision.made`` fact.
 
     Args:
         actor: Who decided.
-        decision: What the policy answered.
+        decision: The policy's decision.
         took: Seconds it took by the episode's clock.
-        offered: What the world said would be legal.
+        offered: The legal actions.
 
     Raises:
-        PolicyError: It is no decision, or not plain finite JSON of a sane size.
+        PolicyError: It is not a valid decision, or its action is not plain finite JSON of a sane size.
     """
     try:
         if decision.calls and len(decision.calls) != len(decision.exchanges):
-            raise ValueError(f"{len(decision.calls)} calls beside {len(decision.exchanges)} exchanges")
+            raise ValueError(f"it has {len(decision.calls)} calls for {len(decision.exchanges)} exchanges")
         text = encode_json(dict(decision.action))
         if len(text) > MAX_ACTION_BYTES // 4 and (size := len(text.encode())) > MAX_ACTION_BYTES:
-            raise ValueError(f"an action of {size} bytes; at most {MAX_ACTION_BYTES} are taken")
+            raise ValueError(f"its action has {size} bytes; the limit is {MAX_ACTION_BYTES}")
         action: dict[str, Any] = decode_json(text)
         if text.count("{") + text.count("[") > MAX_ACTION_DEPTH and _deeper_than(MAX_ACTION_DEPTH, action):
-            raise ValueError(f"an action nested deeper than {MAX_ACTION_DEPTH} levels")
+            raise ValueError(f"its action is nested deeper than {MAX_ACTION_DEPTH} levels")
         stated = _stated(actor, decision, action, took, offered)
         stated["exchanges"] = [ModelExchange.model_validate(one) for one in decision.exchanges] or None
         return action, core_fact(DecisionMade(**stated))
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
-        raise PolicyError(f"{actor} made no decision that can be recorded: {error}") from error
+        raise PolicyError(f"the decision of {actor} cannot be recorded: {error}") from error
 
 
 def _stated(
     actor: str, decision: Decision, action: Action, took: float, offered: Sequence[LegalAction]
 ) -> dict[str, Any]:
-    """What ``decision.made`` says, as far as it has the right types, in the order of its fields."""
+    """Return the fields of ``decision.made``, in order; their types are checked later."""
     stated = {
         "actor": actor,
         "source": decision.source,
@@ -115,7 +115,7 @@ def _stated(
         "exchanges": list(decision.exchanges) or None,
     }
     if (failure_class := decision.failure_class) is not None or decision.source == "fallback":
-        stated["failure_class"] = failure_class or "unknown"  # a fallback whose policy does not say why
+        stated["failure_class"] = failure_class or "unknown"  # a fallback without a stated reason
     if decision.prompt is not None:
         stated["prompt"] = decision.prompt
     return stated
@@ -129,13 +129,13 @@ def _deeper_than(limit: int, value: Any) -> bool:
 
 
 def check_contract(stepped: Stepped, world: World, profile: Profile, *, beginning: bool = False) -> None:
-    """Check what ``world`` answered in an episode of ``profile``.
+    """Check an answer of ``world`` in an episode with ``profile``.
 
     Args:
-        stepped: Its answer.
-        world: What it declares.
-        profile: When the episode is rewarded, and within which bounds.
-        beginning: Whether nothing was done yet that could be rewarded.
+        stepped: The answer.
+        world: The world and its declarations.
+        profile: The reward profile.
+        beginning: Whether it is the answer to ``reset``, before anything can be rewarded.
 
     Raises:
         EnvironmentFault: It broke its contract.
@@ -146,39 +146,39 @@ def check_contract(stepped: Stepped, world: World, profile: Profile, *, beginnin
         raise EnvironmentFault(broken)
     undeclared = {fact.type for fact in stepped.facts} - world.events.keys()
     if undeclared:
-        raise EnvironmentFault(f"told of {', '.join(sorted(undeclared))}, which it does not declare")
+        raise EnvironmentFault(f"returned undeclared event types: {', '.join(sorted(undeclared))}")
     if observation.refused is not None and (stepped.facts or observation.done):
-        raise EnvironmentFault(f"refused an action by {observation.refused.rule} and yet went on")
+        raise EnvironmentFault(f"refused an action by {observation.refused.rule} but returned facts or ended")
     if observation.refused is not None and observation.reward != 0.0:
-        raise EnvironmentFault(f"refused an action by {observation.refused.rule} and yet rewarded it")
+        raise EnvironmentFault(f"refused an action by {observation.refused.rule} but rewarded it")
     if observation.done:
         return
     if beginning and observation.reward != 0.0:
         raise EnvironmentFault(f"gave the reward {observation.reward} before the first action")
     if observation.actor not in actors:
-        raise EnvironmentFault(f"asks {observation.actor!r}, which is none of {', '.join(actors)}")
+        raise EnvironmentFault(f"asks {observation.actor!r}, which is not one of {', '.join(actors)}")
     actions = profile.actions
     if actions == "tools" and not observation.legal_actions:
-        raise EnvironmentFault(f"leaves {observation.actor} nothing legal to do")
+        raise EnvironmentFault(f"offers {observation.actor} no legal action")
     if actions != "tools" and observation.legal_actions:
-        raise EnvironmentFault(f"lists legal actions, although its profile says that actions are {actions}")
+        raise EnvironmentFault(f"lists legal actions, but the actions of its profile are {actions}")
 
 
 DETAIL_LENGTH: Final = 500
-"""Characters of what went wrong that an end keeps."""
+"""Maximum characters of the detail of an end."""
 
 
 def facts_of_step(
     actor: str, decided: Fact, stepped: Stepped, took: float, refusals: dict[str, int]
 ) -> list[Fact]:
-    """What one decision and the world's answer to it come to.
+    """Return the facts of one decision and the world's answer.
 
     Args:
         actor: Who decided.
-        decided: That they did.
-        stepped: What the world answered.
-        took: Seconds it took.
-        refusals: Refused actions so far, by actor; this one is counted.
+        decided: The ``decision.made`` fact.
+        stepped: The world's answer.
+        took: Seconds that the world took.
+        refusals: Number of refused actions, by actor; a refusal is added.
     """
     observation = stepped.observation
     if observation.refused is not None:
@@ -205,17 +205,17 @@ def facts_of_step(
 def finished(
     score: float, state: Mapping[str, Any], turns: int, profile: Profile, truth: str | None = None
 ) -> EpisodeEnded:
-    """The end of an episode whose world came to its own.
+    """Make the end of a finished episode.
 
     Args:
         score: The sum of the agent's rewards.
-        state: The world's public state then.
+        state: The world's public state at the end.
         turns: Actions taken or refused.
-        profile: What the world declares of its rewards.
-        truth: What it hid, as JSON text; recorded beside it, and only stated here by its digest.
+        profile: The world's reward profile.
+        truth: The sealed truth, as JSON text; the end contains only its digest.
 
     Raises:
-        EnvironmentFault: The score is outside the bounds that the world declares.
+        EnvironmentFault: The score is outside the bounds of the profile.
     """
     if (broken := profile.score_broken_by(score)) is not None:
         raise EnvironmentFault(broken)
@@ -232,20 +232,20 @@ def finished(
 
 
 def with_total(ended: EpisodeEnded, total: float, profile: Profile) -> EpisodeEnded:
-    """The end with the sum of all rewards, where the world rewards its steps."""
+    """Add the sum of all rewards to an end if the world rewards its steps."""
     return ended if profile.rewards == "end" else ended.model_copy(update={"total_reward": total})
 
 
 def cut_short(
     reason: EndReason, detail: str | None, turns: int, failure_class: FailureClass | None = None
 ) -> EpisodeEnded:
-    """The end of an episode that did not finish.
+    """Make the end of an episode that did not finish.
 
     Args:
-        reason: Why; anything but ``finished``.
+        reason: Why; anything except ``finished``.
         detail: What went wrong, for people.
         turns: Actions taken or refused.
-        failure_class: The kind of failure; the usual one for ``reason`` when left out.
+        failure_class: The failure class; the default one for ``reason`` if omitted.
     """
     return EpisodeEnded(
         reason=reason,

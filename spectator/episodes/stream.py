@@ -1,6 +1,6 @@
 """Number an episode's events, fold the view, record them, then publish them.
 
-While the journal cannot be written, the episode waits.
+The episode waits while the journal cannot be written.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ PAUSES: Final = Backoff(0.25, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class JournalTrouble:
-    """The record cannot be written now.
+    """Why the record cannot be written now.
 
     Args:
-        message: Why, for people.
-        since: When that began.
+        message: The reason, for people.
+        since: Time of the first failure.
     """
 
     message: str
@@ -55,13 +55,13 @@ class JournalTrouble:
 
 
 class Recorder:
-    """Records the events of one episode, and waits while the journal cannot be written.
+    """Records the events of one episode, retrying while the journal cannot be written.
 
     Args:
-        episode_id: Whose.
-        journal: Where to.
-        clock: Measures and waits.
-        patience_s: Seconds to wait for the journal before a step is given up; 0 gives up at once.
+        episode_id: Id of the episode.
+        journal: The journal.
+        clock: Time.
+        patience_s: Seconds to retry a step; 0 does not retry.
     """
 
     def __init__(self, episode_id: str, journal: EpisodeLog, clock: Clock, patience_s: float) -> None:
@@ -70,22 +70,22 @@ class Recorder:
         self._clock = clock
         self._patience_s = patience_s
         self.trouble: JournalTrouble | None = None
-        """What keeps the record from being written now; ``None`` when nothing does."""
+        """Why the record cannot be written now; ``None`` if it can."""
         self.characters = 0
         """Characters recorded by this process."""
-        self._changed: asyncio.Event | None = None  # both only while needed: an event is 0.8 kB
+        self._changed: asyncio.Event | None = None  # created when needed: an event takes 0.8 kB
         self._pause_over: asyncio.Event | None = None
         self._hurried = False
         self._closed = False
 
     async def news(self) -> JournalTrouble | None:
-        """Wait until another attempt has failed, or the first has succeeded again."""
+        """Wait until the next failed attempt, or the first success after failures."""
         self._changed = self._changed or asyncio.Event()
         await self._changed.wait()
         return self.trouble
 
     def give_up_waiting(self, *, for_good: bool) -> None:
-        """Give up what waits now; with ``for_good``, wait for nothing from here on."""
+        """Stop retrying the current step; with ``for_good``, also any later one."""
         self._closed = self._closed or for_good
         self._hurried = True
         if self._pause_over is not None:
@@ -99,16 +99,16 @@ class Recorder:
         last: bool,
         attachments: Attachments | None = None,
     ) -> float:
-        """Append ``events``, however long that takes within limits.
+        """Append ``events``, retrying within the limits.
 
         Args:
-            events: Of one emission.
-            patient: Whether to wait for a journal that cannot be written.
-            last: Whether they end the episode: that is waited for without limit, lest it goes unrecorded.
-            attachments: What is recorded with them.
+            events: Events of one emission.
+            patient: Whether to retry while the journal cannot be written.
+            last: Whether they end the episode: then retries have no time limit.
+            attachments: Data recorded with them.
 
         Returns:
-            Seconds that the journal could not be written; 0.0 as a rule.
+            Seconds that the journal could not be written; usually 0.0.
 
         Raises:
             JournalError: They could not be recorded.
@@ -122,29 +122,29 @@ class Recorder:
                     await self._journal.append(events, attachments=attachments)
                 break
             except JournalUnavailable as error:
-                stood_s = self._clock.monotonic() - began
-                hurried = self._hurried and not last  # who asks for the end twice gives no end up
-                if not patient or self._closed or hurried or stood_s >= limit_s:
-                    raise _given_up(error, stood_s) from error
+                waited_s = self._clock.monotonic() - began
+                hurried = self._hurried and not last  # a second request to end must not abandon the end
+                if not patient or self._closed or hurried or waited_s >= limit_s:
+                    raise _given_up(error, waited_s) from error
                 self._hurried = False
-                self._stand_still(error)
+                self._note_trouble(error)
             over = self._pause_over = asyncio.Event()
             await first_of(self._clock.sleep(PAUSES.limit(failures)), over.wait())
             failures += 1
         self.characters += sum([len(event.text) for event in events])
         return 0.0 if self.trouble is None else self._recovered(began)
 
-    def _stand_still(self, error: JournalUnavailable) -> None:
+    def _note_trouble(self, error: JournalUnavailable) -> None:
         if self.trouble is None:
-            logger.error("episode %s stands still: %s", self._episode_id, error)
+            logger.error("episode %s is waiting for the journal: %s", self._episode_id, error)
         since = self._clock.now() if self.trouble is None else self.trouble.since
         self._set(JournalTrouble(str(error), since))
 
     def _recovered(self, began: float) -> float:
-        stood_s = self._clock.monotonic() - began
-        logger.warning("episode %s goes on: recorded again after %.1f s", self._episode_id, stood_s)
+        waited_s = self._clock.monotonic() - began
+        logger.warning("episode %s continues: recorded after %.1f s", self._episode_id, waited_s)
         self._set(None)
-        return stood_s
+        return waited_s
 
     def _set(self, trouble: JournalTrouble | None) -> None:
         self.trouble = trouble
@@ -153,40 +153,40 @@ class Recorder:
             changed.set()
 
 
-def _given_up(error: JournalUnavailable, stood_s: float) -> JournalUnavailable:
-    return JournalUnavailable(f"{error}; given up after {stood_s:.0f} s") if stood_s >= 1 else error
+def _given_up(error: JournalUnavailable, waited_s: float) -> JournalUnavailable:
+    return JournalUnavailable(f"{error}; given up after {waited_s:.0f} s") if waited_s >= 1 else error
 
 
 def _not_recorded(error: Exception) -> JournalError:
     return JournalError(f"{type(error).__name__}: {error}")
 
 
-KEPT: Final = "Play stood still meanwhile; nothing is missing."
+KEPT: Final = "Play was paused meanwhile; nothing is missing."
 
 TurnFacts = tuple[int, Sequence[Fact]]
 """A turn and its facts."""
 
 LONG: Final = 64
-"""Facts, beyond which they are folded and encoded on a thread."""
+"""Number of facts above which they are folded and encoded in a thread."""
 
 
 class EpisodeStream:
-    """The one author of an episode's numbers.
+    """Numbers, records and publishes the events of one episode.
 
-    ``state`` and ``head_seq`` always belong together and never run ahead of the journal, and so do those of
-    ``shown``, so a viewer who takes both and subscribes without an ``await`` in between misses nothing.
+    ``state`` and ``head_seq`` always match and are never ahead of the journal, and so are those of ``shown``.
+    So a viewer who takes both and subscribes without an ``await`` in between misses nothing.
 
     Args:
-        episode_id: Whose events.
-        epoch: Identity of the numbering.
-        world: Whose projection folds and whose commentator speaks.
-        journal: Where events are recorded before anyone sees them.
-        bus: Where recorded events are published.
-        clock: Stamps them.
-        patience_s: Seconds that a step waits for a journal that cannot be written; its end waits for ever.
-        state: What viewers saw last, where another process began it.
-        head_seq: The number of the last event then.
-        embargo: Holds back what viewers may not see yet; nothing is held back when left out.
+        episode_id: Id of the episode.
+        epoch: Id of the numbering.
+        world: Provides the projection and the commentator.
+        journal: Records events before anyone sees them.
+        bus: Publishes recorded events.
+        clock: Timestamps the events.
+        patience_s: Seconds that a step waits for a journal that cannot be written; the end waits forever.
+        state: The viewers' state, if another process began the episode.
+        head_seq: Number of the last event then.
+        embargo: Withholds what viewers may not see yet; nothing if omitted.
     """
 
     def __init__(
@@ -208,15 +208,15 @@ class EpisodeStream:
         self._world = world
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self.news = self._recorder.news
-        """Waits until another attempt to record has failed, or the first has succeeded again."""
+        """Waits until the next failed attempt to record, or the first success after failures."""
         self._bus = bus
         self._clock = clock
         self.state: State = state or {}
-        """What viewers see after event ``head_seq``."""
+        """The state after event ``head_seq``."""
         self.head_seq = head_seq
         """Number of the last recorded event; 0 before the first."""
         self.shown = embargo or self
-        """What viewers may see: ``state`` and ``head_seq``."""
+        """The public ``state`` and ``head_seq``."""
         self._embargo = embargo
         self.ended = False
         """Whether the end is recorded."""
@@ -224,30 +224,30 @@ class EpisodeStream:
 
     @property
     def trouble(self) -> JournalTrouble | None:
-        """What keeps the record from being written now."""
+        """Why the record cannot be written now."""
         return self._recorder.trouble
 
     @property
     def usage(self) -> Mapping[str, Any]:
-        """What models took so far, by actor."""
+        """What models used so far, by actor."""
         used: Mapping[str, Any] = self.state.get("usage", {})
         return used
 
     async def open(self) -> None:
-        """The view is always up to date."""
+        """Do nothing: the view is always up to date."""
 
     async def settle(self) -> None:
-        """Nothing that was emitted ever waits to be recorded."""
+        """Do nothing: everything emitted is already recorded."""
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event after ``shown.head_seq`` as it is published; nothing once the end is recorded."""
+        """Subscribe to the events after ``shown.head_seq``; closed once the end is recorded."""
         subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
         if self.ended:
             subscription.close()
         return subscription
 
     def give_up_waiting(self, *, for_good: bool) -> None:
-        """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""
+        """Stop waiting to record the current step; with ``for_good``, also any later one."""
         self._recorder.give_up_waiting(for_good=for_good)
 
     async def emit(
@@ -266,23 +266,23 @@ class EpisodeStream:
     ) -> int:
         """Number, fold, record and publish the facts of ``steps`` and the commentary on them, all or none.
 
-        Survives cancellation: what was begun is finished, so numbers and record never part. The end is
-        always recorded: where the world's projection or commentary of it fails, without them. When it had to
-        wait for the journal, a warning that says so follows.
+        Survives cancellation: an emission that has begun is finished, so numbers and record stay consistent.
+        The end is always recorded: without patch and commentary if the world's projection or commentator
+        fails. If recording had to wait for the journal, a warning event follows.
 
         Args:
-            steps: Facts, with the turn that they belong to.
+            steps: Each turn with its facts.
             patient: Whether to wait for a journal that cannot be written.
-            attachments: What is recorded in the same commit and never published.
+            attachments: Data recorded in the same commit and never published.
 
         Returns:
-            How many characters this process has recorded of the episode.
+            Characters of the episode recorded by this process.
 
         Raises:
             EnvironmentFault: A fact is not plain finite JSON, or its projection or commentary failed.
-            EpisodeNotFound: The beginning was not recorded; it is the first event of a stream.
-            EpisodeOver: The end was recorded before; it is the last event of a stream.
-            JournalError: They could not be recorded; nobody has seen them.
+            EpisodeNotFound: The first fact of a new stream is not ``episode.started``.
+            EpisodeOver: The end was recorded before.
+            JournalError: They could not be recorded, and were not published.
         """
         facts = [(turn, fact) for turn, of_turn in steps for fact in of_turn]
         if facts:
@@ -298,10 +298,10 @@ class EpisodeStream:
         return self._recorder.characters
 
     take_steps = emit_steps
-    """The same: a step is recorded before the next begins."""
+    """Alias: a step is recorded before the next begins."""
 
     begin = partialmethod(emit_steps, patient=False)
-    """The same for the opening, without waiting for a journal that cannot be written."""
+    """Records the opening, without waiting for a journal that cannot be written."""
 
     async def _emit(
         self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None
@@ -311,15 +311,15 @@ class EpisodeStream:
                 raise EpisodeOver(self.episode_id)
             if self.head_seq == 0 and facts[0][1].type != "episode.started":
                 raise EpisodeNotFound(self.episode_id)
-            stood_s = await self._record(facts, patient, attachments)
-            if stood_s and not self.ended:
-                warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
+            waited_s = await self._record(facts, patient, attachments)
+            if waited_s and not self.ended:
+                warned = Warned(message=f"The record could not be written for {waited_s:.0f} s. {KEPT}")
                 await self._record([(facts[-1][0], core_fact(warned))], patient)
 
     async def _record(
         self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None = None
     ) -> float:
-        """Fold ``facts``, large batches on a worker thread, record and publish what they come to.
+        """Fold ``facts``, large batches in a thread, then record and publish the events.
 
         Returns:
             Seconds that the journal could not be written.
@@ -333,10 +333,10 @@ class EpisodeStream:
                 raise
             logger.exception("episode %s: the world's view of the end failed", self.episode_id)
             events, view = self._fold(facts, unchanged, silent)
-        stood_s = await self._recorder.record(events, patient=patient, last=ends, attachments=attachments)
+        waited_s = await self._recorder.record(events, patient=patient, last=ends, attachments=attachments)
         self.state, self.head_seq, self.ended = view.state, view.seq, ends
         self._bus.publish(events if self._embargo is None else self._embargo.take(events, view.state))
-        return stood_s
+        return waited_s
 
     def _fold(
         self, facts: Sequence[tuple[int, Fact]], projection: Projection, commentator: Commentator
@@ -354,13 +354,13 @@ class EpisodeStream:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurns:
-    """What a record tells of some turns.
+    """What to record of some turns.
 
     Args:
         steps: Each turn with its facts, in order.
-        calls: For each of them, the model calls behind its decision.
+        calls: For each turn, the model calls behind its decision.
         ended: The end, once there is one.
-        truth: What the world hid, as JSON text, to be recorded with the end.
+        truth: The world's sealed truth, as JSON text, recorded with the end.
     """
 
     steps: Sequence[TurnFacts] = ()
@@ -369,7 +369,7 @@ class RecordedTurns:
     truth: str | None = None
 
     def turns(self) -> Iterator[tuple[int, Sequence[Fact], Attachments | None]]:
-        """Each turn with its facts and what is recorded beside them."""
+        """Yield each turn with its facts and attachments."""
         for (turn, facts), calls in zip(self.steps, self.calls, strict=True):
             yield turn, facts, Attachments(calls=[calls]) if calls else None
 

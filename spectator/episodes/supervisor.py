@@ -43,17 +43,17 @@ from spectator.steppers.local import OpenStepper, on_a_thread
 
 
 class EpisodeAssembly:
-    """Makes episodes of plans, with the ports of one process.
+    """Builds episodes from plans, with the services of one process.
 
     Args:
-        journal: Where their events are recorded.
-        bus: Where they are published.
+        journal: Records their events.
+        bus: Publishes their events.
         clock: Time.
-        limits: How long an episode may wait for whom.
-        ledger: What asking models may take.
-        patience_s: Seconds that an episode stands still for a journal that cannot be written.
-        load: Finds worlds; the catalogue's own function when left out.
-        fair: Whether viewers may be rivals, who see nothing of a decision before what it led to.
+        limits: Time and size limits of an episode.
+        ledger: Limits what models may spend.
+        patience_s: Seconds that an episode waits for a journal that cannot be written.
+        load: Finds worlds; the catalogue if omitted.
+        fair: Whether viewers may be rivals, so that decisions are withheld until what they lead to.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class EpisodeAssembly:
         left: RecordPosition | None = None,
         embargo: Embargo | None = None,
     ) -> Stream:
-        """The stream of an episode; that of a fork is given its parent's past before anything else.
+        """Make the stream of an episode; for a fork, the caller emits the parent's past first.
 
         Args:
-            episode_id: Its id.
-            epoch: Identity of its numbering.
+            episode_id: Id of the episode.
+            epoch: Id of its numbering.
             plan: What is played.
             left: Where another process left it; ``None`` to begin.
-            embargo: What :meth:`embargo_left` says of it then.
+            embargo: The result of :meth:`embargo_left` if another process left it.
         """
         if left is None and self._fair:
             embargo = embargo_on(plan)
@@ -110,7 +110,7 @@ class EpisodeAssembly:
         )
 
     async def embargo_left(self, rebuilt: RestoredEpisode) -> Embargo | None:
-        """The embargo on what another process left, where viewers saw it last."""
+        """Rebuild the embargo on an episode that another process left."""
         embargo = embargo_on(rebuilt.plan) if self._fair else None
         if embargo is not None:
             async for one in ViewReader(self._journal, self._load).stream(rebuilt.episode_id):
@@ -126,16 +126,16 @@ class EpisodeAssembly:
         past: Past | None = None,
         left: Mapping[str, Any] | None = None,
     ) -> EpisodeHandle:
-        """An episode that is played here.
+        """Make the handle of an episode that is played here.
 
         Args:
             plan: What is played, by whom.
-            stream: Takes what happens.
+            stream: Records its events.
             stepper: Its environment, closed by its driver.
             past: Where another process or a parent left it; ``None`` to begin.
-            left: What viewers saw of it last (``state["episode"]``); ``None`` where it begins here.
+            left: Its last ``state["episode"]`` in another process; ``None`` if it begins here.
         """
-        checkpoints = None  # where the view is derived, which has none to keep, or the world is elsewhere
+        checkpoints = None  # none for a derived view or a remote world
         if isinstance(stream, EpisodeStream) and plan.world.remote is None:
             checkpoints = Checkpointer(self._journal, stream, plan.world, self._clock)
         ready = prepare(
@@ -161,7 +161,7 @@ class EpisodeAssembly:
         )
 
     def shown(self, plan: EpisodePlan, stream: Stream) -> tuple[EpisodeHandle, ExternalDriver]:
-        """An episode that is played elsewhere and shown here, with what takes its facts and its end."""
+        """Make the handle of an episode played elsewhere and the driver that takes its facts."""
         control = Control(plan.pace, self._clock)
         driver = ExternalDriver(stream, control, self._limits.characters)
         episode = EpisodeHandle(
@@ -182,24 +182,23 @@ class Supervisor:
     """Runs episodes, at most ``slots`` at once.
 
     Args:
-        journal: Where their events are recorded.
-        bus: Where they are published.
+        journal: Records their events.
+        bus: Publishes their events.
         clock: Time.
-        tasks: The group that their loops run in; owned by whoever owns the supervisor.
-        slots: How many may run at once, at least 1.
-        limits: How long an episode may wait for whom.
+        tasks: The task group that plays them; belongs to the caller.
+        slots: Maximum number of running episodes, at least 1.
+        limits: Time and size limits of an episode.
         new_id: Makes an id for an episode; ids sort by time.
-        new_epoch: Makes the identity of a numbering.
-        draw_seed: Draws a seed when none is given.
-        patience_s: Seconds that an episode stands still for a journal that cannot be written before it
-            is ended; 0 ends it at once.
-        load: Finds worlds; the catalogue's own function when left out.
-        ledger: What asking models may take; no limit when left out.
+        new_epoch: Makes the id of a numbering.
+        draw_seed: Draws a seed if none is given.
+        patience_s: Seconds that an episode waits for a journal that cannot be written before it is ended;
+            0 ends it at once.
+        load: Finds worlds; the catalogue if omitted.
+        ledger: Limits what models may spend; no limit if omitted.
         open_stepper: Makes the stepper of each episode's environment.
-        stops: Remembers stops that cannot be recorded; until this process ends when left out.
-        fair: Whether viewers may be rivals, who see nothing of a decision before what it led to.
-        load_left: Finds the world of an episode that is played on, by the data of its first event; as
-            ``load`` when left out.
+        stops: Remembers stops that cannot be recorded; in memory only if omitted.
+        fair: Whether viewers may be rivals, so that decisions are withheld until what they lead to.
+        load_left: Finds the world of a resumed episode by the data of its first event; ``load`` if omitted.
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class Supervisor:
         self._load_left = load_left
         self.open_stepper = open_stepper
         self.promised = 0
-        """Slots that are kept free for whoever waits; whoever starts gives its own back before."""
+        """Slots reserved for waiting requests; a request returns its slot before it starts."""
         self.stops = StopRequests() if stops is None else stops
         self._assembly = EpisodeAssembly(
             journal=journal,
@@ -250,35 +249,35 @@ class Supervisor:
         self._new_epoch = new_epoch
         self._draw_seed = draw_seed
         self._running: dict[str, EpisodeHandle] = {}
-        self._forking = 0  # forks that are replayed, each of which is going to take a slot
+        self._forking = 0  # forks being prepared, each of which will take a slot
         self._external: dict[str, EpisodeHandle] = {}
         self._closing = False
-        self._imported: set[str] = set()  # worlds that were planned with before
+        self._imported: set[str] = set()  # worlds that were loaded before
 
     def running(self) -> list[EpisodeHandle]:
-        """Episodes that hold a slot, oldest first."""
+        """List the episodes that hold a slot, oldest first."""
         return list(self._running.values())
 
     @property
     def free_slots(self) -> int:
-        """How many slots are neither held nor kept for somebody."""
+        """Number of slots that are neither held nor reserved."""
         taken = len(self._running) + self._forking + self.promised
         return 0 if self._closing else max(0, self.slots - taken)
 
     def external(self) -> list[EpisodeHandle]:
-        """Episodes that are played elsewhere and shown here, oldest first; they hold no slot."""
+        """List the episodes played elsewhere and shown here, oldest first; they hold no slot."""
         return list(self._external.values())
 
     def showing(self) -> list[EpisodeHandle]:
-        """Everything that can be watched live here."""
+        """List all episodes that can be watched live here."""
         return [*self._running.values(), *self._external.values()]
 
     def live(self, episode_id: str) -> EpisodeHandle | None:
-        """The episode, if it can be watched live here."""
+        """Return the episode if it can be watched live here."""
         return self._running.get(episode_id) or self._external.get(episode_id)
 
     def find(self, episode_id: str | None) -> EpisodeHandle:
-        """The episode, or the only or newest one that runs when no id is given.
+        """Return the running episode; without an id, the newest one.
 
         Raises:
             EpisodeNotFound: It does not run here.
@@ -294,23 +293,23 @@ class Supervisor:
         return episode
 
     def plan(self, request: EpisodeRequest, load: LoadWorld | None = None) -> EpisodePlan:
-        """What :meth:`start` plays when it is asked for ``request``; may import a world.
+        """Plan the episode that :meth:`start` would play for ``request``; may import a world.
 
         Args:
-            request: What is asked for.
-            load: Finds the world; as the other episodes' when left out.
+            request: The request.
+            load: Finds the world; the supervisor's ``load`` if omitted.
 
         Raises:
-            InvalidRequest: A field is wrong.
+            InvalidRequest: A field is invalid.
         """
         return plan_episode(request, draw_seed=self._draw_seed, load=load or self.load)
 
     def load_left(self, started: Mapping[str, Any]) -> LoadWorld | None:
-        """Finds the world of an episode that is played on, by the data of its first event."""
+        """Return the loader for a resumed episode, by the data of its first event."""
         return self.load if self._load_left is None else self._load_left(started)
 
     async def _planned(self, request: EpisodeRequest) -> EpisodePlan:
-        """See :meth:`plan`; on a thread the first time, for that may import a world."""
+        """Plan like :meth:`plan`, in a thread the first time, as that may import a world."""
         if request.environment in self._imported:
             return self.plan(request)
         plan = await asyncio.to_thread(self.plan, request)
@@ -321,16 +320,16 @@ class Supervisor:
         """Start an episode; returns once its first event is recorded and published.
 
         Args:
-            wanted: What is asked for, or already planned.
+            wanted: A request or a plan.
 
         Raises:
-            InvalidRequest: A field is wrong; no slot was taken.
+            InvalidRequest: A field is invalid; no slot was taken.
             EpisodeBusy: Every slot is taken.
             JournalError: Its first event could not be recorded; no slot is held.
         """
         self._need_slot()
         plan = wanted if isinstance(wanted, EpisodePlan) else await self._planned(wanted)
-        self._need_slot()  # and from here to the reservation nothing is awaited
+        self._need_slot()  # no await from here until the slot is taken
         stream = self._assembly.stream(self._new_id(), self._new_epoch(), plan)
         stepper = self.open_stepper(plan.world, stream.episode_id)
         return await self._begin(
@@ -338,15 +337,15 @@ class Supervisor:
         )
 
     async def fork(self, request: ForkRequest, plan: EpisodePlan | None = None) -> EpisodeHandle:
-        """Play on from within another episode with other captains; returns once its past is recorded.
+        """Fork an episode with other captains; returns once the fork's past is recorded.
 
         Args:
-            request: Which, from where, with whom.
-            plan: What :func:`plan_fork` made of ``request``; made here when left out.
+            request: The fork request.
+            plan: The result of :func:`plan_fork` for ``request``; computed if omitted.
 
         Raises:
             EpisodeNotFound: There is no such parent.
-            InvalidRequest: It cannot be played on from there, or a captain is wrong; no slot was taken.
+            InvalidRequest: The fork cannot begin there, or a captain is invalid; no slot was taken.
             EpisodeBusy: Every slot is taken.
             JournalError: Its past could not be recorded; no slot is held.
             StepTimeout: Replaying the parent took longer than ``limits.reset_s``.
@@ -374,16 +373,16 @@ class Supervisor:
                 raise
         finally:
             self._forking -= 1
-        # The slot that was kept for it is taken before anything is awaited.
+        # No await between releasing the reserved slot above and taking it below.
         episode = self._assembly.episode(forked.plan, stream, forked.stepper, past=forked.past)
         return await self._begin(episode, opening, attachments=attached, staged=True)
 
     async def leave_begun(self, plan: EpisodePlan) -> str:
-        """Record the start of an episode for another process to play; returns its id once that is recorded.
+        """Record the start of an episode for another process to play; return its id.
 
         Raises:
-            EpisodeBusy: The server is going away.
-            JournalError: It could not be recorded; there is no such episode.
+            EpisodeBusy: The server is shutting down.
+            JournalError: It could not be recorded, so there is no episode.
         """
         if self._closing:
             raise self.busy()
@@ -396,23 +395,23 @@ class Supervisor:
         return stream.episode_id
 
     def new_id(self) -> str:
-        """An id for an episode that is going to be shown here."""
+        """Make an id for an episode to be shown here."""
         return self._new_id()
 
     async def show(self, plan: EpisodePlan, episode_id: str) -> ExternalDriver:
-        """Show an episode that is played elsewhere; returns once its first event is recorded and published.
+        """Show an episode played elsewhere; returns once its first event is recorded and published.
 
-        It holds no slot, and nobody here can stop or slow it.
+        It holds no slot and cannot be controlled here.
 
         Args:
             plan: What is played.
             episode_id: See :meth:`new_id`.
 
         Returns:
-            What takes its facts, and its end.
+            The driver that takes its facts and its end.
 
         Raises:
-            EpisodeBusy: The server is going away.
+            EpisodeBusy: The server is shutting down.
             JournalError: Its first event could not be recorded.
         """
         if self._closing:
@@ -423,7 +422,7 @@ class Supervisor:
         return driver
 
     async def play_on(self, rebuilt: RestoredEpisode) -> EpisodeHandle:
-        """Play on what another process left; returns once that is recorded and published.
+        """Resume an episode that another process left; returns once that is recorded and published.
 
         Raises:
             EpisodeBusy: Every slot is taken.
@@ -469,19 +468,19 @@ class Supervisor:
 
         Raises:
             EpisodeNotFound: It does not run here.
-            JournalUnavailable: It is stopped, and that cannot be recorded now; it is as soon as it can be,
-                by the next process if it must.
+            JournalUnavailable: It is stopped, but that cannot be recorded now; it will be as soon as
+                possible, by the next process if necessary.
         """
         episode, detail = self.find(episode_id), f"stopped by {by}"
         try:
             return await episode.end(EndRequest("stopped", detail))
         except JournalUnavailable as error:
             kept = await asyncio.to_thread(self.stops.note, episode.episode_id, detail)
-            after = "a restart ends it too" if kept else "a restart may play it on"
+            after = "a restart ends it too" if kept else "a restart may resume it"
             raise JournalUnavailable(f"{error}; {after}") from error
 
     async def pause(self, episode_id: str | None, *, by: str) -> EpisodeHandle:
-        """Let an episode stand still.
+        """Pause an episode.
 
         Raises:
             EpisodeNotFound: It does not run here.
@@ -492,26 +491,26 @@ class Supervisor:
         return episode
 
     async def resume(self, episode_id: str | None, *, by: str) -> EpisodeHandle:
-        """Let an episode go on; see :meth:`pause`."""
+        """Resume an episode; see :meth:`pause`."""
         episode = self._unended(episode_id)
         await episode.resume(by)
         return episode
 
     async def set_pace(self, episode_id: str | None, pace: Pace, *, by: str) -> EpisodeHandle:
-        """Play an episode at another pace; see :meth:`pause`."""
+        """Change the pace of an episode; see :meth:`pause`."""
         episode = self._unended(episode_id)
         await episode.set_pace(pace, by)
         return episode
 
     async def aclose(self) -> None:
-        """End whatever runs as ``interrupted``, and start nothing more."""
-        await self._let_go(EndRequest("interrupted", "the server went away"))
+        """End all episodes as ``interrupted``, and start no more."""
+        await self._close(EndRequest("interrupted", "the server went away"))
 
     async def suspend(self) -> None:
-        """Let go of whatever runs without an end, for another process to play on, and start nothing more."""
-        await self._let_go(EndRequest("suspended", None))
+        """Leave all episodes without an end, for another process to resume, and start no more."""
+        await self._close(EndRequest("suspended", None))
 
-    async def _let_go(self, request: EndRequest) -> None:
+    async def _close(self, request: EndRequest) -> None:
         self._closing = True
         await asyncio.gather(*(episode.end(request) for episode in self.showing()), return_exceptions=True)
 
@@ -524,7 +523,7 @@ class Supervisor:
             raise self.busy()
 
     def busy(self) -> EpisodeBusy:
-        """The refusal of whoever finds no slot."""
+        """Return the error for requests that find no free slot."""
         if self._closing:
             return EpisodeBusy([], self.slots)
         return EpisodeBusy(list(self._running), self.slots, self._forking + self.promised)
@@ -548,7 +547,7 @@ class Supervisor:
             self._release(episode)
             if episode.end_recorded:
                 self.stops.forget(episode.episode_id)
-            if staged:  # and its opening could not be recorded
+            if staged:  # does nothing unless its opening could not be recorded
                 await give_up_staged(self._journal, episode.episode_id)
 
     def _release(self, episode: EpisodeHandle) -> None:

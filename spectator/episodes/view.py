@@ -1,15 +1,14 @@
-"""Fold an episode's events into what its viewers see.
+"""Fold an episode's events into the viewers' state.
 
-The state is a JSON object without ``null``, so that merge patches can carry every change of it::
+The state is a JSON object without ``null``, so that merge patches can express every change::
 
     {"episode": {...}, "decisions": {actor: {...}}, "refusals": {actor: n},
      "usage": {actor: {...}}, "feed": {seq: {...}}, "world": {...}}
 
-An episode that was played unwatched (``view`` of its ``episode.started`` is ``derived``) records what
-happened and what was decided, without patches and commentary. :class:`DerivedView` derives both when
-someone reads the record, and with them the numbers that viewers see, which count lines of commentary: event
-7 of the record may be event 11 of the view. The derived view equals that of the same episode played live,
-byte for byte.
+An episode played unwatched (``view`` of its ``episode.started`` is ``derived``) is recorded without patches
+and commentary. :class:`DerivedView` derives both when someone reads the record, and with them the viewers'
+numbering, which counts lines of commentary: event 7 of the record may be event 11 of the view. The derived
+view equals that of the same episode played live, byte for byte.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from spectator.json_values import apply_patch, make_patch, merge_into
 from spectator.narration.commentary import Commentator, line_fact, silent
 
 FEED_LENGTH: Final = 60
-"""Newest lines of commentary that the state keeps; older ones are in the journal."""
+"""Maximum lines of commentary in the state; older ones are in the journal."""
 
 PATCH: Final = ',"patch":'
-"""What stands before the patch of an envelope."""
+"""The text before the patch of an envelope."""
 
 NO_PATCH: Final = ',"patch":{}}'
 
@@ -41,12 +40,12 @@ State = Mapping[str, Any]
 
 
 def with_patch(state: State, event: Event, world: Projection) -> Event:
-    """The event with the patch that turns ``state`` into what viewers see after it.
+    """Return the event with the patch that turns ``state`` into the state after it.
 
     Args:
-        state: What viewers saw before; ``{}`` before the first event.
+        state: The viewers' state before; ``{}`` before the first event.
         event: The next event; its own patch is ignored.
-        world: The world's own projection.
+        world: The world's projection.
     """
     core = _core_patch(state, event)
     own = world(apply_patch(state, core) if core else state, event)
@@ -57,15 +56,15 @@ def with_patch(state: State, event: Event, world: Projection) -> Event:
 
 
 class ViewFold:
-    """Turns facts into what viewers get: numbered events with their patches, and the lines about them.
+    """Turns facts into viewers' events: numbered, with patches, and with lines of commentary.
 
-    Live streams and those who read a derived record later fold by it alike, so both come to the same bytes.
+    Live streams and readers of derived records both use it, so both produce the same bytes.
 
     Args:
-        projection: The world's own.
-        commentator: The world's own.
-        state: What viewers saw before.
-        seq: Number of the last event that they got.
+        projection: The world's projection.
+        commentator: The world's commentator.
+        state: The viewers' state before.
+        seq: Number of the viewers' last event.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class ViewFold:
         self._commentator = commentator
 
     def add(self, fact: Event) -> list[RecordedEvent]:
-        """``fact`` under the next number with its patch, and the lines about it; its own is ignored."""
+        """Return ``fact`` with the next number and its patch, then its lines of commentary."""
         made = [self._append(fact, fact.type, fact.data)]
         event = made[0].event
         for line in self._commentator(event, self.state):
@@ -88,19 +87,19 @@ class ViewFold:
     def _append(self, like: Event, kind: str, data: Mapping[str, Any]) -> RecordedEvent:
         self.seq += 1
         draft = Event(like.episode_id, like.epoch, self.seq, like.at, like.turn, kind, data)
-        # What is kept is what every reader will decode, so it shares nothing that the world may change later.
+        # Keep the decoded text, as every reader sees it, so that the world cannot change it later.
         recorded = decode(record(with_patch(self.state, draft, self._projection)).text)
         self.state = apply_patch(self.state, recorded.event.patch)
         return recorded
 
 
 def unchanged(state: State, event: Event) -> Mapping[str, Any]:
-    """The projection of a world that nobody asks."""
+    """Project nothing: the projection without a world."""
     return {}
 
 
 def replay_state(events: Iterable[RecordedEvent], state: State | None = None) -> State:
-    """What viewers see after recorded events, by their own patches."""
+    """Return the viewers' state after recorded events, from their patches."""
     folded: State = {} if state is None else state
     for recorded in events:
         folded = apply_patch(folded, recorded.event.patch)
@@ -108,15 +107,15 @@ def replay_state(events: Iterable[RecordedEvent], state: State | None = None) ->
 
 
 def folded_on(texts: Sequence[str], state: State, episode_id: str) -> State:
-    """What viewers see after recorded events, by their own patches; ``state`` itself is not changed.
+    """Return the viewers' state after recorded events, from their patches; copies ``state``.
 
     Args:
-        texts: The events, in order, as they are recorded.
-        state: What they saw before.
-        episode_id: Whose.
+        texts: The recorded texts of the events, in order.
+        state: The viewers' state before.
+        episode_id: Id of the episode.
 
     Raises:
-        EpisodeDamaged: One cannot be read.
+        EpisodeDamaged: An event cannot be read.
     """
     folded: dict[str, Any] = decode_json(encode_json(dict(state)))
     fold_into(folded, texts, episode_id)
@@ -124,7 +123,7 @@ def folded_on(texts: Sequence[str], state: State, episode_id: str) -> State:
 
 
 def fold_into(state: dict[str, Any], texts: Sequence[str], episode_id: str) -> None:
-    """The same in place, for a state that nobody else holds; see :func:`folded_on`."""
+    """Fold in place, for a state that is not shared; see :func:`folded_on`."""
     try:
         for text in texts:
             merge_into(state, patch_in(text))
@@ -133,16 +132,16 @@ def fold_into(state: dict[str, Any], texts: Sequence[str], episode_id: str) -> N
 
 
 def patch_in(text: str) -> Mapping[str, Any]:
-    """The patch of a recorded event, without decoding what comes before it where it comes last.
+    """Return the patch of a recorded event, without decoding the rest if the patch comes last.
 
-    A quote within a string is escaped, so what :data:`PATCH` finds is a member; one whose value reaches to
-    the last brace is a member of the envelope itself.
+    Quotes within strings are escaped, so :data:`PATCH` only matches a member; if its value extends to the
+    last brace, it is a member of the envelope itself.
 
     >>> patch_in('{"v":1,"data":{"at":2},"patch":{"world":{}}}')
     {'world': {}}
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: The text is not JSON.
         LookupError: It has no patch.
     """
     if text.endswith(NO_PATCH):
@@ -210,9 +209,9 @@ def _decided(state: State, event: Event) -> dict[str, Any]:
 
 
 def used(state: State, event: Event) -> dict[str, Any]:
-    """The patch of what models took so far; what a fork has from its parent is not counted again.
+    """Return the patch of the models' usage; a fork does not count its parent's usage again.
 
-    A decision that failed counts for what it took, not as a decision.
+    A failed decision adds its usage but does not count as a decision.
     """
     undecided = event.data.get("undecided")
     data = undecided or event.data
@@ -254,7 +253,7 @@ def _ended(event: Event) -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """``value`` without object members that are ``None``, at any depth; items of lists keep their places."""
+    """Remove object members that are ``None``, at any depth; list items keep their places."""
     if isinstance(value, Mapping):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
@@ -266,24 +265,24 @@ logger = logging.getLogger(__name__)
 
 
 def is_derived(started: Event) -> bool:
-    """Whether the record that begins with ``started`` holds neither patches nor commentary.
+    """Return whether the record that begins with ``started`` has neither patches nor commentary.
 
-    False for a copy of it with both, such as an export: there ``started`` has its patch.
+    False for a copy with both, such as an export, in which ``started`` has its patch.
     """
     return started.data.get("view") == "derived" and not started.patch
 
 
 class DerivedView:
-    """Makes the view of a derived record, one recorded event after the other.
+    """Derives the view of a record, one recorded event after the other.
 
-    Where the world's own part of the view fails, it is left out from there on, rather than the view.
+    If the world's part of the view fails, the view continues without it.
 
     Args:
-        world: Whose projection folds and whose commentator speaks; ``None`` shows what every world has.
-        epoch: Identity of the view's numbering.
-        state: What viewers saw up to ``recorded_seq``.
-        seq: Number of the view's last event up to there.
-        recorded_seq: Number of the last recorded event that was taken.
+        world: Provides projection and commentator; ``None`` shows only the part common to all worlds.
+        epoch: Id of the view's numbering.
+        state: The viewers' state after ``recorded_seq``.
+        seq: Number of the view's last event then.
+        recorded_seq: Number of the last recorded event taken.
     """
 
     def __init__(
@@ -300,16 +299,16 @@ class DerivedView:
         self.seq = seq
         self.recorded_seq = recorded_seq
         self.fault: str | None = None
-        """Why the world's own part is left out, where it is."""
+        """Why the world's part is omitted, if it is."""
         self._projection: Projection = unchanged if world is None else world.projection
         self._commentator: Commentator = silent if world is None else world.commentator
 
     @classmethod
     def of(cls, started: Event, load: LoadWorld) -> DerivedView:
-        """The view of the record that begins with ``started``, nothing of it taken yet.
+        """Make the view of the record that begins with ``started``, before its first event.
 
-        Another version of the world may say other lines, so its numbers are of another epoch: a viewer that
-        resumes by a number of one is never given events of the other.
+        Another version of the world may comment differently, so its numbers belong to another epoch: a viewer
+        that resumes with a number of one is never given events of the other.
         """
         data = started.data
         try:
@@ -321,23 +320,23 @@ class DerivedView:
         return cls(world, started.epoch if known else _other_epoch(started.epoch, world.version))
 
     def further_on(self, state: State, seq: int, recorded_seq: int) -> DerivedView:
-        """The same view where it stands further on; see the arguments of the class."""
+        """Return a copy of this view at a later event; see the arguments of the class."""
         view = copy(self)
         view.state, view.seq, view.recorded_seq = state, seq, recorded_seq
         return view
 
     def take(self, recorded: Iterable[RecordedEvent]) -> list[RecordedEvent]:
-        """The view's events that the next recorded ones come to."""
+        """Derive the view's events from the next recorded events."""
         return [shown for one in recorded for shown in self.show(one.event)]
 
     def show(self, event: Event) -> list[RecordedEvent]:
-        """The view's events that the next recorded one comes to."""
+        """Derive the view's events from the next recorded event."""
         fact = event if event.epoch == self.epoch else replace(event, epoch=self.epoch)
         try:
             with typed_as(lambda error: EnvironmentFault(f"event {event.seq}: {error!r}"), passing=()):
                 fold, made = self._fold(fact)
         except EnvironmentFault as error:
-            logger.exception("the world's view of %s fails and is left out", event.episode_id)
+            logger.exception("the world's view of %s failed and is omitted from here on", event.episode_id)
             self.fault = str(error)
             self._projection, self._commentator = unchanged, silent
             fold, made = self._fold(fact)

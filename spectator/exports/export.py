@@ -38,7 +38,7 @@ async def export(
         The number of rows; ``None`` for a format without rows.
 
     Raises:
-        ConfigurationError: The format is unknown, ``out`` does not fit it, or there is no journal.
+        ConfigurationError: The format is unknown, ``out`` does not match it, or there is no journal.
         EpisodeNotFound: An episode is not in the journal.
         JournalError: The journal cannot be read.
 

@@ -1,4 +1,4 @@
-"""The formats in which recorded episodes are exported, in one table that help, checks and docs read."""
+"""The export formats of recorded episodes, in one table for help, checks and docs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spectator.journal.outline import EpisodeOutline
 
 PARQUET: Final = ".parquet"
-"""A file with this ending is written as a table, in formats that have columns."""
+"""File name suffix of tables, for formats with columns."""
 
 
 class ExportProgress(Protocol):
@@ -49,7 +49,7 @@ class NoProgress:
 
 @dataclass(slots=True)
 class ExportSource:
-    """What is exported, and how.
+    """A request for an export.
 
     Args:
         journal: Where the episodes are recorded.
@@ -247,7 +247,7 @@ async def _write_truth(source: ExportSource, out: Path) -> None:
 
 
 async def _write_traces(source: ExportSource, out: Path) -> None:
-    """Write one file an episode; a single one may go to standard output."""
+    """Write one file per episode; a single one may go to standard output."""
     from spectator.exports.records import session_trace
     from spectator.journal.encoding import json_line
 

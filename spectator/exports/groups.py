@@ -38,7 +38,7 @@ COLUMNS: Final[Mapping[str, str]] = {
 """Name and Arrow type of every column; new ones come at the end."""
 
 JSON_COLUMNS: Final = ("options", "prompt", "tools", "completions", "failures")
-"""Those that hold neither text nor numbers."""
+"""Columns with JSON instead of text or numbers."""
 
 GroupState = Literal["complete", "partial", "open", "void"]
 """``complete``: every member is usable. ``open``: some are still to come. ``partial``: some will never be.
@@ -47,7 +47,7 @@ GroupState = Literal["complete", "partial", "open", "void"]
 
 @dataclass(frozen=True, slots=True)
 class GroupRule:
-    """What is known of every group of a run.
+    """Counts and rewards of a run's groups.
 
     Args:
         size: Members that a group has; ``None`` counts those that were begun.
@@ -80,7 +80,7 @@ class GroupMember:
 
     @property
     def reward(self) -> float:
-        """Its verdict."""
+        """The episode's reward."""
         reward = self.outline.reward
         assert reward is not None
         return reward
@@ -96,7 +96,7 @@ async def row_of_group(
 
     Args:
         journal: Where the episodes are.
-        attempts: All attempts at all members; forks are no members.
+        attempts: All attempts at all members; forks are not members.
         rule: What is known of the group.
         advantages: Whether to state ``(reward - mean) / (sample standard deviation + 1e-4)`` of each.
 
@@ -160,7 +160,7 @@ def _state(size: int, usable: int, to_come: int) -> GroupState:
 
 
 def _failures(outlines: Iterable[EpisodeOutline], members: Sequence[GroupMember]) -> dict[str, int]:
-    """How many attempts came to no usable end, by class of failure."""
+    """Count the attempts without a usable end, by failure class."""
     usable = {member.outline.summary.episode_id for member in members}
     classes = [
         outline.failure or ("unended" if outline.ended is None else "no_own_decision")
@@ -171,7 +171,7 @@ def _failures(outlines: Iterable[EpisodeOutline], members: Sequence[GroupMember]
 
 
 def by_group(found: Iterable[EpisodeSummary]) -> dict[tuple[str | None, str], list[EpisodeSummary]]:
-    """Episodes by run and group, in the order of these names; those of no group are left out."""
+    """Group episodes by run and group, sorted by these names; omits episodes without a group."""
     groups: dict[tuple[str | None, str], list[EpisodeSummary]] = {}
     for summary in found:
         if summary.group_id is not None:

@@ -24,17 +24,17 @@ SCORE: Final = "reward"
 """Name of the score: the episode's reward."""
 
 SEVERAL: Final = "several"
-"""Stands for the model of a log whose samples have different ones."""
+"""Model name of a log whose samples have different models."""
 
 _STOPS: Final[Mapping[str, str]] = {
     "stop": "stop", "length": "max_tokens", "tool_calls": "tool_calls", "content_filter": "content_filter",
 }  # fmt: skip
-"""What inspect_ai calls the reasons for which a model stops, by the endpoint's word."""
+"""inspect_ai's stop reasons by the endpoint's finish reasons."""
 
 
 @dataclass(slots=True)
 class InspectLog:
-    """What the head of a log says of its samples, gathered while they are written.
+    """The head of a log, collected while its samples are written.
 
     Args:
         samples: How many there are.
@@ -123,7 +123,7 @@ class InspectLog:
             total[name] += tokens
 
     def head(self) -> dict[str, Any]:
-        """The log but for its samples."""
+        """Return the log without its samples."""
         task = "_".join(self.environments) or "none"
         title = ", ".join(self.environments.values())
         runs = list(self.runs)
@@ -167,7 +167,7 @@ def _metrics(rewards: Sequence[float]) -> dict[str, Any]:
 
 
 def _score(outline: EpisodeOutline) -> dict[str, Any] | None:
-    """The episode's reward; ``None`` where there is no verdict, which is not 0."""
+    """Return the episode's reward; ``None`` if there is no verdict, which is not 0."""
     if outline.reward is None:
         return None
     return {SCORE: {"value": outline.reward, "explanation": outline.summary.result}}
@@ -194,7 +194,7 @@ async def _usage(journal: Journal, outline: EpisodeOutline) -> tuple[dict[str, i
 
 
 def _messages(transcript: Transcript, outline: EpisodeOutline, model: str) -> Sequence[dict[str, Any]]:
-    """The conversation in inspect_ai's form."""
+    """Convert the conversation to inspect_ai's form."""
     answers = dict(transcript.answers)
     called: dict[str, str] = {}
     found = []

@@ -1,8 +1,8 @@
-"""Preference pairs: two answers at the same step of the same task, of which one led to the higher reward.
+"""Preference pairs: two answers at the same step of the same task, of which one led to a higher reward.
 
-Members of a group, and forks with their parents, are compared where they were asked the very same question
-and acted differently. A decision with which a fork begins answers the question that its parent was asked
-there, whoever made it; where somebody else acts first, the situation may be another.
+Members of a group, and forks with their parents, are compared where they were asked the same question and
+acted differently. The first decision of a fork answers the question that its parent was asked there, no
+matter who made it. If another actor acts first, the situation may differ.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ COLUMNS: Final[Mapping[str, str]] = {
 """Name and Arrow type of every column; new ones come at the end."""
 
 JSON_COLUMNS: Final = ("prompt", "tools", "chosen", "rejected")
-"""Those that hold neither text nor numbers."""
+"""Columns with JSON instead of text or numbers."""
 
 Question = tuple[str, str]
-"""What tells questions apart: ``asked`` and a fingerprint, or ``fork`` and where it began."""
+"""Identity of a question: ``asked`` and a fingerprint, or ``fork`` and its parent and turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One answer to a question, and what became of the episode."""
+    """One answer to a question, and the episode's reward."""
 
     outline: EpisodeOutline
     decision: OutlinedDecision
@@ -65,7 +65,7 @@ class AskedOnce:
     branches: list[Branch] = field(default_factory=list)
 
     def parted(self) -> tuple[list[Branch], list[Branch]] | None:
-        """Those who acted best and those who acted worst, by mean reward; ``None`` where all did the same."""
+        """Return the branches with the best and the worst action by mean reward; ``None`` if all agree."""
         by_action: dict[str, list[Branch]] = {}
         for branch in self.branches:
             by_action.setdefault(encode_json(branch.decision.action), []).append(branch)
@@ -80,7 +80,7 @@ def _mean(branches: Sequence[Branch]) -> float:
 
 
 Verdicts = Mapping[tuple[str, int | None], float]
-"""What people think, by episode and turn; of the turn ``None`` where it is of the whole episode."""
+"""People's preferences by episode and turn; the turn is ``None`` for the whole episode."""
 
 
 async def pairs_of(
@@ -90,17 +90,17 @@ async def pairs_of(
     least_margin: float = 0.0,
     verdicts: Verdicts | None = None,
 ) -> list[dict[str, Any]]:
-    """The preference pairs among episodes of one task, as plain JSON, in the order of their turns.
+    """Return the preference pairs among episodes of one task, as plain JSON, ordered by turn.
 
-    At each question where they parted, the action with the highest mean reward is preferred to the one with
-    the lowest. Decisions of a stand-in for a failed answer, and episodes without a verdict, are in no pair.
+    At each question with different answers, the action with the highest mean reward is preferred to the one
+    with the lowest. Decisions of a fallback and episodes without a verdict are excluded.
 
     Args:
-        journal: Where the episodes are.
+        journal: The journal.
         compared: Members of one group and their forks, or an episode and its forks.
-        least_margin: Pairs whose mean rewards differ by no more than this are left out, at least 0.
-        verdicts: Takes the place of all rewards: a decision has that of its turn, else of its episode, else
-            it is in no pair.
+        least_margin: Omit pairs whose mean rewards do not differ by more than this; at least 0.
+        verdicts: Replaces all rewards: a decision has the verdict of its turn, else of its episode, else it
+            is excluded.
 
     Raises:
         JournalError: An episode cannot be read.
@@ -123,7 +123,7 @@ async def pairs_of(
 def answers_of(
     outline: EpisodeOutline, outlines: Mapping[str, EpisodeOutline], verdicts: Verdicts | None = None
 ) -> Iterator[tuple[Question, Branch]]:
-    """What an episode itself decided, each with its question."""
+    """Yield an episode's own decisions, each with its question."""
     parent, episode_id = outline.parent, outline.summary.episode_id
     own = [one for one in outline.of_agent if not one.inherited]
     for decision in own:
@@ -137,14 +137,14 @@ def answers_of(
 
 
 def _asked(decision: OutlinedDecision) -> Question | None:
-    """The question that the accepted answer answered."""
+    """Return the question of the accepted answer."""
     return ("asked", decision.requests[-1]) if decision.by_model and decision.requests else None
 
 
 def _forked_from(
     outline: EpisodeOutline, decision: OutlinedDecision, outlines: Mapping[str, EpisodeOutline]
 ) -> Question | None:
-    """The question at a decision with which a fork begins: what its parent was asked there."""
+    """Return the question of a fork's first decision: the one that its parent was asked there."""
     parent = outline.parent
     assert parent is not None
     there = outlines.get(parent.episode_id)
@@ -157,7 +157,7 @@ def _forked_from(
 async def _pair(
     journal: Journal, asked: AskedOnce, best: Sequence[Branch], worst: Sequence[Branch]
 ) -> dict[str, Any] | None:
-    """The pair as a row; ``None`` where no model was asked, so that there is no question in words."""
+    """Make the row of a pair; ``None`` if no model was asked, so that there is no prompt."""
     chosen = max(best, key=lambda branch: (branch.decision.by_model, branch.reward))
     rejected = min(worst, key=lambda branch: (not branch.decision.by_model, branch.reward))
     question = None
@@ -193,7 +193,7 @@ async def _pair(
 
 
 async def _question(journal: Journal, branch: Branch) -> tuple[list[ChatMessage], list[Any], bool] | None:
-    """The messages and tools of a question, and whether it was answered with tool calls."""
+    """Return the messages and tools of a question, and whether it was answered with tool calls."""
     async for decision, behind in calls_by_decision(journal, branch.outline):
         if decision.seq == branch.decision.seq and behind[-1].call.reply is not None:
             call, reply = behind[-1].call, behind[-1].call.reply
@@ -203,7 +203,7 @@ async def _question(journal: Journal, branch: Branch) -> tuple[list[ChatMessage]
 
 
 async def _answer(journal: Journal, branch: Branch, in_calls: bool) -> ChatMessage:
-    """The answer as it was written, or, of somebody who writes none, the action in the model's form."""
+    """Return the model's reply, or the action of another policy in the form of a model's reply."""
     if branch.decision.by_model:
         async for decision, behind in calls_by_decision(journal, branch.outline):
             if decision.seq == branch.decision.seq and behind[-1].call.reply is not None:
@@ -212,7 +212,7 @@ async def _answer(journal: Journal, branch: Branch, in_calls: bool) -> ChatMessa
 
 
 def action_message(decision: OutlinedDecision, *, in_calls: bool) -> ChatMessage:
-    """An action as a model would have answered it.
+    """Convert an action to the form of a model's reply.
 
     Args:
         decision: Whose action.

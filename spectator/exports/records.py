@@ -11,7 +11,7 @@ from spectator.journal.encoding import ChatMessage, json_text, wire_message
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision
 
 HARNESS: Final = "spectator"
-"""The name under which a session trace says what wrote it."""
+"""Name of this software in session traces."""
 
 RECORD_COLUMNS: Final[Mapping[str, str]] = {
     "episode_id": "string",
@@ -33,10 +33,9 @@ RECORD_JSON_COLUMNS: Final = (
 
 
 def episode_record(outline: EpisodeOutline, transcript: Transcript) -> dict[str, Any] | None:
-    """The episode as ``openenv.core.harness.collect.EpisodeRecord`` has it, as plain JSON.
+    """Convert an episode to ``openenv.core.harness.collect.EpisodeRecord``, as plain JSON.
 
-    Its reward must be a number: of an episode without a verdict, and of one in which no model decided, there
-    is no record.
+    Returns ``None`` if the episode has no verdict, because the reward must be a number, or no model decided.
     """
     if outline.reward is None or not transcript.answers:
         return None
@@ -76,7 +75,7 @@ def episode_record(outline: EpisodeOutline, transcript: Transcript) -> dict[str,
 
 
 def _terminated(outline: EpisodeOutline) -> bool:
-    """Whether the world came to its own end."""
+    """Whether the world ended by its own rules."""
     return outline.ended is not None and outline.ended["reason"] == "finished"
 
 

@@ -37,7 +37,7 @@ class ParquetFile:
         name: Key of the file's metadata that says which table it is.
 
     Raises:
-        ConfigurationError: pyarrow is not installed, or ``path`` is no ordinary file.
+        ConfigurationError: pyarrow is not installed, or ``path`` is not a regular file.
     """
 
     def __init__(self, path: Path, columns: Mapping[str, str], *, name: str) -> None:
@@ -96,7 +96,7 @@ class RowFile(ParquetFile):
     Args:
         path: The file.
         columns: Name and Arrow type of every column, in order.
-        as_json: Columns, of type ``string``, whose values are no text.
+        as_json: Columns of type ``string`` whose values are encoded as JSON.
         name: Key of the file's metadata that says which table it is.
 
     Raises:
@@ -111,11 +111,11 @@ class RowFile(ParquetFile):
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Write a row, which has every column."""
-        told = {
+        encoded = {
             name: None if row[name] is None else json.dumps(row[name], ensure_ascii=False)
             for name in self._as_json
         }
-        texts = {name: None if text is None else encodable(text) for name, text in told.items()}
+        texts = {name: None if text is None else encodable(text) for name, text in encoded.items()}
         numbers = sum(len(value) for value in row.values() if isinstance(value, list))
         size = sum(len(text or "") for text in texts.values()) + BYTES_A_NUMBER * numbers
         self.extend([{**row, **texts}], size)
@@ -224,7 +224,7 @@ class Table(ParquetFile):
 
 
 def row_of(summary: EpisodeSummary, event: Event) -> dict[str, Any]:
-    """The row of one event; columns that it has nothing for are left out."""
+    """Make the row of one event, without empty columns."""
     row: dict[str, Any] = {
         "episode_id": summary.episode_id,
         "epoch": summary.epoch,
@@ -308,7 +308,7 @@ CALL_COLUMNS: Final[Mapping[str, str]] = {
     **END_COLUMNS,
     "episode_failure": "string",
 }
-"""Name and Arrow type of every column; strings of what is no text hold JSON. New ones come at the end."""
+"""Name and Arrow type of every column; strings that are not text contain JSON. New ones come at the end."""
 
 CALL_JSON_COLUMNS: Final = (
     "failure",
@@ -320,7 +320,7 @@ CALL_JSON_COLUMNS: Final = (
     "measured",
     "completion",
 )
-"""Those that hold neither text nor numbers."""
+"""Columns with JSON instead of text or numbers."""
 
 
 def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, Any]:

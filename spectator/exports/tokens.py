@@ -14,28 +14,28 @@ from spectator.model_calls import ModelCall
 from spectator.text import common_length
 
 Join = Literal["first", "clean", "realigned", "forked"]
-"""How a call was joined to the row before it.
+"""How a call was joined to the previous row.
 
-``first`` begins the first row. ``clean``: its prompt begins with all tokens of the row. ``realigned``: the
-engine was shown the last few tokens in another form; the row continues with that form, and they are not
-trained on. ``forked``: the conversation was trimmed or changed; a new row begins, in which everything before
-the answer is context.
+``first`` begins the first row. ``clean``: its prompt begins with all tokens of the row. ``realigned``: its
+prompt has the last few tokens in another form; the row continues with that form, and they are not trained on.
+``forked``: the conversation was trimmed or changed; a new row begins, in which everything before the reply is
+context.
 """
 
 REALIGN_TOKENS: Final = 8
-"""Most sampled tokens that are given up to keep an episode in one row (an end mark, a stripped blank)."""
+"""Maximum sampled tokens dropped to keep an episode in one row (an end mark, a stripped blank)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampledCall:
-    """One call of a model, with the tokens as the engine gave them.
+    """One model call with the engine's tokens.
 
     Args:
-        prompt_ids: Ids of the tokens that the model was shown, shape ``(p,)``.
-        completion_ids: Ids of the tokens that it wrote, shape ``(c,)``.
-        logprobs: Log probability of each token that it wrote, shape ``(c,)``; ``None`` where not given.
-        weight_versions: Version of the weights for each token that it wrote, shape ``(c,)``, or one for all.
-        trainable: Whether the answer may be trained on; not so where a fallback decided in its place.
+        prompt_ids: Ids of the prompt's tokens, shape ``(p,)``.
+        completion_ids: Ids of the reply's tokens, shape ``(c,)``.
+        logprobs: Log probability of each reply token, shape ``(c,)``; ``None`` if unknown.
+        weight_versions: Version of the weights for each reply token, shape ``(c,)``, or one for all.
+        trainable: Whether the reply may be trained on; false if a fallback replaced it.
     """
 
     prompt_ids: Sequence[int]
@@ -53,7 +53,7 @@ class SampledCall:
             raise ValueError(f"weight_versions: {len(versions)} for {written} tokens")
 
     def versions(self) -> list[str | None]:
-        """The version of the weights for each token that it wrote."""
+        """Return the version of the weights for each reply token."""
         if self.weight_versions is None or isinstance(self.weight_versions, str):
             return [self.weight_versions] * len(self.completion_ids)
         return list(self.weight_versions)
@@ -65,10 +65,10 @@ class TokenRow:
 
     Args:
         token_ids: The tokens.
-        loss_mask: 1 where the model wrote the token and it is trained on, else 0.
-        logprobs: Log probability of each token that is trained on; ``None`` elsewhere and where not given.
-        weight_versions: Version of the weights that wrote the token; ``None`` for context.
-        calls: Places of the calls that are in it, in order.
+        loss_mask: 1 for tokens of the model to train on, else 0.
+        logprobs: Log probability of each token to train on; ``None`` for others or if unknown.
+        weight_versions: Version of the weights that sampled the token; ``None`` for context.
+        calls: Indexes of its calls, in order.
         joins: How each of them was joined.
     """
 
@@ -106,8 +106,8 @@ def token_rows(calls: Iterable[SampledCall], *, realign_tokens: int = REALIGN_TO
     """Join the calls of one episode into as few rows as their tokens allow; no token is trained on twice.
 
     Args:
-        calls: In the order in which they were made.
-        realign_tokens: Most sampled tokens at the end of a row that may be given up to continue it.
+        calls: The calls, in order.
+        realign_tokens: Maximum sampled tokens at the end of a row that may be dropped to continue it.
 
     Example:
         >>> first = SampledCall([1, 2], [3, 4])
@@ -123,10 +123,10 @@ def token_rows(calls: Iterable[SampledCall], *, realign_tokens: int = REALIGN_TO
 
 
 class RowJoiner:
-    """Joins calls one at a time, so that no more than one row is held; see :func:`token_rows`.
+    """Joins calls one at a time, holding only one row; see :func:`token_rows`.
 
     Args:
-        realign_tokens: Most sampled tokens at the end of a row that may be given up to continue it.
+        realign_tokens: Maximum sampled tokens at the end of a row that may be dropped to continue it.
     """
 
     def __init__(self, realign_tokens: int = REALIGN_TOKENS) -> None:
@@ -135,7 +135,7 @@ class RowJoiner:
         self._calls = 0
 
     def add(self, call: SampledCall) -> TokenRow | None:
-        """Take in the next call; returns the row before it where the call begins another."""
+        """Add the next call; return the previous row if the call begins a new one."""
         before = self._row
         join = self._joined(list(call.prompt_ids))
         assert self._row is not None
@@ -146,12 +146,12 @@ class RowJoiner:
         return before if before is not self._row else None
 
     def rest(self) -> TokenRow | None:
-        """The row that no call followed; ``None`` where there was none."""
+        """Return the last row; ``None`` if there is none."""
         row, self._row = self._row, None
         return row
 
     def _joined(self, prompt: list[int]) -> Join:
-        """Continue the row with ``prompt``, or begin another."""
+        """Continue the row with ``prompt``, or begin a new one."""
         row = self._row
         if row is not None:
             same = common_length(row.token_ids, prompt)
@@ -168,7 +168,7 @@ class RowJoiner:
 
 
 def _ends_the_last_answer(row: TokenRow, start: int) -> bool:
-    """Whether what is from ``start`` on is the end, and not all, of the last answer."""
+    """Return whether the tokens from ``start`` on are a proper suffix of the last reply."""
     return start > 0 and all(row.loss_mask[start - 1 :])
 
 
@@ -191,11 +191,10 @@ COLUMNS: Final[Mapping[str, str]] = {
 
 
 async def rows_of_tokens(journal: Journal, outline: EpisodeOutline) -> AsyncIterator[dict[str, Any]]:
-    """The calls of the agent's model, joined where their tokens agree, row by row.
+    """Yield the token rows of the agent's model calls.
 
-    A token is trained on where a model wrote it, it became the action, it was decided in this episode, and
-    the episode has a verdict; every other token is context. Calls of which the engine gave no token ids are
-    counted in the row that is written next.
+    A token is trained on if a model sampled it, its reply became the action in this episode, and the episode
+    has a verdict; every other token is context. Calls without token ids are counted in the next row.
 
     Raises:
         JournalError: A call cannot be read.
@@ -237,16 +236,16 @@ def _sampled(recorded: RecordedCall, *, trainable: bool) -> SampledCall | None:
 
 
 def _versions(call: ModelCall) -> list[str | None] | str | None:
-    """The version of the weights of each token, or of all."""
+    """Return the version of the weights of each token, or one for all."""
     runs = call.weight_versions
     if not runs:
         return None
     if len(runs) == 1:
         return runs[0][0]
     assert call.token_ids is not None
-    told: list[str | None] = [version for version, tokens in runs for _ in range(tokens)]
+    versions: list[str | None] = [version for version, tokens in runs for _ in range(tokens)]
     wanted = len(call.token_ids)
-    return told[:wanted] + [None] * (wanted - len(told))
+    return versions[:wanted] + [None] * (wanted - len(versions))
 
 
 def _row(

@@ -1,9 +1,8 @@
-"""The conversation of a whole episode: what the agent was shown at each decision, and what it answered.
+"""The conversation of a whole episode: the agent's prompts and replies at each decision.
 
-A model is often shown less than all of it: earlier turns shortened, old ones left out. The transcript puts
-each question as it was asked and each answer as it was given in one line, so that nothing is missing and
-nothing stands in it twice. Answers that were sent back, and answers that a stand-in replaced, are left out:
-the form ``messages`` has them.
+A model often sees only a part of it: earlier turns shortened, old ones omitted. The transcript contains each
+question as asked and each answer as given exactly once. Rejected answers, and answers replaced by a fallback,
+are omitted; the format ``messages`` includes them.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ class Transcript:
     """The conversation of an episode.
 
     Args:
-        messages: All messages, oldest first; empty where no model decided.
-        asked: How many of them stand before the first answer.
-        tools: Every tool that was offered.
-        answers: For each answer of a model, its place among the messages and the number of its decision.
-        model: The model by its endpoint's account.
+        messages: All messages, oldest first; empty if no model decided.
+        asked: Number of messages before the first answer.
+        tools: Every offered tool.
+        answers: For each answer of a model, its index among the messages and the number of its decision.
+        model: The model, as the endpoint reports it.
     """
 
     messages: list[ChatMessage] = field(default_factory=list)
@@ -37,16 +36,16 @@ class Transcript:
 
     @property
     def prompt(self) -> list[ChatMessage]:
-        """What stands before the first answer."""
+        """The messages before the first answer."""
         return self.messages[: self.asked]
 
     @property
     def completion(self) -> list[ChatMessage]:
-        """Everything from the first answer on."""
+        """The messages from the first answer on."""
         return self.messages[self.asked :]
 
     def take(self, asked: Sequence[Mapping[str, Any]], reply: Mapping[str, Any], seq: int) -> None:
-        """Add what the decision ``seq`` was asked with and the answer that became its action."""
+        """Add the prompt of the decision ``seq`` and the reply that became its action."""
         if not self.messages:
             self.messages += [chat_message(message) for message in asked]
             self.asked = len(self.messages)
@@ -57,17 +56,17 @@ class Transcript:
         self.model = reply.get("model") or self.model
 
     def _add_question(self, asked: Sequence[Mapping[str, Any]]) -> None:
-        """Add what of ``asked`` follows the answer before it."""
-        said = [place for place, message in enumerate(asked) if message["role"] == "assistant"]
-        if not said:
+        """Add the messages of ``asked`` that follow the previous answer."""
+        answers = [place for place, message in enumerate(asked) if message["role"] == "assistant"]
+        if not answers:
             self.messages.append(chat_message(asked[-1]))
             return
-        _keep_carried_out(self.messages[-1], asked[said[-1]])
-        self.messages += [chat_message(message) for message in asked[said[-1] + 1 :]]
+        _keep_carried_out(self.messages[-1], asked[answers[-1]])
+        self.messages += [chat_message(message) for message in asked[answers[-1] + 1 :]]
 
 
 def _keep_carried_out(answer: ChatMessage, remembered: Mapping[str, Any]) -> None:
-    """Leave those tool calls in ``answer`` that were carried out, under the ids that the outcomes name."""
+    """Keep only the executed tool calls in ``answer``, with the ids that their results refer to."""
     written, kept = answer.get("tool_calls"), remembered.get("tool_calls")
     if written and kept:
         answer["tool_calls"] = [{**call, "id": one["id"]} for call, one in zip(written, kept, strict=False)]
@@ -76,11 +75,11 @@ def _keep_carried_out(answer: ChatMessage, remembered: Mapping[str, Any]) -> Non
 async def calls_by_decision(
     journal: Journal, outline: EpisodeOutline
 ) -> AsyncIterator[tuple[OutlinedDecision, Sequence[RecordedCall]]]:
-    """The agent's decisions that a model was asked for, in order, each with all its calls."""
+    """Yield the agent's decisions for which a model was asked, in order, each with all its calls."""
     behind: list[RecordedCall] = []
     async for one in journal.calls(outline.summary.episode_id):
         if one.stated["actor"] != outline.agent or one.decided.seq not in outline.decisions:
-            continue  # somebody else's, never made, or made since the outline was read
+            continue  # another actor's, a failed one, or newer than the outline
         if behind and behind[-1].decided.seq != one.decided.seq:
             yield outline.decisions[behind[-1].decided.seq], behind
             behind = []
@@ -90,7 +89,7 @@ async def calls_by_decision(
 
 
 async def transcript_of(journal: Journal, outline: EpisodeOutline) -> Transcript:
-    """Read the conversation of an episode; one call at a time is held, however long it is.
+    """Read the conversation of an episode, one call at a time.
 
     Raises:
         JournalError: A call cannot be read.

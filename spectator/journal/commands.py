@@ -1,9 +1,8 @@
 """Pass commands to the process that plays an episode, and collect its answers.
 
-A command waits in the database, so it survives both the process that sent it and the one that should carry
-it out. The process that holds the lease of the episode takes the command; if it dies, the next holder takes
-it again. An answer counts only from the last process that took the command, while it may still record the
-episode.
+A command waits in the database, so it survives both its sender and its receiver. The process that holds the
+episode's lease takes the command; if that process dies, the next holder takes it again. Only the last process
+that took the command can answer it, while it holds the lease.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ commands: Final = Table(
     Column("answer", Text),
     Column("given_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
-"""One row a command; ``number`` is their order. Made where several processes write; no part of the record."""
+"""One row per command, ordered by ``number``. Used if several processes write; not part of the record."""
 
 starters: Final = Table(
     "starters",
@@ -53,7 +52,7 @@ starters: Final = Table(
     Column("episode_id", Text(collation="C"), primary_key=True),
     Column("digest", Text, nullable=False),
 )
-"""Who started each episode that has not ended: a digest of the address."""
+"""Who started each unfinished episode: a digest of the address."""
 
 secrets: Final = Table(
     "secrets",
@@ -61,13 +60,13 @@ secrets: Final = Table(
     Column("name", Text(collation="C"), primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-"""What all processes must derive keys from alike."""
+"""Secrets from which all processes derive the same keys."""
 
 STOP: Final = "stop"
-"""Name of the command that ends an episode; it is kept until that has ended."""
+"""Name of the command that ends an episode; kept until the episode has ended."""
 
 KEPT: Final = "60 s"
-"""How long a command is kept that is of no use any more, by the database's clock."""
+"""How long an obsolete command is kept, by the database's clock."""
 
 _TAKE: Final = text(
     "UPDATE commands SET taken_by = :me FROM leases WHERE leases.episode_id = commands.episode_id "
@@ -111,13 +110,13 @@ _TIDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is to be done with an episode.
+    """A command for the process that plays an episode.
 
     Args:
-        id: Its own id: one that is given twice is there once.
+        id: Id of the command; giving it again has no effect.
         episode_id: The episode.
-        name: What is to be done.
-        body: The rest, as JSON.
+        name: What to do.
+        body: Arguments, as JSON.
     """
 
     id: str
@@ -128,11 +127,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of a command, and of its episode, at one moment.
+    """The current state of a command and of its episode.
 
     Args:
-        answer: What the process that carried it out says; ``None`` before.
-        ended: Whether the episode has ended or is gone.
+        answer: The answer of the process that carried it out; ``None`` before.
+        ended: Whether the episode has ended or was removed.
         reason: Why it ended; ``None`` before.
         turns: Turns taken, once it has ended.
     """
@@ -148,7 +147,7 @@ class Commands:
 
     Args:
         journal: The journal.
-        name: This process, as it holds leases.
+        name: Name of this process as an owner of leases.
     """
 
     def __init__(self, journal: Transactor, name: str) -> None:
@@ -156,7 +155,7 @@ class Commands:
         self._name = name
 
     async def played_elsewhere(self, episode_id: str) -> bool:
-        """Whether an episode has not ended and is not this process's: another plays it, or will play it on.
+        """Return whether an unfinished episode belongs to another process, or to none.
 
         Raises:
             JournalError: The database cannot be read now.
@@ -167,7 +166,7 @@ class Commands:
         return found is not None and found.owner != self._name
 
     async def give(self, command: Command) -> None:
-        """Let a command wait for the process that plays its episode.
+        """Store a command for the process that plays its episode.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -179,7 +178,7 @@ class Commands:
         await self._journal.transact(lambda connection: connection.execute(given))
 
     async def outcome(self, command_id: str) -> Outcome:
-        """What has become of a command.
+        """Return the current state of a command.
 
         Raises:
             JournalError: The database cannot be read now.
@@ -192,7 +191,7 @@ class Commands:
         return Outcome(found.answer, found.ended_at is not None, found.reason, found.turns)
 
     async def withdraw(self, command_id: str) -> bool:
-        """Take a command back; whether nobody had taken it yet, so that nothing of it will be done.
+        """Withdraw a command; return whether no process had taken it yet.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -212,7 +211,7 @@ class Commands:
         await self._journal.transact(lambda connection: connection.execute(_FORGET, {"id": command_id}))
 
     async def take(self) -> list[Command]:
-        """The unanswered commands for episodes that this process may record, in their order, each time again.
+        """Return all unanswered commands for this process's episodes, in order.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -226,7 +225,7 @@ class Commands:
         return taken
 
     async def answer(self, command_id: str, answer: str) -> None:
-        """Say what became of a command; of no effect where another process has taken it over.
+        """Answer a command; no effect if another process has taken it over.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -235,7 +234,7 @@ class Commands:
         await self._journal.transact(lambda connection: connection.execute(_ANSWER, values))
 
     async def unowned_stops(self, limit: int) -> list[Command]:
-        """Stops of episodes without an end that no process plays, at most ``limit``.
+        """Return up to ``limit`` stops of unfinished episodes that no process plays.
 
         Raises:
             JournalError: The database cannot be read now.
@@ -248,7 +247,7 @@ class Commands:
         return found
 
     async def tidy(self) -> None:
-        """Remove what nobody needs any more.
+        """Remove obsolete rows.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -261,7 +260,7 @@ class Commands:
         await self._journal.transact(work)
 
     async def note_starter(self, episode_id: str, digest: str) -> None:
-        """Keep a digest of who started an episode, until it has ended.
+        """Store a digest of who started an episode, until it has ended.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -271,7 +270,7 @@ class Commands:
         await self._journal.transact(lambda connection: connection.execute(noted))
 
     async def starter(self, episode_id: str) -> str | None:
-        """The digest of who started an episode; ``None`` where that is not known.
+        """Return the digest of who started an episode; ``None`` if unknown.
 
         Raises:
             JournalError: The database cannot be read now.
@@ -281,11 +280,11 @@ class Commands:
         return None if found is None else str(found.digest)
 
     async def secret(self, name: str, own: bytes) -> bytes:
-        """A secret that all processes have: that of the first that came.
+        """Return a secret shared by all processes: that of the first one.
 
         Args:
-            name: Which.
-            own: That of this process, where it is the first.
+            name: Name of the secret.
+            own: The secret to store if this process is the first.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -302,7 +301,7 @@ class Commands:
 
 
 def _insert(table: Table) -> Insert:
-    """An insertion that may pass over what is there; its module is loaded by servers on PostgreSQL alone."""
+    """Make an insertion with ON CONFLICT; imports PostgreSQL's dialect only if it is used."""
     from sqlalchemy.dialects.postgresql import insert
 
     return insert(table)

@@ -1,4 +1,4 @@
-"""Define what a journal does: append, read, chain and index events.
+"""The interface of a journal: append, read, chain and index events.
 
 Attachments are recorded with the events of a step in the same commit: model calls and the sealed truth. The
 events name them by digest (``exchanges[].digest`` of ``decision.made`` or ``undecided``, ``truth`` of
@@ -16,20 +16,19 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol
 
-from spectator.checked_dataclass import checked_dataclass
 from spectator.errors import EndReason
 from spectator.events import Event, RecordedEvent, decode
 from spectator.model_calls import ModelCall
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Attachments:
-    """What belongs to the events of one append.
+    """Data recorded with the events of one append.
 
     Args:
         calls: For each event of a type in :data:`~spectator.events.CALLS_BEHIND`, in order, the calls behind
             it, one for each of its ``exchanges``; events beyond the last have none.
-        truth: The world's sealed truth as JSON text; only beside ``episode.ended``.
+        truth: The world's sealed truth as JSON text; only with ``episode.ended``.
     """
 
     calls: Sequence[Sequence[ModelCall]] = ()
@@ -41,12 +40,12 @@ class Attachments:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call to a model as it was recorded, whole.
+    """A recorded call to a model.
 
     Args:
-        decided: The ``decision.made`` that it is behind; the event of the failure where nobody decided.
-        place: Which of its exchanges it is, from 0.
-        call: The call; its ``reply`` is the whole one, whatever its length.
+        decided: The ``decision.made`` that it belongs to, or the event of the failed decision.
+        place: Index among the event's exchanges, from 0.
+        call: The call, with its whole ``reply``.
     """
 
     decided: Event
@@ -55,19 +54,19 @@ class RecordedCall:
 
     @property
     def stated(self) -> Mapping[str, Any]:
-        """What the event says of who was asked, and of all the questions."""
+        """The part of the event with the actor and all exchanges."""
         stated: Mapping[str, Any] = self.decided.data.get("undecided", self.decided.data)
         return stated
 
     @property
     def exchange(self) -> Mapping[str, Any]:
-        """What the event itself holds of it."""
+        """Its entry in the event's exchanges."""
         exchange: Mapping[str, Any] = self.stated["exchanges"][self.place]
         return exchange
 
 
 def truth_digest(truth: str) -> str:
-    """SHA-256, in hex, of the sealed truth's text, as ``episode.ended`` states it.
+    """Return the SHA-256, in hex, of the sealed truth's text, as in ``episode.ended``.
 
     >>> truth_digest("{}")[:12]
     '44136fa355b3'
@@ -80,17 +79,17 @@ GENESIS: Final = bytes(32)
 
 
 def extend(digest: bytes, text: str) -> bytes:
-    """The digest after one more event.
+    """Return the chain's digest after one more event.
 
     Args:
-        digest: The one before, 32 bytes.
-        text: The event as it was recorded.
+        digest: The previous digest, 32 bytes.
+        text: The recorded text of the event.
 
     Returns:
         32 bytes.
 
     Raises:
-        UnicodeEncodeError: The text has no UTF-8.
+        UnicodeEncodeError: The text has no UTF-8 encoding.
 
     >>> extend(extend(GENESIS, "first"), "second").hex()[:16]
     'de1e86981ce97f7c'
@@ -100,13 +99,13 @@ def extend(digest: bytes, text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An event as it lies in the journal, not decoded.
+    """The row of an event, not decoded.
 
     Args:
-        episode_id: Under which it lies.
-        seq: The number under which it lies.
-        text: What is kept of it.
-        digest: What was kept beside it, 32 bytes; ``None`` where nothing was.
+        episode_id: The row's episode.
+        seq: The row's number.
+        text: The stored text.
+        digest: The stored digest, 32 bytes; ``None`` if there is none.
     """
 
     episode_id: str
@@ -117,10 +116,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where a chain does not hold.
+    """A place where a chain is broken.
 
     Args:
-        seq: The event.
+        seq: Number of the event.
         message: What is wrong with it, for people.
     """
 
@@ -129,13 +128,13 @@ class Break:
 
 
 class Chain:
-    """Walks over the events of one episode and tells where the chain breaks.
+    """Checks the chain of one episode's events.
 
-    After a break it goes on from what is kept, so that one forged event is one break.
+    After a break it continues with the stored digest, so that one forged event is one break.
 
     Args:
-        head_seq: The number of the last event, where it is known otherwise.
-        digest: The digest of the last event, where it is known otherwise.
+        head_seq: Expected number of the last event, if known.
+        digest: Expected digest of the last event, if known.
     """
 
     def __init__(self, *, head_seq: int | None = None, digest: bytes | None = None) -> None:
@@ -145,7 +144,7 @@ class Chain:
         self._head = digest
 
     def check(self, links: Iterable[Link]) -> Iterator[Break]:
-        """What is wrong with ``links``, the next ones in the order of their numbers."""
+        """Yield the breaks in ``links``, the next rows in order."""
         for link in links:
             message = self._wrong(link)
             if message is not None:
@@ -154,64 +153,62 @@ class Chain:
             self.digest = link.digest if link.digest is not None else extend(self.digest, link.text)
 
     def finish(self) -> Iterator[Break]:
-        """What is wrong with the end, once every event was seen."""
+        """Yield the break at the end, if any, once every event was checked."""
         if self._head_seq is not None and self.seq < self._head_seq:
-            yield Break(self.seq + 1, f"is missing, and all after it up to event {self._head_seq}")
+            yield Break(self.seq + 1, f"is missing, like all later ones up to event {self._head_seq}")
         elif self._head_seq is not None and self.seq > self._head_seq:
             yield Break(self._head_seq + 1, "was added after the end")
         elif self._head is not None and self.digest != self._head:
-            yield Break(
-                self.seq, f"ends in the digest {self.digest.hex()}, not in the stated {self._head.hex()}"
-            )
+            yield Break(self.seq, f"has the digest {self.digest.hex()}, but {self._head.hex()} is expected")
 
     def _wrong(self, link: Link) -> str | None:
         if link.seq != self.seq + 1:
             first, last = self.seq + 1, link.seq - 1
             missing = f"event {first} is" if first == last else f"events {first} to {last} are"
-            return f"comes after {self.seq}: {missing} missing"
+            return f"follows event {self.seq}: {missing} missing"
         try:
             event = decode(link.text).event
         except ValueError:
-            return "is no event: its text was changed"
+            return "is not a valid event: its text was changed"
         if (event.episode_id, event.seq) != (link.episode_id, link.seq):
-            return f"holds event {event.seq} of {event.episode_id}: it was moved here"
+            return f"contains event {event.seq} of {event.episode_id}: it was moved here"
         if link.digest is not None and link.digest != extend(self.digest, link.text):
-            return "does not fit its digest: it was changed, or put in, after it was recorded"
+            return "does not match its digest: it was changed or added after it was recorded"
         return None
 
 
 Synchronous = Literal["normal", "full"]
-"""Whether a commit waits for the disk: with ``full`` even a power cut loses none of them."""
+"""Whether a commit waits for the disk: with ``full`` even a power cut loses no commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSummary:
-    """One line of the index, derived from the episode's own events.
+    """An entry of the episode index, derived from the episode's events.
 
     Args:
         episode_id: Its id.
-        epoch: Identity of its numbering.
+        epoch: Id of its numbering.
         environment: Name of its world.
-        title: The world's name as shown to people.
+        title: The world's name for people.
         captain: Preset in the agent's seat.
-        captain_label: The same as shown to people.
-        opponent: Preset in the other seats; empty when there are none.
+        captain_label: The preset's name for people.
+        opponent: Preset in the other seats; empty if there are none.
         pack: Evaluation pack.
         seed: Its seed.
         started_at: RFC 3339.
         ended_at: RFC 3339; ``None`` while it has not ended.
         reason: Why it ended.
-        score: The sum of the agent's rewards, when it finished; in [0, 1] in most worlds.
-        result: The world's result in words, when it finished.
+        score: The sum of the agent's rewards if it finished; in [0, 1] in most worlds.
+        result: The world's result in words if it finished.
         turns: Turns taken, once it has ended.
         head_seq: Number of its last event.
-        detail: What went wrong, when something did, once it has ended.
-        digest: The chain's digest up to its last event, 64 hexadecimal digits; ``None`` where viewers
-            may not see all of its events yet.
-        parent: Id of the episode that it was forked from; ``None`` for most.
-        run_id: The run that it was played for, if for one.
+        detail: What went wrong, if anything, once it has ended.
+        digest: The chain's digest up to its last event, 64 hexadecimal digits; ``None`` while some of its
+            events are withheld from viewers.
+        parent: Id of the episode that it was forked from, if any.
+        run_id: The run that it belongs to, if any.
         group_id: Its group within the run.
-        attempt: Which attempt it is at its place in the run, from 1.
+        attempt: Number of the attempt at its place in the run, from 1.
     """
 
     episode_id: str
@@ -240,7 +237,7 @@ class EpisodeSummary:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFilter:
-    """Which episodes to list, newest first.
+    """Filter and page of a list of episodes, newest first.
 
     Args:
         environment: Only of this world.
@@ -250,14 +247,14 @@ class EpisodeFilter:
         seed: Only with this seed.
         reason: Only those that ended for this reason.
         parent: Only forks of this episode.
-        parents: Only forks of one of these, unless there are none.
+        parents: Only forks of one of these; ignored if empty.
         run_id: Only of this run.
         group_id: Only of this group.
         attempt: Only attempts with this number.
-        text: Only those in whose result, names, pack, seed or id this text is found, whatever its case.
+        text: Only those whose result, names, pack, seed or id contains this text, ignoring case.
         ended: Only ended ones (``True``) or only unended ones (``False``).
-        before: Only those whose id sorts before this one: the cursor to the next page.
-        limit: At most so many, 1 .. 1000.
+        before: Only those whose id sorts before this one: the cursor of the next page.
+        limit: Maximum number, 1 .. 1000.
     """
 
     environment: str | None = None
@@ -283,12 +280,12 @@ class EpisodeFilter:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where an unended episode stood after one of its events; what it says is the business of whoever plays.
+    """The saved state of an episode after one of its events; opaque to the journal.
 
     Args:
-        episode_id: Which.
-        seq: Number of that event.
-        body: What was kept.
+        episode_id: The episode.
+        seq: Number of the event.
+        body: The saved state.
     """
 
     episode_id: str
@@ -297,23 +294,23 @@ class Checkpoint:
 
 
 class EpisodeLog(Protocol):
-    """As much of a journal as playing an episode needs.
+    """The part of a journal that playing an episode needs.
 
-    ``(episode_id, seq)`` is unique, so a second writer of an episode is fenced off.
+    ``(episode_id, seq)`` is unique, so a second writer of an episode is rejected.
     """
 
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
-        """Record ``events`` of one episode and what belongs to them, all or none, durably before returning.
+        """Record ``events`` of one episode and their attachments durably, all or none.
 
         Args:
-            events: In the order of their numbers; nothing is recorded where there are none.
+            events: Events in order; may be empty.
             attachments: Model calls and the sealed truth, in the same transaction.
 
         Raises:
             SequenceConflict: One of the numbers is taken.
-            JournalUnavailable: The record cannot be written now; later, it may be.
+            JournalUnavailable: The record cannot be written now; a later retry may help.
             JournalError: The record could not be written.
         """
         ...
@@ -321,43 +318,43 @@ class EpisodeLog(Protocol):
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
     ) -> list[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq``, in order, in the encoding they were recorded in.
+        """Read the events with ``seq > after_seq``, in order, in their recorded encoding.
 
         Args:
-            episode_id: Which.
-            after_seq: Only later ones.
-            limit: At most so many.
-            checked: Whether they are held against the chain; whoever plays them again does so otherwise.
+            episode_id: The episode.
+            after_seq: Read only later events.
+            limit: Maximum number of events.
+            checked: Whether to check them against the chain; not needed if they are replayed.
 
         Raises:
-            EpisodeDamaged: One is missing, or not as it was recorded.
+            EpisodeDamaged: An event is missing or was changed.
         """
         ...
 
     def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
-        """Its calls to models, in order, each with its whole prompt and reply, a batch at a time.
+        """Yield an episode's model calls, in order, each with its whole prompt and reply.
 
-        A call is there as soon as its decision is. Episodes of which none were recorded have none.
+        A call is recorded in the same commit as its decision.
 
         Raises:
-            JournalError: One cannot be read, or is not as it was recorded.
+            JournalError: A call cannot be read or was changed.
         """
         ...
 
 
 class Journal(EpisodeLog, Protocol):
-    """The source of truth."""
+    """The source of truth: every episode's events and what is recorded with them."""
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
-        """What :meth:`read` reads, not decoded: a hundredth of the work, for whoever only passes them on."""
+        """Read the same events as :meth:`read`, not decoded: a hundredth of the work."""
         ...
 
     def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """The same, a batch at a time, for long episodes."""
+        """Yield the same events, read in batches, for long episodes."""
         ...
 
     async def truth(self, episode_id: str) -> str | None:
-        """The sealed truth of an ended episode as JSON text; ``None`` where none was recorded.
+        """Return the sealed truth of an ended episode as JSON text; ``None`` if it has none.
 
         Raises:
             EpisodeNotFound: There is no such episode.
@@ -367,29 +364,29 @@ class Journal(EpisodeLog, Protocol):
         ...
 
     def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
-        """Its events as they lie there, not decoded, a batch at a time, to be checked."""
+        """Yield batches of an episode's rows, not decoded or checked."""
         ...
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
-        """Summary of one episode."""
+        """Return the summary of one episode; ``None`` if there is no such episode."""
         ...
 
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
-        """Summaries, newest first."""
+        """List summaries, newest first."""
         ...
 
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Keep where an episode stands after a recorded event, beside the record and no part of it.
+        """Save a checkpoint; it is not part of the record.
 
-        The newest two of an episode are kept, and the newest once it has ended.
+        The newest two of an episode are kept; once it has ended, only the newest.
 
         Raises:
-            JournalError: It could not be kept; nothing of the record is lost.
+            JournalError: It could not be saved; the record is unaffected.
         """
         ...
 
     async def checkpoints(self, episode_id: str) -> list[Checkpoint]:
-        """Those of an episode that fit its record, newest first.
+        """Return an episode's checkpoints that match its record, newest first.
 
         Raises:
             JournalError: They cannot be read.
@@ -397,32 +394,32 @@ class Journal(EpisodeLog, Protocol):
         ...
 
     def begin_staging(self, episode_id: str) -> None:
-        """Let an episode that is about to begin be found by nobody until :meth:`end_staging`.
+        """Hide a new episode from readers until :meth:`end_staging`.
 
-        What is appended to it meanwhile is written and no episode yet. What a death leaves of it is removed
-        as the rest of a removal is.
+        Appended events are written, but not listed as an episode. After a crash they are removed like the
+        rest of an interrupted removal.
         """
         ...
 
     def end_staging(self, episode_id: str) -> None:
-        """Let the next :meth:`append` to an episode make it one, with all that was staged, at once."""
+        """Make the next :meth:`append` to an episode publish it with all its staged events."""
         ...
 
     async def unstage(self, episode_id: str) -> None:
-        """Remove what was staged of an episode; one that became an episode, or was none, is left alone.
+        """Remove an episode's staged events; does nothing if it is not staged.
 
         Raises:
-            JournalError: It could not be removed, or not all of it.
+            JournalError: They could not all be removed.
         """
         ...
 
     async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
-        """Number of the last event up to which a record takes no more than ``characters``; 0 where none does.
+        """Return the last event up to which a record has at most ``characters``; 0 if there is none.
 
         Args:
-            episode_id: Whose.
-            characters: Characters of its events as they are recorded.
-            until: Not beyond this number.
+            episode_id: The episode.
+            characters: Maximum total length of the recorded texts.
+            until: Maximum number to return.
 
         Raises:
             JournalError: It cannot be read.
@@ -430,7 +427,7 @@ class Journal(EpisodeLog, Protocol):
         ...
 
     async def check(self) -> None:
-        """Prove that the journal can be written and read now.
+        """Check that the journal can be written and read now.
 
         Raises:
             JournalError: It cannot.
@@ -438,7 +435,7 @@ class Journal(EpisodeLog, Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Finish what was begun and let go."""
+        """Commit all waiting appends and close the journal."""
         ...
 
 

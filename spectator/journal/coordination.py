@@ -1,15 +1,15 @@
 """Coordinate processes that share a journal: leases, reserved budgets, and runs.
 
-A lease is a row with a number that is never given out twice. Each commit checks the rows of its leases in
-the same transaction; so an owner that was deposed is rejected, however long it slept and whatever its clock
-says. See :mod:`.ownership` for who takes and removes leases.
+A lease is a row with a unique number. Each commit checks its leases in the same transaction, so an owner that
+lost its lease is rejected, however long it slept and whatever its clock says. See :mod:`.ownership` for who
+takes and removes leases.
 
-A budget is reserved in the database before it is used, and stays counted until its owner gives the rest
-back. So a process that dies leaves too little to the others, never too much. Only the database's clock is
-read. Caps can be reserved in an embedded journal too; rates are counted on a server only.
+A budget is reserved in the database before it is used, and stays counted until its owner returns the rest. So
+a process that dies leaves too little for the others, never too much. Only the database's clock is read. Caps
+can be reserved in an embedded journal too; rates are counted only on a server.
 
-A row of a run is all that a process needs to play it. Its episodes belong to the run: servers that write
-the same journal neither take them over nor list them among their own.
+The row of a run contains all that a process needs to play it. Its episodes belong to the run: servers on the
+same journal neither take them over nor list them as their own.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ leases: Final = Table(
     Column("expires_ms", number(), nullable=False),
     sqlite_autoincrement=True,
 )
-"""One row an episode that is being played; made where leases are used. It is no part of the record."""
+"""One row per episode that is being played; not part of the record."""
 
-_LET_GO: Final = text("DELETE FROM leases WHERE fence = :fence")
+_RELEASE: Final = text("DELETE FROM leases WHERE fence = :fence")
 _TAKE: Final = text(
     "INSERT INTO leases (episode_id, owner, expires_ms) VALUES (:episode, :owner, :expires_ms) "
     "ON CONFLICT (episode_id) DO UPDATE SET owner = excluded.owner WHERE leases.owner = excluded.owner "
@@ -65,7 +65,7 @@ _TAKE: Final = text(
 
 
 class LeaseNotHeld(ValueError):
-    """No lease of the episode has this number."""
+    """The lease is not held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,11 @@ class Lease:
     """The right to record an episode.
 
     Args:
-        fence: Its number; greater than that of every lease before it.
+        fence: Its number, greater than that of every earlier lease.
         episode_id: The episode.
-        owner: Who holds it.
-        expires_ms: When its owner should have been heard of again, Unix time in milliseconds; to be shown
-            only: what ends a lease is that its row goes.
+        owner: The process that holds it.
+        expires_ms: When its owner should have renewed it, Unix time in milliseconds. For display only: a
+            lease ends when its row is deleted.
     """
 
     fence: int
@@ -87,24 +87,24 @@ class Lease:
 
 
 def take_lease(connection: Connection, episode_id: str, owner: str, expires_ms: int) -> int | None:
-    """Take the lease of an episode, or keep it; its number, ``None`` where another owner has it."""
+    """Take or keep the lease of an episode; return its number, or ``None`` if another owner has it."""
     values = {"episode": episode_id, "owner": owner, "expires_ms": expires_ms}
     found = connection.execute(_TAKE, values).first()
     return None if found is None else int(found.fence)
 
 
 def lease_not_held(fence: int, episode_id: str) -> LeaseNotHeld:
-    """The error of whoever records under a lease that is over."""
-    return LeaseNotHeld(f"lease {fence} of {episode_id} is over: the episode is played elsewhere")
+    """Return the error for recording under a lost lease."""
+    return LeaseNotHeld(f"lease {fence} of {episode_id} was lost: another process plays the episode")
 
 
 def release_lease(connection: Connection, fence: int) -> None:
     """End a lease."""
-    connection.execute(_LET_GO, {"fence": fence})
+    connection.execute(_RELEASE, {"fence": fence})
 
 
 class Transactor(Protocol):
-    """A journal that does small work between two commits; see :meth:`.SqlJournal.transact`."""
+    """A journal that does small jobs between two commits; see :meth:`.SqlJournal.transact`."""
 
     async def transact(self, work: Any) -> Any:
         """Do ``work`` in one transaction."""
@@ -112,7 +112,7 @@ class Transactor(Protocol):
 
 
 def held(connection: Connection) -> list[Lease]:
-    """The leases in a journal, by episode; none where they were never used."""
+    """List the leases in a journal, by episode; none if it has no such table."""
     if not inspect(connection).has_table(leases.name):
         return []
     wanted = select(leases.c.fence, leases.c.episode_id, leases.c.owner, leases.c.expires_ms)
@@ -128,7 +128,7 @@ reserved: Final = Table(
     Column("what", short_text(64), primary_key=True),
     Column("amount", Double, nullable=False),
 )
-"""One row a day, UTC, and cap: what all processes reserved of it. No part of the record."""
+"""One row per day (UTC) and cap: what all processes reserved. Not part of the record."""
 
 begun: Final = Table(
     "begun",
@@ -139,13 +139,13 @@ begun: Final = Table(
     Column("at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
     Index("begun_at", "what", "at"),
 )
-"""One row for everything that began lately, with a digest of whose it was."""
+"""One row per recent start, with a digest of who started it."""
 
 KEPT_DAYS: Final = 7
-"""Days for which it can be read what was reserved."""
+"""Days for which reservations are kept."""
 
 LOCK: Final = 0x53504544
-"""Key of the advisory lock under which a beginning is counted; it is held by a transaction, no longer."""
+"""Key of the advisory lock under which starts are counted, held until the end of the transaction."""
 
 _NOW: Final = {
     "postgresql": text(
@@ -178,12 +178,12 @@ _UNDO: Final = text("DELETE FROM begun WHERE number = :number")
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A part of what all processes may use on a day.
+    """A reserved part of a daily cap.
 
     Args:
         day: The day, UTC.
-        amount: How much was reserved; less than was asked for where no more is left, and 0 where nothing is.
-        left_s: Seconds until the day is over.
+        amount: The reserved amount; less than requested if no more is left, 0 if nothing is.
+        left_s: Seconds until the day ends.
     """
 
     day: date
@@ -193,11 +193,11 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class BeginLimit:
-    """How often something may begin.
+    """A rate limit for starts.
 
     Args:
-        count: How many times in any stretch of time; 0 means no limit.
-        period_s: How long that is, seconds.
+        count: Maximum starts in any period; 0 means no limit.
+        period_s: The period, in seconds.
     """
 
     count: int
@@ -206,12 +206,12 @@ class BeginLimit:
 
 @dataclass(frozen=True, slots=True)
 class BeginDecision:
-    """Whether something may begin, counted where it may.
+    """Whether something may start; if so, it is counted.
 
     Args:
-        number: What it is given back by; ``None`` where it may not.
-        wait_s: Seconds until it may; 0 where it may now.
-        own: Whether it is the limit of whoever asks that is reached, not that of all.
+        number: Number for :meth:`Reservations.undo`; ``None`` if it may not start.
+        wait_s: Seconds until it may start; 0 if it may now.
+        own: Whether the caller's own limit is reached rather than the common one.
     """
 
     number: int | None
@@ -220,7 +220,7 @@ class BeginDecision:
 
 
 class Reservations:
-    """What the processes on one journal reserved.
+    """Reservations shared by the processes on one journal.
 
     Args:
         journal: The journal, written by several processes.
@@ -230,7 +230,7 @@ class Reservations:
         self._journal = journal
 
     async def open_day(self, used: Mapping[str, float]) -> None:
-        """Let today begin with what the record says was used, where nobody has reserved anything yet.
+        """Initialize today's usage from the record if nothing is reserved yet.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -244,14 +244,14 @@ class Reservations:
 
         await self._journal.transact(work)
 
-    async def reserve(self, what: str, *, cap: float, amount: float, owed: float = 0.0) -> Reserved:
-        """Reserve a part of what may be used today.
+    async def reserve(self, what: str, *, cap: float, amount: float, overdrawn: float = 0.0) -> Reserved:
+        """Reserve a part of today's cap.
 
         Args:
-            what: Of what.
-            cap: How much all processes may use.
-            amount: How much is wanted; as much of it is reserved as is left.
-            owed: What was used beyond what this process had reserved; counted whatever is left.
+            what: Name of the cap.
+            cap: What all processes may use.
+            amount: The requested amount; less is reserved if less is left.
+            overdrawn: What this process used beyond its reservations; always counted.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -262,15 +262,15 @@ class Reservations:
             connection.execute(_OPEN, {"day": day, "what": what, "amount": 0.0})
             row = select(reserved.c.amount).where(reserved.c.day == day, reserved.c.what == what)
             taken = connection.execute(row.with_for_update()).scalar_one()
-            part = min(amount, max(0.0, cap - taken - owed))
-            connection.execute(_RESERVE, {"what": what, "day": day, "amount": owed + part})
+            part = min(amount, max(0.0, cap - taken - overdrawn))
+            connection.execute(_RESERVE, {"what": what, "day": day, "amount": overdrawn + part})
             return Reserved(day, part, left_s)
 
         part: Reserved = await self._journal.transact(work)
         return part
 
     async def settle(self, what: str, day: date, unused: float) -> None:
-        """Give back what is left of what was reserved on a day; what is below 0 was used beyond it.
+        """Return the unused part of a day's reservation; a negative amount was used beyond it.
 
         Raises:
             JournalError: The database cannot be written now; it stays counted.
@@ -279,13 +279,13 @@ class Reservations:
         await self._journal.transact(lambda connection: connection.execute(_RESERVE, values))
 
     async def begin(self, what: str, whose: str, *, of_one: BeginLimit, of_all: BeginLimit) -> BeginDecision:
-        """Count something that begins, where it may.
+        """Count a start if the limits allow it.
 
         Args:
-            what: What it is.
-            whose: A digest of who begins it.
-            of_one: How often one may.
-            of_all: How often all together may.
+            what: What starts.
+            whose: A digest of who starts it.
+            of_one: Limit for each starter.
+            of_all: Limit for all together.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -308,7 +308,7 @@ class Reservations:
         return found
 
     async def undo(self, number: int) -> None:
-        """Count it no more: it did not come about.
+        """Undo the count of something that did not start.
 
         Raises:
             JournalError: The database cannot be written now; it stays counted.
@@ -317,7 +317,7 @@ class Reservations:
 
 
 def _today(connection: Connection) -> tuple[date, float]:
-    """The day by the database's clock, UTC, and the seconds until it is over."""
+    """Return the database's day, UTC, and the seconds until it ends."""
     row = connection.execute(_NOW[connection.dialect.name]).one()
     day = date.fromisoformat(row.day) if isinstance(row.day, str) else row.day
     return day, float(row.left_s)
@@ -334,18 +334,19 @@ fleet_runs: Final = Table(
     Column("tokens", number(), nullable=False, server_default="0"),
     Column("cost", Double, nullable=False, server_default="0"),
 )
-"""One row a run: what it plays, as JSON, and what all who play it reserved of its caps. Its name is the
-``run_id`` of its episodes. Not part of the record."""
+"""One row per run: what it plays, as JSON, and what its workers reserved of its caps.
+
+Its name is the ``run_id`` of its episodes. Not part of the record."""
 
 NOT_OF_A_FLEET: Final = "NOT EXISTS (SELECT 1 FROM fleet_runs WHERE fleet_runs.name = episodes.run_id)"
-"""Whether an episode is no fleet's, for statements of their own."""
+"""SQL condition: the episode does not belong to a fleet."""
 
 _BEGIN_RUN: Final = text(
     "INSERT INTO fleet_runs (name, plan, began_ms) VALUES (:name, :plan, :began_ms) ON CONFLICT DO NOTHING"
 )
 _CHANGE_RUN: Final = text("UPDATE fleet_runs SET plan = :plan WHERE name = :name")
 EVER: Final = date.max
-"""The day of what is not counted by days."""
+"""The day of reservations that are not per day."""
 
 _ADD_SPENT: Final = {
     what: text(f"UPDATE fleet_runs SET {what} = {what} + :amount WHERE name = :name")
@@ -359,7 +360,7 @@ _READ_SPENT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """A run as it is kept.
+    """A stored run.
 
     Args:
         name: Its name, and the ``run_id`` of its episodes.
@@ -383,7 +384,7 @@ class FleetRuns:
         self._journal = journal
 
     async def begin(self, row: FleetRow) -> FleetRow:
-        """Keep a run where there is none of its name; what is kept by now.
+        """Store a run unless one of its name exists; return the stored one.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -397,7 +398,7 @@ class FleetRuns:
         return kept
 
     async def change(self, name: str, plan: str) -> None:
-        """Keep another plan of a run, for those who join it from now on.
+        """Replace the plan of a run, for workers that join it from now on.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -408,10 +409,10 @@ class FleetRuns:
 
 
 class RunReservations:
-    """What the processes that play one run reserved of its caps; see :class:`.day_share.ReservationStore`.
+    """Reservations of one run's caps by its workers; see :class:`.day_share.ReservationStore`.
 
     Args:
-        journal: Written by several processes.
+        journal: The journal, written by several processes.
         name: The run.
     """
 
@@ -420,7 +421,7 @@ class RunReservations:
         self._name = name
 
     async def open_day(self, used: Mapping[str, float]) -> None:
-        """Count at least what the record says was used.
+        """Raise the counts to at least the usage in the record.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -432,8 +433,8 @@ class RunReservations:
 
         await self._journal.transact(work)
 
-    async def reserve(self, what: str, *, cap: float, amount: float, owed: float = 0.0) -> Reserved:
-        """Reserve a part of what may be used: ``tokens``, which are whole, or ``cost``.
+    async def reserve(self, what: str, *, cap: float, amount: float, overdrawn: float = 0.0) -> Reserved:
+        """Reserve a part of a cap: ``tokens``, in whole numbers, or ``cost``.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -443,15 +444,15 @@ class RunReservations:
             row = select(fleet_runs.c[what]).where(fleet_runs.c.name == self._name).with_for_update()
             taken = float(connection.execute(row).scalar_one())
             wanted = math.ceil(amount) if what == "tokens" else amount
-            part = min(wanted, max(0.0, cap - taken - owed))
-            connection.execute(_ADD_SPENT[what], {"name": self._name, "amount": owed + part})
+            part = min(wanted, max(0.0, cap - taken - overdrawn))
+            connection.execute(_ADD_SPENT[what], {"name": self._name, "amount": overdrawn + part})
             return Reserved(EVER, part, math.inf)
 
         part: Reserved = await self._journal.transact(work)
         return part
 
     async def settle(self, what: str, day: date, unused: float) -> None:
-        """Give back what is left of what was reserved; what is below 0 was used beyond it.
+        """Return the unused part of a reservation; a negative amount was used beyond it.
 
         Raises:
             JournalError: The database cannot be written now; it stays counted.
@@ -461,7 +462,7 @@ class RunReservations:
 
 
 def rows(connection: Connection, name: str | None = None) -> list[FleetRow]:
-    """The runs, or the one of this name, those that began first first; none in a journal without any."""
+    """List the runs, or the one of this name, oldest first."""
     if not inspect(connection).has_table(fleet_runs.name):
         return []
     wanted = select(fleet_runs.c.name, fleet_runs.c.plan, fleet_runs.c.began_ms)
@@ -472,5 +473,5 @@ def rows(connection: Connection, name: str | None = None) -> list[FleetRow]:
 
 
 def not_of_a_fleet() -> ColumnElement[bool]:
-    """Whether an episode is no fleet's."""
+    """Return the condition that an episode does not belong to a fleet."""
     return ~exists().where(fleet_runs.c.name == episodes.c.run_id)

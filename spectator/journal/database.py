@@ -1,6 +1,6 @@
 """Open the journal's database: lock, settings, schema, damaged files.
 
-A file that is not a readable journal is set aside, never overwritten.
+A file that is not a readable journal is renamed, never overwritten.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ SHARING_FILE: Final = (
     *fleet_tables.sorted_tables,
     reserved,
 )
-"""Tables by which the processes of one machine share an embedded journal."""
+"""Tables that processes of one machine need to share an embedded journal."""
 
 SHARED_LOCK_S: Final = 60.0
-"""Seconds to wait for another process that is opening the same journal to share it."""
+"""Seconds to wait for another process that is opening the shared journal."""
 
 SHARED_BUSY_MS: Final = 30_000
 """Milliseconds that a commit waits for the commits of other processes."""
 
 DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-"""What SQLite's names of errors begin with when the file itself is wrong."""
+"""Prefixes of SQLite's error names for a damaged file."""
 
 RESTART: Final = "restart the server, which sets it aside if it cannot be read"
-"""What to do about a damaged journal, for people."""
+"""Advice for a damaged journal."""
 
 WRITER_PRAGMAS: Final = (
     "page_size=8192",
@@ -72,20 +72,20 @@ WRITER_PRAGMAS: Final = (
     "busy_timeout=2000",
     "journal_size_limit=67108864",
 )
-"""The first two hold only for a database that is made now, and must come first."""
+"""The first two apply only to a new database, and must come first."""
 
 WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"")
-"""What a write-ahead log begins with (SQLite's file format, section 4.1); an empty one holds nothing."""
+"""First bytes of a write-ahead log (SQLite's file format, section 4.1), or of an empty one."""
 
 
 class Anchor:
-    """Notices that the files of an embedded journal are not where they were, or not what they were.
+    """Detects that the files of an embedded journal were moved, removed or truncated.
 
-    SQLite itself does not: it goes on writing a removed file, which nobody will ever read, and behind the
-    hole of one that was cut off, which nobody can.
+    SQLite does not: it continues to write a removed file, which is lost, and beyond the end of a truncated
+    one, which becomes unreadable.
 
     Args:
-        path: Where the database is now; its write-ahead log lies beside it.
+        path: The database's file; its write-ahead log is beside it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,38 +95,38 @@ class Anchor:
         self._log_identity, _ = _look(self._log)
 
     def hold(self, connection: Connection) -> None:
-        """Make sure that both are still there, and whole as far as that can be seen from their outside.
+        """Check that both files are in place and not truncated.
 
         Args:
-            connection: To the database, nothing written yet in this transaction.
+            connection: A connection that has written nothing yet in this transaction.
 
         Raises:
-            OSError: One is not.
+            OSError: A file was moved, removed or truncated.
         """
-        before = self._size  # read first: another thread may look later, and be done before this one
+        before = self._size  # read first, because another thread may update it meanwhile
         identity, size = _look(self._path)
         if identity != self._identity:
             raise OSError("its file was moved or removed; put it back")
-        if size < before and size < _bytes_of(connection):  # a checkpoint may cut off free pages
-            raise OSError(f"its file was cut off; {RESTART}")
+        if size < before and size < _bytes_of(connection):  # a WAL checkpoint may free pages
+            raise OSError(f"its file was truncated; {RESTART}")
         self._size = size
         if _look(self._log)[0] != self._log_identity:
             raise OSError(
-                "its write-ahead log was moved or removed; put it back, or stop the server, which saves it"
+                "its write-ahead log was moved or removed; put it back, or stop the server to save it"
             )
         if self._log_identity is None:
             return
-        log = os.open(self._log, os.O_RDONLY)  # a file object would take far longer
+        log = os.open(self._log, os.O_RDONLY)  # much faster than a file object
         try:
             beginning = os.read(log, 4)
         finally:
             os.close(log)
         if beginning not in WAL_MAGIC:
-            raise OSError(f"its write-ahead log was overwritten or cut off; {RESTART}")
+            raise OSError(f"its write-ahead log was overwritten or truncated; {RESTART}")
 
 
 def _look(path: str) -> tuple[tuple[int, int] | None, int]:
-    """Which file is there, ``None`` when there is none, and how long it is."""
+    """Return the identity of a file, ``None`` if there is none, and its size."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -135,7 +135,7 @@ def _look(path: str) -> tuple[tuple[int, int] | None, int]:
 
 
 def _bytes_of(connection: Connection) -> int:
-    """What the database's file has once everything is in it."""
+    """Return the size of the database's file once the log is written back."""
     pages, size = (
         int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in ("page_count", "page_size")
     )
@@ -147,11 +147,11 @@ class Database:
     """An open database.
 
     Args:
-        engine: Its connections. A transaction may also change tables; with the execution option
-            ``immediate`` it takes the right to write at its beginning.
-        lock: Keeps other writers of an embedded one away, where it is written here.
-        anchor: Where the file of an embedded one is, where it is written here.
-        fences: The leases of this process, where it is written here and by others too.
+        engine: Its connections. With the execution option ``immediate`` a transaction takes the write lock
+            at its beginning.
+        lock: The lock of an embedded journal that this process writes.
+        anchor: Checks the file of an embedded journal that this process writes.
+        fences: The leases of this process, if other processes write the journal too.
     """
 
     engine: Engine
@@ -161,26 +161,26 @@ class Database:
 
 
 class SharedLock:
-    """The lock file of an embedded journal, held together with other processes that share it.
+    """The lock of an embedded journal that several processes share.
 
     Args:
-        path: The lock file, which a process that writes alone locks too.
+        path: The lock file, which an exclusive writer locks too.
 
     Raises:
-        ConfigurationError: A process that writes alone has it.
-        JournalError: The file cannot be made.
+        ConfigurationError: An exclusive writer has the lock.
+        JournalError: The file cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
         if fcntl is None:
-            raise ConfigurationError("this system has no file locks that processes can share")
+            raise ConfigurationError("this system has no shared file locks; use a journal in PostgreSQL")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise JournalError(f"the journal {path.parent} cannot be written here: {error}") from error
         self.alone = self._acquire(path)
-        """Whether no other process has the journal open to write it; until :meth:`share`."""
+        """Whether no other process writes the journal; valid until :meth:`share`."""
 
     def _acquire(self, path: Path) -> bool:
         limit = time.monotonic() + SHARED_LOCK_S
@@ -194,41 +194,41 @@ class SharedLock:
             if os.pread(self._file, len(_SHARED), 0) != _SHARED or time.monotonic() > limit:
                 os.close(self._file)
                 raise ConfigurationError(_taken(path.with_suffix("")))
-            time.sleep(0.01)  # one that shares it too is opening it
+            time.sleep(0.01)  # another sharing process is opening it
 
     def mark(self) -> None:
-        """Let others that share the journal wait until it is open."""
+        """Mark the lock file, so that other sharing processes wait until the journal is open."""
         os.pwrite(self._file, _SHARED, 0)
 
     def share(self) -> None:
-        """Let others open it too."""
+        """Let other sharing processes open the journal."""
         self.alone = False
         fcntl.flock(self._file, fcntl.LOCK_SH)
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release the lock."""
         os.close(self._file)
 
 
 _SHARED: Final = b"shared"
-"""What the lock file says while the journal is shared; a process that writes alone empties it."""
+"""Content of the lock file while the journal is shared; an exclusive writer empties it."""
 
 
 def open_database(
     url: str, *, writable: bool, synchronous: Synchronous = "normal", shared_as: str | None = None
 ) -> Database:
-    """Open the database at ``url``; one that may be written is made first where there is none.
+    """Open the database at ``url``; creates a writable one if there is none.
 
     Args:
-        url: As SQLAlchemy takes it.
+        url: SQLAlchemy URL.
         writable: Whether this process appends.
-        synchronous: Whether a commit waits for the disk; for an embedded one that is written here.
-        shared_as: The name of this process, unlike any other, where an embedded one is written by others
-            of this machine too.
+        synchronous: Whether a commit of an embedded journal waits for the disk.
+        shared_as: Unique name of this process if other processes of this machine write the same embedded
+            journal; ``None`` for exclusive access.
 
     Raises:
         ConfigurationError: See :meth:`spectator.journal.sql_journal.SqlJournal.open`.
-        JournalError: See there.
+        JournalError: See :meth:`spectator.journal.sql_journal.SqlJournal.open`.
     """
     if postgres.is_server(url):
         return _open_server(url, writable)
@@ -236,9 +236,9 @@ def open_database(
         location = make_url(url)
         engine = create_engine(location)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
-        raise ConfigurationError(f"the journal's URL is not one that can be opened here: {error}") from error
+        raise ConfigurationError(f"the journal's URL cannot be opened: {error}") from error
     if engine.dialect.name != "sqlite":
-        raise ConfigurationError("the journal's URL is of a database other than SQLite and PostgreSQL")
+        raise ConfigurationError("unsupported database URL; use sqlite:/// or postgresql://")
     path = _file_of(location)
     event.listen(engine, "begin", _begin)
     if not writable:
@@ -260,7 +260,7 @@ def open_database(
 def _open_shared(engine: Engine, url: str, path: Path, synchronous: Synchronous, name: str) -> Database:
     """Open an embedded journal that several processes of this machine write.
 
-    The first of them ends what dead ones left: their leases, and that they are there.
+    The first of them removes the leases and registrations of dead processes.
     """
     lock = SharedLock(_lock_of(path))
     pragmas = (f"synchronous={synchronous}", f"busy_timeout={SHARED_BUSY_MS}")
@@ -287,12 +287,12 @@ def _open_shared(engine: Engine, url: str, path: Path, synchronous: Synchronous,
 
 
 def file_of(url: str) -> Path | None:
-    """The file of an embedded database; ``None`` for a server's."""
+    """Return the file of an embedded database; ``None`` for a database server."""
     return None if postgres.is_server(url) else _file_of(make_url(url))
 
 
 def prove_writable(connection: Connection) -> None:
-    """Write what is there already and commit it, for a full disk shows only then.
+    """Write an unchanged row and commit it, because only a commit detects a full disk.
 
     Raises:
         DatabaseError: It cannot be written.
@@ -302,7 +302,7 @@ def prove_writable(connection: Connection) -> None:
 
 
 def run_to_its_end(connection: Connection, statement: str) -> None:
-    """Run a statement of SQLite's own that does its work step by step, outside or inside a transaction.
+    """Run an SQLite statement that works step by step, such as VACUUM, until it is done.
 
     Raises:
         OSError: It failed.
@@ -315,18 +315,18 @@ def run_to_its_end(connection: Connection, statement: str) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, without the statement that went wrong."""
+    """Describe an error without its SQL statement."""
     return postgres.sentence(getattr(error, "orig", None) or error)
 
 
 def _file_of(location: URL) -> Path:
     if not location.database or location.database == ":memory:":
-        raise ConfigurationError("a journal is durable; sqlite:/// needs the path of a file")
+        raise ConfigurationError("a journal cannot be in memory; sqlite:/// needs the path of a file")
     return Path(location.database)
 
 
 def _taken(path: Path) -> str:
-    return f"another process writes the journal {path}; stop it or choose another folder"
+    return f"another process writes the journal {path}; stop it or use another folder"
 
 
 def _lock_of(path: Path) -> Path:
@@ -338,7 +338,7 @@ def _lock(path: Path) -> FileLock:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
-        os.truncate(_lock_of(path), 0)  # so that a process that would share it need not wait
+        os.truncate(_lock_of(path), 0)  # so that a sharing process fails at once instead of waiting
     except Timeout as error:
         raise ConfigurationError(_taken(path)) from error
     except OSError as error:
@@ -383,7 +383,7 @@ def _prepared(
         raise _unopened(where, error) from error
     if version is None or version < 1:
         engine.dispose()
-        raise JournalDamaged(f"the journal at {where} is damaged: it says schema version {version}")
+        raise JournalDamaged(f"the journal at {where} is damaged: it has schema version {version}")
     if version != SCHEMA_VERSION:
         engine.dispose()
         raise _other_version(where, version, "SPECTATOR_DATA_DIR")
@@ -438,11 +438,11 @@ def _other_version(where: str, version: int | None, place: str) -> Configuration
 
 
 NOT_OURS: Final = ("no such column", "no such table")
-"""What SQLite says of a journal whose own schema was overwritten."""
+"""SQLite's messages for a journal whose schema was overwritten."""
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether SQLite says that the file itself is wrong, if only in bytes that are no text."""
+    """Return whether an error means that the file itself is damaged."""
     if isinstance(error, UnicodeDecodeError):
         return True
     origin = getattr(error, "orig", None)
@@ -457,17 +457,17 @@ def _unopened(where: str, error: Exception) -> JournalError:
 
 
 def set_aside(url: str, now: datetime) -> Path | None:
-    """Give the file of a damaged embedded journal, and what belongs to it, another name beside it.
+    """Rename the files of a damaged embedded journal.
 
     Args:
-        url: The journal's.
-        now: Told by the new name.
+        url: The journal's URL.
+        now: The time for the new name.
 
     Returns:
-        Its new place; ``None`` where the journal is not embedded.
+        The new path; ``None`` if the journal is not embedded.
 
     Raises:
-        OSError: It cannot be renamed.
+        OSError: A file cannot be renamed.
     """
     path = file_of(url)
     if path is None:

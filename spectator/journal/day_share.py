@@ -22,40 +22,41 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PARTS: Final = 64
-"""Parts of a cap, of which one at a time is reserved: a day's cap takes about so many queries, and a process
-that dies keeps little from the others."""
+"""Parts into which a cap is split; one is reserved at a time.
+
+So a day's cap takes about this many queries, and a process that dies withholds little from the others."""
 
 AGAIN_S: Final = 5.0
-"""Seconds after which more is asked for again, where there was no more."""
+"""Seconds before reserving is retried after nothing was left."""
 
 
 class ReservationStore(Protocol):
-    """Where all reserve; see :class:`spectator.journal.coordination.Reservations`."""
+    """Where all processes reserve; see :class:`spectator.journal.coordination.Reservations`."""
 
     async def open_day(self, used: Mapping[str, float]) -> None:
-        """Let today begin with what was used, where nobody has reserved anything yet."""
+        """Initialize today's usage if nothing is reserved yet."""
         ...
 
-    async def reserve(self, what: str, *, cap: float, amount: float, owed: float = 0.0) -> Reserved:
-        """Reserve a part of what may be used today."""
+    async def reserve(self, what: str, *, cap: float, amount: float, overdrawn: float = 0.0) -> Reserved:
+        """Reserve a part of today's cap."""
         ...
 
     async def settle(self, what: str, day: date, unused: float) -> None:
-        """Give back what is left of it."""
+        """Return the unused part."""
         ...
 
 
 class DayShare:
-    """What this process may use of a day's cap without asking, and the way to more.
+    """This process's reserved share of a daily cap.
 
-    More is reserved while half of a part is left, so that questions under way, which are paid once they are
-    answered, are covered too. A day is over when the database says so; no wall clock is read here.
+    More is reserved while half a part is left, so that requests in progress, which are counted when they are
+    answered, are covered too. The database decides when a day ends; no wall clock is read here.
 
     Args:
-        what: Of what, as all processes call it.
-        cap: What all may use in a day, greater than 0.
+        what: Name of the cap, the same in all processes.
+        cap: What all processes may use per day, greater than 0.
         reservations: Where it is reserved.
-        clock: Measures how long the day lasts yet.
+        clock: Measures the rest of the day.
         parts: Parts of the cap; see :data:`PARTS`.
     """
 
@@ -63,13 +64,13 @@ class DayShare:
         self, what: str, cap: float, reservations: ReservationStore, clock: Clock, parts: int = PARTS
     ) -> None:
         self.cap = cap
-        """What all may use in a day."""
+        """What all processes may use per day."""
         self._what = what
         self._part = cap / parts
         self._reservations = reservations
         self._clock = clock
         self._day: date | None = None
-        self._left = 0.0  # below 0 where more was used than reserved
+        self._left = 0.0  # negative if more was used than reserved
         self._over_at = math.inf
         self._again_at = -math.inf
         self._asking = asyncio.Lock()
@@ -77,34 +78,34 @@ class DayShare:
 
     @property
     def used_up(self) -> bool:
-        """Whether nothing is left here, and nothing was when more was asked for last."""
+        """Whether nothing is left, here and, at the last attempt, in the database."""
         self._begin_day()
         return self._left <= 0 and self._again_at > -math.inf
 
     def until_over_s(self) -> float | None:
-        """Seconds until the day is over, as the database has it; ``None`` before it was asked."""
+        """Return the seconds until the database's day ends; ``None`` before the first query."""
         return None if self._day is None else max(0.0, self._over_at - self._clock.monotonic())
 
     def draw(self, amount: float) -> None:
-        """Use ``amount`` of it."""
+        """Use ``amount`` of the share."""
         self._begin_day()
         self._left -= amount
         if self._left <= self._part / 2:
             self._low.set()
 
     def has(self, amount: float = 0.0) -> bool:
-        """Whether ``amount`` is left, or anything where it is 0, and no more should be reserved first."""
+        """Return whether ``amount`` (if 0, anything) is left without reserving more first."""
         self._begin_day()
         spare = self._left - amount
-        if self._again_at > self._clock.monotonic():  # there is no more, so that all of it is for use
+        if self._again_at > self._clock.monotonic():  # nothing more to reserve, so use up the rest
             return spare >= 0 < self._left
         return spare > self._part / 2
 
     async def need(self, amount: float = 0.0) -> bool:
-        """Reserve more where :meth:`has` asks for it; whether ``amount`` is left then.
+        """Reserve more if :meth:`has` is false; return whether ``amount`` is left then.
 
         Raises:
-            JournalError: The database cannot be asked now.
+            JournalError: The database is unavailable.
         """
         async with self._asking:
             self._begin_day()
@@ -114,19 +115,19 @@ class DayShare:
             return self._left >= amount and self._left > 0
 
     async def keep_up(self) -> None:
-        """Reserve more as soon as little is left, and tell what was used beyond, until cancelled."""
+        """Reserve more whenever little is left, and report overdrafts, until cancelled."""
         while True:
             await self._low.wait()
             self._low.clear()
             try:
                 await self.need()
             except JournalError as error:
-                logger.warning("what was used of %s is told to the others later: %s", self._what, error)
+                logger.warning("usage of %s will be synced later: %s", self._what, error)
                 await self._clock.sleep(AGAIN_S)
                 self._low.set()
 
     async def give_back(self) -> None:
-        """Let others have what is left; to be called once nothing is used any more.
+        """Return the rest to the other processes; call it once nothing is used any more.
 
         Raises:
             JournalError: The database cannot be written now; it stays counted.
@@ -137,13 +138,13 @@ class DayShare:
             await self._reservations.settle(self._what, self._day, unused)
 
     async def _reserve(self, amount: float) -> None:
-        owed = max(0.0, -self._left)
+        overdrawn = max(0.0, -self._left)
         asked_at = self._clock.monotonic()
-        part = await self._reservations.reserve(self._what, cap=self.cap, amount=amount, owed=owed)
-        if part.day != self._day:  # what was reserved of another day is not used in this one
+        part = await self._reservations.reserve(self._what, cap=self.cap, amount=amount, overdrawn=overdrawn)
+        if part.day != self._day:  # a reservation of another day is void
             self._left = min(0.0, self._left)
         self._day, self._over_at = part.day, asked_at + part.left_s
-        self._left += owed + part.amount
+        self._left += overdrawn + part.amount
         self._again_at = -math.inf if part.amount >= amount else self._clock.monotonic() + AGAIN_S
 
     def _begin_day(self) -> None:

@@ -1,7 +1,7 @@
 """Encode records: compressed JSON, packed arrays, JSON Lines files, chat messages.
 
-A JSON Lines file is written completely or not at all, and reading one skips damaged lines. Chat messages
-have the form that chat templates take: arguments of tool calls as objects, reasoning beside the text.
+A JSON Lines file is written completely or not at all, and reading one reports damaged lines. Chat messages
+have the form of chat templates: arguments of tool calls as objects, reasoning beside the text.
 """
 
 from __future__ import annotations
@@ -24,50 +24,50 @@ from spectator.text import encodable
 
 
 def check_replaceable(path: Path) -> None:
-    """Let a path through where a file may be put: nothing is there yet, or an ordinary file.
+    """Check that a path is free or a regular file, so that a file may be written there.
 
     Raises:
-        ConfigurationError: A folder, a device, a pipe or a socket is there.
+        ConfigurationError: The path is a folder, a device, a pipe or a socket.
 
     >>> check_replaceable(Path("not-there-yet.json"))
     >>> check_replaceable(Path("/dev/null"))
     Traceback (most recent call last):
         ...
-    spectator.errors.ConfigurationError: /dev/null is no ordinary file; it is not replaced
+    spectator.errors.ConfigurationError: /dev/null is not a regular file...
     """
     if path.exists() and not path.is_file():
-        raise ConfigurationError(f"{path} is no ordinary file; it is not replaced")
+        raise ConfigurationError(f"{path} is not a regular file and cannot be replaced; use another path")
 
 
 Blob = bytearray
-"""Bytes as they are handed to SQLite: Python's driver asks each value of type ``bytes`` in vain whether it
-adapts itself, which takes 0.4 us, and none of this type."""
+"""The type of bytes passed to SQLite: for each ``bytes`` value the driver looks for an adapter, which takes
+0.4 us; for a ``bytearray`` it does not."""
 
 LEAST_COMPRESSED: Final = 512
-"""Bytes below which text is not worth compressing: some 5 us of processor for about 100 bytes."""
+"""Bytes below which text is not compressed: it would take about 5 us to save about 100 bytes."""
 
 SHORT: Final = 4096
-"""Bytes below which text is compressed with little memory: to clear more takes longer than to compress."""
+"""Bytes below which text is compressed with little memory: clearing more takes longer."""
 
 SHORT_MEMORY: Final = 3
-"""zlib's ``memLevel`` for short text; it changes nothing of how the result is read."""
+"""zlib's ``memLevel`` for short text; it does not affect decompression."""
 
 MAX_EXPANDED: Final = 256 * 1024 * 1024
-"""Bytes of a text beyond which it is not expanded: a small body may claim any length."""
+"""Maximum bytes of a decompressed text, because a small body may expand to any length."""
 
 INTEGERS: Final = ("i", "q")
-"""Packed integers: 4 bytes where all of them fit, else 8."""
+"""Kinds of packed integers: 4 bytes if all of them fit, else 8."""
 
 REALS: Final = ("f", "d")
-"""Packed real numbers: 4 bytes where that keeps every one exactly, else 8."""
+"""Kinds of packed reals: 4 bytes if that is exact for all of them, else 8."""
 
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
-    """``value`` as JSON in UTF-8, its members in their order; half a surrogate pair is escaped.
+    """Encode ``value`` as JSON in UTF-8, keeping the order of members; escapes lone surrogates.
 
     Raises:
-        TypeError: Something in it is not JSON.
-        ValueError: A number in it is not finite.
+        TypeError: A value is not JSON.
+        ValueError: A number is not finite.
     """
     usual = encode_ascii_texts(value)
     if usual is not None:
@@ -79,7 +79,7 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def compressed(text: bytes) -> bytes:
-    """``text``, or zlib's compression of it where that is shorter.
+    """Compress ``text`` with zlib if that is shorter.
 
     Args:
         text: A JSON object; it begins with a brace.
@@ -95,13 +95,13 @@ def compressed(text: bytes) -> bytes:
 
 
 def expanded(body: bytes) -> bytes:
-    """Inverse of :func:`compressed`.
+    """Return the text of :func:`compressed`.
 
     >>> expanded(compressed(b'{"content":"' + 500 * b"x" + b'"}'))[:14]
     b'{"content":"xx'
 
     Raises:
-        ValueError: ``body`` is neither.
+        ValueError: ``body`` is neither JSON nor valid zlib data.
     """
     if body[:1] == b"{":
         return body
@@ -109,14 +109,14 @@ def expanded(body: bytes) -> bytes:
         unpacking = zlib.decompressobj()
         whole = unpacking.decompress(body, MAX_EXPANDED)
         if unpacking.unconsumed_tail or not unpacking.eof:
-            raise ValueError(f"it is cut off, or expands to more than {MAX_EXPANDED} bytes")
+            raise ValueError(f"it is truncated, or expands to more than {MAX_EXPANDED} bytes")
         return whole
     except zlib.error as error:
         raise ValueError(f"it cannot be expanded: {error}") from error
 
 
 def pack_integers(values: array[int]) -> bytes:
-    """``values`` packed into 4 or 8 bytes each."""
+    """Pack ``values`` into 4 or 8 bytes each."""
     if sys.byteorder == "little":
         halves = memoryview(values).cast("B").cast("i")
         upper, lower = halves[1::2].tobytes(), halves[::2].tobytes()
@@ -129,7 +129,7 @@ def pack_integers(values: array[int]) -> bytes:
 
 
 def pack_reals(values: array[float]) -> bytes:
-    """``values`` packed into 4 bytes each where that changes none of them, else 8."""
+    """Pack ``values`` into 4 bytes each if that is exact for all of them, else 8."""
     if values and array("f", values[:1])[0] != values[0]:  # most log probabilities need all 8
         return _packed(values)
     narrow = array("f", values)
@@ -137,17 +137,17 @@ def pack_reals(values: array[float]) -> bytes:
 
 
 def unpack(packed: bytes) -> array[Any]:
-    """Inverse of :func:`pack_integers` and :func:`pack_reals`, in 8 bytes a number.
+    """Unpack the result of :func:`pack_integers` or :func:`pack_reals`, to 8 bytes per number.
 
     >>> unpack(pack_integers(array("q", [1, 2, 3])))
     array('q', [1, 2, 3])
 
     Raises:
-        ValueError: It is not packed numbers.
+        ValueError: The bytes are not packed numbers.
     """
     kind = packed[:1].decode("latin-1")
     if kind not in (*INTEGERS, *REALS):
-        raise ValueError("it does not begin with the kind of its numbers")
+        raise ValueError("not packed numbers: the first byte is not i, q, f or d")
     values: array[Any] = array(kind)
     values.frombytes(packed[1:])
     if sys.byteorder == "big":
@@ -164,7 +164,7 @@ def _packed(values: array[Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that holds no object of its file.
+    """A line that is not a valid row.
 
     Args:
         number: Number of the line, from 1.
@@ -176,24 +176,24 @@ class BadLine:
 
 
 def json_line(row: Mapping[str, Any]) -> str:
-    """``row`` as one line of strict JSON, without its end.
+    """Encode ``row`` as one line of strict JSON, without the line end.
 
-    A question mark stands for every half of a surrogate pair, which has no UTF-8: readers such as that of
-    ``datasets`` refuse the whole file for one.
+    Each lone surrogate, which has no UTF-8 encoding, becomes a question mark: readers such as that of
+    ``datasets`` would reject the whole file.
 
     Raises:
-        TypeError: Something in it is not JSON.
-        ValueError: A number in it is not finite.
+        TypeError: A value is not JSON.
+        ValueError: A number is not finite.
 
     >>> json_line({"reward": 0.5, "text": "café"})
     '{"reward":0.5,"text":"café"}'
     """
     line = json_bytes(row)
-    return json_text(row) if b"\\ud" in line else line.decode()  # escaped, as text in UTF-8 never is
+    return json_text(row) if b"\\ud" in line else line.decode()  # only surrogates are escaped so
 
 
 def json_text(value: Any) -> str:
-    """Any value as :func:`json_line` writes rows.
+    """Encode any value in the way of :func:`json_line`.
 
     >>> json_text(["é", "\\ud800"])
     '["é","?"]'
@@ -206,12 +206,12 @@ def json_text(value: Any) -> str:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[TextIO]:
-    """A text file that takes the place of ``path`` once all is written and on the disk.
+    """Open a text file that replaces ``path`` once everything is written and on the disk.
 
-    Until then, and whatever fails, ``path`` is as it was.
+    Until then, and after any failure, ``path`` is unchanged.
 
     Raises:
-        ConfigurationError: ``path`` is there and no ordinary file.
+        ConfigurationError: ``path`` exists and is not a regular file.
         OSError: It cannot be written.
     """
     check_replaceable(path)
@@ -229,7 +229,7 @@ def atomic_file(path: Path) -> Iterator[TextIO]:
 
 
 def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> int:
-    """Write ``rows``, one a line, and return how many; see :func:`atomic_file`."""
+    """Write ``rows``, one per line, and return their number; see :func:`atomic_file`."""
     written = 0
     with atomic_file(path) as file:
         for row in rows:
@@ -239,9 +239,9 @@ def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> int:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any] | BadLine]:
-    """The rows of a file, one at a time, as :func:`json_line` wrote them; blank lines are passed over.
+    """Yield the rows of a file written with :func:`json_line`; skips blank lines.
 
-    A line that is no JSON object, a torn last one included, comes as a :class:`BadLine` in its place.
+    Yields a :class:`BadLine` for a line that is not a JSON object, such as a truncated last line.
 
     Raises:
         OSError: The file cannot be read.
@@ -254,21 +254,21 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any] | BadLine]:
 
 def _row(number: int, line: bytes) -> dict[str, Any] | BadLine:
     try:
-        row = json.loads(line, parse_constant=_refuse)
+        row = json.loads(line, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        return BadLine(number, f"no JSON: {error}")
-    return row if isinstance(row, dict) else BadLine(number, f"no object, but {type(row).__name__}")
+        return BadLine(number, f"not JSON: {error}")
+    return row if isinstance(row, dict) else BadLine(number, f"not an object but {type(row).__name__}")
 
 
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
 
 
 ChatMessage = dict[str, Any]
 
 
 def chat_message(message: Mapping[str, Any]) -> ChatMessage:
-    """A message as it was sent, the arguments of its tool calls as objects.
+    """Return a sent message with the arguments of its tool calls as objects.
 
     Example:
         >>> call = {"id": "c", "type": "function", "function": {"name": "say", "arguments": '{"n":1}'}}
@@ -283,7 +283,7 @@ def chat_message(message: Mapping[str, Any]) -> ChatMessage:
 
 
 def wire_message(message: Mapping[str, Any]) -> ChatMessage:
-    """The same with the arguments as JSON text, as endpoints take them."""
+    """Return a message with the arguments of its tool calls as JSON text, for endpoints."""
     calls = message.get("tool_calls")
     if not calls:
         return dict(message)
@@ -291,7 +291,7 @@ def wire_message(message: Mapping[str, Any]) -> ChatMessage:
 
 
 def reply_message(reply: Mapping[str, Any]) -> ChatMessage:
-    """A recorded reply as a message of the assistant.
+    """Convert a recorded reply to an assistant message.
 
     Example:
         >>> reply_message({"content": "Four.", "thought": "2 + 2", "tool_calls": []})
@@ -309,12 +309,12 @@ def reply_message(reply: Mapping[str, Any]) -> ChatMessage:
 
 
 def tool_call(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
-    """A tool call as messages hold it."""
+    """Make a tool call in the form of chat messages."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def tools_by_name(offered: Iterable[Sequence[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
-    """Every tool that was offered, in the order of their first offers, each as it was offered last."""
+    """Return every offered tool in its latest version, in the order of first offers."""
     found: dict[str, Mapping[str, Any]] = {}
     for tools in offered:
         found.update((tool["function"]["name"], tool) for tool in tools)
@@ -327,14 +327,14 @@ def _with_arguments(call: Mapping[str, Any], form: Any) -> dict[str, Any]:
 
 
 def _object(arguments: Any) -> Any:
-    """The object that ``arguments`` says; itself where it says none, as models sometimes do."""
+    """Parse ``arguments`` as an object; return them unchanged if they are not one."""
     if not isinstance(arguments, str):
         return arguments
     try:
-        said = json.loads(arguments)
+        parsed = json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments
-    return said if isinstance(said, dict) else arguments
+    return parsed if isinstance(parsed, dict) else arguments
 
 
 def _text(arguments: Any) -> str:

@@ -1,7 +1,7 @@
 """Build rows and insert them: events, the episode index, model calls.
 
-Each message of a model call is stored once per episode, each prompt as the difference from the one before
-it. Statements are compiled once. On PostgreSQL each takes any number of rows as arrays.
+Each message of a model call is stored once per episode, and each prompt as the difference from the previous
+one. Statements are compiled once. On PostgreSQL each takes any number of rows as arrays.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from spectator.text import common_length
 
 
 def row_of_start(started: Event) -> dict[str, Any]:
-    """The row of an episode that begins with ``started``."""
+    """Make the index row of an episode that begins with ``started``."""
     data = started.data
     agent = data["seats"][data["agent"]]
     others = [seat["policy"] for actor, seat in data["seats"].items() if actor != data["agent"]]
@@ -64,7 +64,7 @@ def row_of_start(started: Event) -> dict[str, Any]:
 
 
 def row_of_end(ended: Event, seq: int, digest: bytes) -> dict[str, Any]:
-    """What notes the end of ``episode`` in its row, with the number and the digest of its last event."""
+    """Make the values that update an episode's row at its end, with its last event's number and digest."""
     data = ended.data
     return {
         "episode": ended.episode_id,
@@ -85,24 +85,24 @@ CALL_COLUMNS: Final = (
     "episode_id", "seq", "place", "kept", "messages", "prompt_kept", "beside",
     "token_ids", "logprobs", "prompt_token_ids", "tools", "reply",
 )  # fmt: skip
-"""The columns of a call's row, in its order. A row ends with the last that is not null, for each null costs
-Python's driver of SQLite as much as a value."""
+"""The columns of a call's row, in order. A row ends with its last non-null value, because each null costs
+Python's SQLite driver as much as a value."""
 
 REQUIRED: Final = 7
-"""How many of them are never null."""
+"""Number of columns that are never null."""
 
 NO_TOKENS: Final = array("q")
 
 
 class Prompt(NamedTuple):
-    """An actor's last prompt: what the next one begins with is not stored again.
+    """An actor's last prompt; the common beginning of the next one is not stored again.
 
     Args:
-        messages: As they were shown; the next prompt holds the very same objects, as a rule.
+        messages: The messages; the next prompt usually contains the same objects.
         refs: Their digests, 32 bytes each.
-        tools: The tools that went with them.
-        tool_refs: Their digests.
-        tokens: Ids of the tokens of prompt and answer; empty where they are not known.
+        tools: The tools.
+        tool_refs: The tools' digests.
+        tokens: Ids of the tokens of prompt and reply; empty if unknown.
     """
 
     messages: Sequence[Mapping[str, Any]] = ()
@@ -114,26 +114,25 @@ class Prompt(NamedTuple):
 
 @dataclass(slots=True)
 class CallRows:
-    """Rows to be inserted for the calls of one commit.
+    """The rows of the calls of one commit.
 
     Args:
-        messages: Messages and tools by their episodes and digests; those that are there already are to be
-            passed over.
-        calls: The calls, each as the first of :data:`CALL_COLUMNS`.
+        messages: Messages and tools by episode and digest; existing ones are skipped on insertion.
+        calls: The calls, each with the first columns of :data:`CALL_COLUMNS`.
     """
 
     messages: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
     def message_rows(self) -> list[tuple[str, Blob, Blob]]:
-        """The rows of the messages, their texts compressed."""
+        """Return the rows of the messages, with compressed texts."""
         return [
             (episode, Blob(digest), Blob(compressed(text)))
             for (episode, digest), text in self.messages.items()
         ]
 
     def by_length(self) -> dict[int, list[tuple[Any, ...]]]:
-        """The calls by how many columns their rows have."""
+        """Group the calls by the number of columns of their rows."""
         found: dict[int, list[tuple[Any, ...]]] = {}
         for row in self.calls:
             found.setdefault(len(row), []).append(row)
@@ -145,22 +144,20 @@ class CallRows:
         """Add the calls behind one decision.
 
         Args:
-            decided: Its ``decision.made``, or the event that tells of the failure to make it.
+            decided: Its ``decision.made``, or the event of the failed decision.
             calls: One for each of its exchanges.
-            prompts: By actor, the last prompt of its episode.
+            prompts: The episode's last prompt of each actor.
 
         Returns:
-            By actor, the last prompt after it.
+            The last prompt of each actor afterwards.
 
         Raises:
-            ValueError: They are not one for each.
+            ValueError: The number of calls differs from that of the exchanges.
         """
         stated = decided.data.get("undecided", decided.data)
         exchanges = stated.get("exchanges") or ()
         if len(exchanges) != len(calls):
-            raise ValueError(
-                f"event {decided.seq} has {len(exchanges)} exchanges and {len(calls)} calls beside it"
-            )
+            raise ValueError(f"event {decided.seq} has {len(exchanges)} exchanges but {len(calls)} calls")
         if not calls:
             return prompts
         episode_id, seq, actor = decided.episode_id, decided.seq, stated["actor"]
@@ -173,7 +170,7 @@ class CallRows:
     def _row(
         self, episode_id: str, before: Prompt, call: ModelCall, *, whole: bool
     ) -> tuple[tuple[Any, ...], Prompt]:
-        """The columns of a call after its key, and the prompt that the next one is told by."""
+        """Return the columns of a call after its key, and the prompt to compare the next one with."""
         refs, kept = self._refs(episode_id, before, call.messages)
         tool_refs = before.tool_refs if call.tools is before.tools else None
         tool_refs = self._stored(episode_id, call.tools) if tool_refs is None else tool_refs
@@ -202,10 +199,10 @@ class CallRows:
     def _refs(
         self, episode_id: str, before: Prompt, messages: Sequence[Mapping[str, Any]]
     ) -> tuple[bytes, int]:
-        """Digests of ``messages``, and how many of them are those that the prompt before began with.
+        """Return the digests of ``messages``, and how many of them the previous prompt began with.
 
-        Those that are the very messages of the prompt before are not hashed again, and a conversation that
-        grew is not even looked through: a long one would cost more with every call.
+        Messages that are the same objects as in the previous prompt are not hashed again, and a growing
+        conversation is not even scanned: otherwise long ones would cost more with every call.
         """
         same = common_frozen(before.messages, messages)
         for old, new in zip(before.messages[same:], messages[same:], strict=False):
@@ -229,30 +226,30 @@ class CallRows:
 
 
 EventRow = tuple[str, int, str, Blob]
-"""Episode, number, text and digest of an event."""
+"""Episode id, number, text and digest of an event."""
 
 EVENT_COLUMNS: Final = ("episode_id", "seq", "text", "digest")
-"""What an :data:`EventRow` holds."""
+"""The columns of an :data:`EventRow`."""
 
 ENDED: Final = (
     "ended_at", "reason", "score", "result", "turns", "detail", "end_seq", "end_digest",
 )  # fmt: skip
-"""What the row of an episode holds only once it ended."""
+"""Columns of an episode's row that are set at its end."""
 
 STARTED: Final = tuple(column.name for column in episodes.c if column.name not in ENDED)
-"""What it holds from its start."""
+"""Columns of an episode's row that are set at its start."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """What one commit adds, of any number of appends.
+    """The rows that one commit adds, from any number of appends.
 
     Args:
-        events: Events, in the order of their numbers.
+        events: Events, in order.
         started: Rows of episodes that begin.
-        ended: What the rows of episodes that end hold from then on.
+        ended: Updates of the rows of episodes that end.
         calls: Calls, with their messages and tools.
-        truths: Sealed truths, compressed, each with its episode.
+        truths: Compressed sealed truths, each with its episode id.
     """
 
     events: list[EventRow] = field(default_factory=list)
@@ -265,18 +262,18 @@ class Rows:
         """Add the sealed truth of an episode.
 
         Raises:
-            ValueError: ``ended`` is not its end, or states another truth.
+            ValueError: ``ended`` is not an end with the digest of this truth.
         """
         if ended.type != "episode.ended" or ended.data.get("truth") != truth_digest(truth):
-            raise ValueError(f"event {ended.seq} is not the end that states this truth")
+            raise ValueError(f"event {ended.seq} is not an end with the digest of this truth")
         self.truths.append((ended.episode_id, compressed(truth.encode())))
 
 
 class Insertion:
-    """Adds rows to an embedded journal; compiled once, at less than half the cost of SQLAlchemy's own way.
+    """Adds rows to an embedded journal; compiled once, at less than half the cost of SQLAlchemy's execution.
 
     Args:
-        dialect: The database's.
+        dialect: The database's dialect.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -300,7 +297,7 @@ class Insertion:
         )
 
     def add(self, connection: Connection, rows: Rows) -> None:
-        """Add ``rows``, a statement for each table; messages that are there already are passed over."""
+        """Add ``rows`` with one statement per table; skips existing messages."""
         self._events(connection, rows.events)
         if rows.calls.messages:
             self._messages(connection, rows.calls.message_rows())
@@ -315,17 +312,17 @@ class Insertion:
             self._end(connection, rows.ended)
 
     def last_of(self, connection: Connection, episode_id: str) -> Row[Any] | None:
-        """Number and digest of the last event of an episode."""
+        """Return the number and the digest of an episode's last event."""
         return self._last.found(connection, {"episode": episode_id})
 
 
 class _Statement:
-    """A statement, and the order in which the database's driver takes its values, two or more.
+    """A compiled statement with at least two values, and the order in which the driver takes them.
 
     Args:
-        statement: What is run.
-        dialect: The database's.
-        columns: Those that it sets, where it inserts.
+        statement: The statement.
+        dialect: The database's dialect.
+        columns: The columns that an insertion sets.
     """
 
     def __init__(self, statement: Any, dialect: Dialect, columns: Sequence[str] | None = None) -> None:
@@ -337,7 +334,7 @@ class _Statement:
         self._columns = columns
 
     def __call__(self, connection: Connection, rows: Sequence[tuple[Any, ...] | Mapping[str, Any]]) -> None:
-        """Run it for each of ``rows``: values in the order of its columns, or by name where it has none."""
+        """Run it for each of ``rows``: values in the order of its columns, or by name without columns."""
         if self._columns is None or self._order != self._columns:
             named = [
                 row if isinstance(row, Mapping) else dict(zip(self._columns or (), row, strict=True))
@@ -347,12 +344,12 @@ class _Statement:
         connection.exec_driver_sql(self._text, rows if isinstance(rows, list) else list(rows))
 
     def found(self, connection: Connection, row: Mapping[str, Any]) -> Row[Any] | None:
-        """The first row that it finds with the values of ``row``."""
+        """Return the first result row for the values of ``row``."""
         return connection.exec_driver_sql(self._text, self._in_order(row)).first()
 
 
 ARRAYS: Final = ((LargeBinary, "bytea"), (Float, "float8"), (Integer, "bigint"), (String, "text"))
-"""The types of arrays, by those of columns."""
+"""PostgreSQL's array types by column type."""
 
 NULLS: Final = (None,) * len(CALL_COLUMNS)
 
@@ -362,7 +359,7 @@ _RECORDED: Final = "SELECT seq, text FROM events WHERE episode_id = %s AND seq B
 
 
 class ArrayInsertion:
-    """Adds rows; see :class:`Insertion`."""
+    """Adds rows to a journal in PostgreSQL; see :class:`Insertion`."""
 
     def __init__(self) -> None:
         self._events = insertion_of(events, list(events.c.keys()))
@@ -374,12 +371,12 @@ class ArrayInsertion:
         self._ended = f"UPDATE episodes SET {set_to} WHERE episode_id = %(episode)s"
 
     def add(self, connection: Connection, rows: Rows) -> None:
-        """Add ``rows``, a statement for each table; messages that are there already are passed over."""
+        """Add ``rows`` with one statement per table; skips existing messages."""
         started = [tuple(storable(row[name]) for name in STARTED) for row in rows.started]
-        said = [(*key, compressed(text)) for key, text in rows.calls.messages.items()]
+        message_rows = [(*key, compressed(text)) for key, text in rows.calls.messages.items()]
         for statement, tuples in (
             (self._events, rows.events),
-            (self._messages, said),
+            (self._messages, message_rows),
             (self._calls, [row + NULLS[len(row) :] for row in rows.calls.calls]),
             (self._truths, rows.truths),
             (self._started, started),
@@ -391,17 +388,17 @@ class ArrayInsertion:
             connection.exec_driver_sql(self._ended, values)
 
     def last_of(self, connection: Connection, episode_id: str) -> Row[Any] | None:
-        """Number and digest of the last event of an episode."""
+        """Return the number and the digest of an episode's last event."""
         return connection.exec_driver_sql(_LAST, (episode_id,)).first()
 
 
 def texts_between(connection: Connection, episode_id: str, first: int, last: int) -> list[str]:
-    """The texts of the events of an episode from number ``first`` to ``last``, as far as they are there."""
+    """Return the texts of an episode's existing events from number ``first`` to ``last``."""
     return [row.text for row in connection.exec_driver_sql(_RECORDED, (episode_id, first, last))]
 
 
 def insertion_of(table: Table, names: Sequence[str]) -> str:
-    """An insertion of rows that are given as an array for each of the columns ``names``."""
+    """Make an insertion that takes an array for each of the columns ``names``."""
     arrays = ", ".join(f"%b::{_kind(table, name)}[]" for name in names)
     return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({arrays})"
 
@@ -411,10 +408,10 @@ def _kind(table: Table, name: str) -> str:
 
 
 def columns_of(rows: Iterable[Sequence[Any]]) -> Iterable[list[Any]]:
-    """Rows as the arrays that an insertion takes."""
+    """Transpose rows to the arrays of an insertion."""
     return (list(column) for column in zip(*rows, strict=True))
 
 
 def storable(value: Any) -> Any:
-    """``value`` without zero characters, which PostgreSQL's text cannot hold; the event itself has them."""
+    """Replace zero characters, which PostgreSQL's text cannot contain; the event itself keeps them."""
     return value.replace("\x00", "\ufffd") if isinstance(value, str) else value

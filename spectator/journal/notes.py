@@ -1,6 +1,6 @@
-"""Notes and labels that people give to episodes and decisions: a journal of their own beside the record.
+"""People's notes and labels on episodes and decisions, in a file beside the journal.
 
-Each is a line of JSON; taking one back is another line. Nothing of it is ever mixed into a record.
+Each note is a line of JSON; removing one appends another line. Notes never become part of a record.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from spectator.errors import FieldError, InvalidRequest, JournalError, JournalUn
 FILE: Final = "notes.ndjson"
 
 LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-"""What a label looks like."""
+"""Pattern of a label."""
 
 LIKED: Final[Mapping[str, float]] = {"good": 1.0, "bad": 0.0}
-"""Labels that say which of two episodes, or of two decisions at the same question, is preferred."""
+"""Labels that express a preference between two episodes or between two decisions on one question."""
 
 MAX_TEXT: Final = 2_000
-"""Characters of a note."""
+"""Maximum characters of a note."""
 
 MOST_OF_EPISODE: Final = 500
-"""Notes on one episode."""
+"""Maximum notes on one episode."""
 
 MAX_BYTES: Final = 64_000_000
-"""Size of the file beyond which nothing more is taken."""
+"""Maximum size of the file."""
 
 LONGEST_LINE: Final = 16_000
-"""Characters of a line beyond which it is none of ours."""
+"""Length beyond which a line is invalid, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What somebody noted.
+    """A note on an episode or on one of its decisions.
 
     Args:
         note_id: Its id.
         episode_id: The episode.
-        turn: The decision's turn; ``None`` for the episode as a whole.
+        turn: The decision's turn; ``None`` for the whole episode.
         label: A word such as ``good`` or ``bad``; empty for none.
-        text: What was written; may be anybody's, so it is never shown as more than text.
-        author: Who says so; nobody proved it.
-        at: When, RFC 3339.
+        text: Untrusted text; show it only as plain text.
+        author: The author's name, unverified.
+        at: When it was written, RFC 3339.
     """
 
     note_id: str
@@ -64,7 +64,7 @@ class NoteStore:
     """The notes in one file.
 
     Args:
-        path: The file; it is made with the first note.
+        path: The file; created with the first note.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -81,12 +81,12 @@ class NoteStore:
         self._read = 0
         self._notes: dict[str, Note] = {}
         self.unread: list[int] = []
-        """Numbers of the lines that hold no note."""
+        """Numbers of the invalid lines."""
         self._lines = 0
         self._order = threading.RLock()
 
     def of(self, episode_id: str) -> list[Note]:
-        """The notes on an episode, oldest first.
+        """Return the notes on an episode, oldest first.
 
         Raises:
             JournalError: They cannot be read.
@@ -94,7 +94,7 @@ class NoteStore:
         return [one for one in self.all() if one.episode_id == episode_id]
 
     def all(self) -> list[Note]:
-        """All notes that were not taken back, oldest first.
+        """Return all notes except removed ones, oldest first.
 
         Raises:
             JournalError: They cannot be read.
@@ -111,32 +111,32 @@ class NoteStore:
                 file.seek(self._read)
                 for line in file:
                     if not line.endswith(b"\n"):
-                        break  # it is being written, or was torn by a death
+                        break  # it is being written, or was truncated by a crash
                     self._read += len(line)
                     self._lines += 1
                     self._take(line)
         except FileNotFoundError:
             self._restart()
         except OSError as error:
-            raise JournalError(f"{self._path} cannot be read: {error}") from error
+            raise JournalError(f"cannot read {self._path}: {error}") from error
 
     def add(self, note: Note) -> None:
-        """Keep a note, on the disk before this returns.
+        """Store a note durably.
 
         Raises:
-            InvalidRequest: Names every wrong field.
+            InvalidRequest: Names every invalid field.
             JournalUnavailable: It cannot be written.
         """
         if wrong := _wrong(note):
             raise InvalidRequest(wrong)
         if len(self.of(note.episode_id)) >= MOST_OF_EPISODE:
             raise InvalidRequest(
-                [FieldError("episode_id", f"has {MOST_OF_EPISODE} notes, the most there may be")]
+                [FieldError("episode_id", f"has {MOST_OF_EPISODE} notes, which is the maximum")]
             )
         self._write({"note": asdict(note)})
 
     def remove(self, note: Note) -> None:
-        """Take a note back.
+        """Remove a note.
 
         Raises:
             JournalUnavailable: It cannot be written.
@@ -150,11 +150,11 @@ class NoteStore:
 
     def _take(self, line: bytes) -> None:
         try:
-            told = json.loads(line) if len(line) <= LONGEST_LINE else None
-            if isinstance(told, dict) and isinstance(told.get("removed"), str):
-                self._notes.pop(told["removed"], None)
+            entry = json.loads(line) if len(line) <= LONGEST_LINE else None
+            if isinstance(entry, dict) and isinstance(entry.get("removed"), str):
+                self._notes.pop(entry["removed"], None)
                 return
-            note = Note(**told["note"] if isinstance(told, dict) else {})
+            note = Note(**entry["note"] if isinstance(entry, dict) else {})
             if _wrong(note):
                 raise ValueError
         except (ValueError, TypeError, KeyError):
@@ -162,42 +162,44 @@ class NoteStore:
             return
         self._notes[note.note_id] = note
 
-    def _write(self, told: Mapping[str, Any]) -> None:
-        line = json.dumps(told, ensure_ascii=False).encode() + b"\n"
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
         try:
             with self._order, self._path.open("a+b") as file:
                 size = file.seek(0, os.SEEK_END)
                 if size + len(line) > MAX_BYTES:
-                    raise JournalUnavailable(f"{self._path} is full: {MAX_BYTES / 1e6:g} MB")
+                    raise JournalUnavailable(
+                        f"{self._path} has reached its maximum of {MAX_BYTES / 1e6:g} MB"
+                    )
                 if size:
                     file.seek(size - 1)
-                    line = line if file.read(1) == b"\n" else b"\n" + line  # the line before was torn
+                    line = line if file.read(1) == b"\n" else b"\n" + line  # the previous line is truncated
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise JournalUnavailable(f"{self._path} cannot be written: {error}") from error
+            raise JournalUnavailable(f"cannot write {self._path}: {error}") from error
 
 
 def verdicts(notes: Iterable[Note]) -> dict[tuple[str, int | None], float]:
-    """What people liked, by episode and turn: the mean where several said something."""
-    said: dict[tuple[str, int | None], list[float]] = {}
+    """Return the mean preference of each episode and turn, 1 for good and 0 for bad."""
+    found: dict[tuple[str, int | None], list[float]] = {}
     for note in notes:
         if note.label in LIKED:
-            said.setdefault((note.episode_id, note.turn), []).append(LIKED[note.label])
-    return {key: sum(values) / len(values) for key, values in said.items()}
+            found.setdefault((note.episode_id, note.turn), []).append(LIKED[note.label])
+    return {key: sum(values) / len(values) for key, values in found.items()}
 
 
 def _wrong(note: Note) -> list[FieldError]:
     wrong = []
     if note.label and not LABEL.fullmatch(note.label):
-        wrong.append(FieldError("label", "must be a word such as good: a-z, 0-9, _ and -, 32 at most"))
+        wrong.append(FieldError("label", "must be a word such as good: at most 32 of a-z, 0-9, _ and -"))
     if not isinstance(note.text, str) or len(note.text) > MAX_TEXT:
         wrong.append(FieldError("text", f"must be a text of at most {MAX_TEXT} characters"))
     if not isinstance(note.author, str) or len(note.author) > 64 or not note.author.isprintable():
         wrong.append(FieldError("author", "must be a name of at most 64 characters on one line"))
     if not note.label and not note.text:
-        wrong.append(FieldError("text", "is needed where there is no label"))
+        wrong.append(FieldError("text", "is required without a label"))
     if note.turn is not None and (not isinstance(note.turn, int) or not 0 <= note.turn < 2**31):
         wrong.append(FieldError("turn", "must be the number of a turn, from 0"))
     return wrong

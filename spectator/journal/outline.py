@@ -30,16 +30,16 @@ class OutlinedDecision:
     Args:
         seq: Number of its event.
         turn: Its turn.
-        actor: For whom it was made.
-        inherited: Whether it is the parent's: those that a fork begins with are.
+        actor: Who had to decide.
+        inherited: Whether a fork copied it from its parent.
         source: Who made it, as in the events.
-        action: What was sent to the world.
-        reasoning: The stated reason.
-        legal: Names of the actions that were offered, where recorded.
-        failure_class: Why somebody else had to decide; ``None`` where the captain did.
-        requests: Fingerprint of each question to a model behind it, in order.
-        earned: Sum of the agent's rewards from here to its next decision, whoever acted in between; 0 for
-            those of others.
+        action: The action sent to the world.
+        reasoning: The stated reasoning.
+        legal: Names of the legal actions, if recorded.
+        failure_class: Why a fallback decided; ``None`` if the captain did.
+        requests: Fingerprint of each request to a model behind it, in order.
+        earned: Sum of the agent's rewards from here to its next decision, including those for actions of
+            other actors; 0 for decisions of others.
         refused: The rule by which the world refused it.
     """
 
@@ -58,11 +58,11 @@ class OutlinedDecision:
 
     @property
     def by_model(self) -> bool:
-        """Whether a model's answer became the action."""
+        """Whether a model's reply became the action."""
         return self.source == "model"
 
     def planned(self, later: OutlinedDecision) -> bool:
-        """Whether ``later`` only carries on what this one's answer planned: nobody was asked for it."""
+        """Return whether ``later`` only continues the plan of this decision's reply, without a request."""
         return self.by_model and bool(self.requests) and later.by_model and not later.requests
 
 
@@ -71,13 +71,13 @@ class EpisodeOutline:
     """A recorded episode without its texts.
 
     Args:
-        summary: Its line of the index.
+        summary: Its index entry.
         started: Data of ``episode.started``.
-        ended: Data of ``episode.ended``; ``None`` while there is none.
+        ended: Data of ``episode.ended``; ``None`` before.
         decisions: Every decision by the number of its event, in order.
-        undecided: Likewise the decisions that failed and were not made, as far as a model was asked for them.
-        credited: The agent's decision that the next rewards belong to.
-        rubric: Named parts of the score, where the world gave them.
+        undecided: Failed decisions for which a model was asked, by the number of their event.
+        credited: The agent's decision that the next rewards are credited to.
+        rubric: Named parts of the score, if the world gives them.
     """
 
     summary: EpisodeSummary
@@ -102,12 +102,12 @@ class EpisodeOutline:
 
     @property
     def failure(self) -> FailureClass | None:
-        """Why it did not finish; ``None`` where it did, or where it has not ended."""
+        """Why it did not finish; ``None`` if it did or has not ended."""
         return None if self.ended is None else failure_of_end(self.ended)
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What says in every exported row which episode it belongs to."""
+        """The columns that identify the episode in every exported row."""
         summary = self.summary
         return {
             "episode_id": summary.episode_id,
@@ -119,33 +119,33 @@ class EpisodeOutline:
 
     @property
     def end_columns(self) -> dict[str, bool | None]:
-        """Whether it finished or was cut short, for an exported row; ``None`` until it ended."""
+        """Whether it was terminated and truncated, for an exported row; ``None`` until it has ended."""
         finished = None if self.ended is None else self.ended["reason"] == "finished"
         return {"terminated": finished, "truncated": None if finished is None else not finished}
 
     @property
     def reward(self) -> float | None:
-        """The agent's reward where there is a verdict, else ``None``, which is not 0.
+        """The agent's reward if there is a verdict, else ``None``, which is not 0.
 
-        A finished episode has its score. One that was only cut short has what it had earned, where its world
-        rewards every step. A failure of the endpoint, the world or the machine is no verdict.
+        A finished episode has its score. An episode cut off at its step cap has the sum of its rewards if the
+        world rewards steps. A failure of the endpoint, the world or the machine is not a verdict.
         """
         return None if self.ended is None else reward_of_end(self.ended)
 
     def trainable(self, decision: OutlinedDecision) -> bool:
-        """Whether a model's answer is to be trained on.
+        """Return whether a model's reply can be trained on.
 
-        It is where it decided for the agent, whose verdict it is, in this episode, and there is a verdict.
+        That is so if it decided for the agent in this episode (not in a parent) and there is a verdict.
         """
         agents = decision.by_model and decision.actor == self.agent
         return agents and not decision.inherited and self.reward is not None
 
     def reward_of(self, decision: OutlinedDecision) -> float | None:
-        """What ``decision`` earned, where it may be credited to a model's answer."""
+        """Return what a trainable decision earned; ``None`` for others."""
         return decision.earned if self.trainable(decision) else None
 
     def asked(self, seq: int) -> OutlinedDecision | None:
-        """The decision, made or failed, that event ``seq`` tells of; ``None`` where it tells of none."""
+        """Return the decision, made or failed, of event ``seq``; ``None`` if there is none."""
         return self.decisions.get(seq) or self.undecided.get(seq)
 
     @property
@@ -155,11 +155,11 @@ class EpisodeOutline:
 
     @property
     def fallbacks(self) -> int:
-        """Decisions of the agent that a stand-in made, those of a parent left out."""
+        """Number of the agent's decisions made by a fallback, excluding a parent's."""
         return sum(not one.inherited and one.source == "fallback" for one in self.of_agent)
 
     def take(self, event: Event) -> None:
-        """Take in the next event."""
+        """Take the next event."""
         data = event.data
         if event.type in UNDECIDED_IN and "undecided" in data:
             self.undecided[event.seq] = _undecided(event)
@@ -195,7 +195,7 @@ class EpisodeOutline:
 
 
 def _undecided(event: Event) -> OutlinedDecision:
-    """A decision that failed, as one by nobody, for the turn that it would have been."""
+    """Make the outline of a failed decision, for the turn that it would have been."""
     asked = event.data["undecided"]
     return OutlinedDecision(
         seq=event.seq,
@@ -212,7 +212,7 @@ def _undecided(event: Event) -> OutlinedDecision:
 
 
 async def outline_of(journal: Journal, summary: EpisodeSummary) -> EpisodeOutline:
-    """Read the outline of an episode, a batch of events at a time.
+    """Read the outline of an episode, in batches of events.
 
     Raises:
         JournalError: It cannot be read.

@@ -1,10 +1,10 @@
-"""Own episodes where several processes write one journal.
+"""Ownership of episodes if several processes write one journal.
 
-A process records an episode under a lease (:mod:`.coordination`) and locks its row in the transaction of
-each commit. So a commit comes entirely before or entirely after the removal of the lease, and what a
-deposed process still sends is rejected, whatever any clock says. Each process increments a number to show
-that it is alive; a process whose number stands still may be deposed. The statements are the same for
-PostgreSQL and SQLite, whose single writer locks the whole file.
+A process records an episode under a lease (:mod:`.coordination`) and locks the lease's row in each commit. So
+a commit happens entirely before or entirely after the removal of the lease, and later commits of a deposed
+process are rejected, whatever any clock says. Each process increments a number to show that it is alive; a
+process whose number no longer changes may be deposed. The statements are the same for PostgreSQL and SQLite,
+whose single writer locks the whole file.
 """
 
 from __future__ import annotations
@@ -40,26 +40,28 @@ from spectator.journal.coordination import (
 from spectator.journal.schema import episodes, number, short_text
 
 INTERVAL_S: Final = 2.0
-"""Seconds between two signs of life, and between two looks at those of others."""
+"""Seconds between two heartbeats, and between two checks of the others' heartbeats."""
 
 SILENT_CHECKS: Final = 5
-"""Looks in a row at the same sign of life after which a process counts as gone. They are counted and no clock
-is read: time in which this process stood still, or the database could not be reached, does not count.
+"""Consecutive checks with the same heartbeat after which a process counts as dead.
+
+Checks are counted instead of reading a clock: time in which this process was stopped, or the database was
+unreachable, does not count.
 """
 
 
 class LivenessCheck:
-    """The signs of life of others, as they were at the last looks."""
+    """Compares the heartbeats of other processes from check to check."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, int]] = {}  # the last sign, and how often it was the same
+        self._seen: dict[str, tuple[int, int]] = {}  # the last heartbeat, and how often it was the same
 
     def missing(self, signs: Mapping[str, int], looks: int) -> list[str]:
-        """Look once more; those whose sign was the same ``looks`` times in a row.
+        """Check once more; return processes whose heartbeat was the same ``looks`` times in a row.
 
         Args:
-            signs: Of each of the others, the number that it counts up.
-            looks: After how many a process counts as gone.
+            signs: The current heartbeat of each other process.
+            looks: Number of checks after which a process counts as dead.
 
         >>> check = LivenessCheck()
         >>> [check.missing({"a": 1, "b": beat}, 2) for beat in (1, 2, 3)]
@@ -79,8 +81,7 @@ fleet_leases: Final = Table(
     Column("fence", number(), primary_key=True, autoincrement=False),
     Column("run", short_text(64), nullable=False, index=True),
 )
-"""Of which run each lease is that was taken for a fleet; a lease that is over does not count. No part of the
-record."""
+"""The run of each lease taken for a fleet; rows of released leases do not count. Not part of the record."""
 
 _OVER: Final = text(
     "DELETE FROM fleet_leases WHERE run = :run "
@@ -92,11 +93,11 @@ _NOTE: Final = text("INSERT INTO fleet_leases (fence, run) VALUES (:fence, :run)
 
 @dataclass(frozen=True, slots=True)
 class FlightLimit:
-    """How many episodes of a run may be played at once, by whomever.
+    """How many episodes of a run may be played at once by all processes together.
 
     Args:
         run: The run.
-        most: At most so many; 0 means no limit.
+        most: Maximum number; 0 means no limit.
     """
 
     run: str
@@ -110,29 +111,28 @@ def lease_remaining(
     limit: int,
     within: FlightLimit,
 ) -> Mapping[str, int] | None:
-    """Take the leases of the first ``limit`` episodes that are free and have not ended.
+    """Take the leases of the first ``limit`` free, unended episodes.
 
     Args:
-        connection: Within a transaction.
-        owner: Who takes them, and until when readers may show them as held.
-        episode_ids: Those that are owed, in the order in which they are wanted.
-        limit: At most so many.
-        within: Of which run they are, and what all may hold of it.
+        connection: A connection within a transaction.
+        owner: Name of the new owner, and the expiry that readers show.
+        episode_ids: The remaining episodes, in order of preference.
+        limit: Maximum number of leases.
+        within: The run, and its limit for all processes.
 
     Returns:
-        The numbers of the leases, by episode; ``None`` where all hold as many as they may.
+        The numbers of the leases, by episode; ``None`` if the run's limit is reached.
     """
     if within.most:
         row = select(fleet_runs.c.name).where(fleet_runs.c.name == within.run).with_for_update()
-        connection.execute(row)  # one after the other: each sees what others took
+        connection.execute(row)  # serialize, so that each process sees the leases of the others
         connection.execute(_OVER, {"run": within.run})
         limit = min(limit, within.most - connection.execute(_COUNT, {"run": within.run}).scalar_one())
         if limit < 1:
             return None
     taken: dict[str, int] = {}
-    for episode_id in sorted(
-        _free(connection, owner[0], episode_ids)[:limit]
-    ):  # one order for all: no deadlock
+    # Sorted, so that processes lock rows in the same order and cannot deadlock.
+    for episode_id in sorted(_free(connection, owner[0], episode_ids)[:limit]):
         fence = take_lease(connection, episode_id, *owner)
         if fence is not None:
             taken[episode_id] = fence
@@ -142,7 +142,7 @@ def lease_remaining(
 
 
 def _free(connection: Connection, owner: str, episode_ids: Sequence[str]) -> list[str]:
-    """Those of some episodes that have not ended and that no other owner holds, in their order."""
+    """Return the unended episodes among ``episode_ids`` that no other owner holds, in order."""
     held = select(leases.c.episode_id).where(leases.c.episode_id.in_(episode_ids), leases.c.owner != owner)
     ended = select(episodes.c.episode_id).where(
         episodes.c.episode_id.in_(episode_ids), episodes.c.ended_at.is_not(None)
@@ -159,7 +159,7 @@ owners: Final = Table(
     Column("name", short_text(64), primary_key=True),
     Column("beat", number(), nullable=False),
 )
-"""One row a process that writes; made only where several may."""
+"""One row per writing process."""
 
 rooms: Final = Table(
     "rooms",
@@ -168,7 +168,7 @@ rooms: Final = Table(
     Column("free", number(), nullable=False),
     Column("handing", number(), nullable=False, server_default="0"),
 )
-"""How many episodes more each process could play, and how many it is about to hand over to others."""
+"""How many more episodes each process could play, and how many it is about to hand over to others."""
 
 _ROOM: Final = text(
     "INSERT INTO rooms (name, free) VALUES (:name, :free) ON CONFLICT (name) DO UPDATE "
@@ -198,22 +198,22 @@ class HeldLeases:
     """The numbers of the leases that this process holds; belongs to the thread that writes.
 
     Args:
-        name: This process, unlike any other.
+        name: Unique name of this process.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.expires_ms = 0
-        """Until when readers may show the leases of this process as held; 0 for as long as they are there."""
+        """Expiry of this process's leases for readers; 0 for no expiry."""
         self._numbers: dict[str, int] = {}
         self._claimed: set[str] = set()
 
     def number(self, episode_id: str) -> int | None:
-        """That of an episode's lease; ``None`` where this process never held one, or gave it back."""
+        """Return the number of an episode's lease; ``None`` if this process has none."""
         return self._numbers.get(episode_id)
 
     def committed(self, recorded: Iterable[str], taken: Mapping[str, int], over: Iterable[str]) -> None:
-        """Remember a commit: the episodes recorded in it, and the leases taken and given back."""
+        """Note the episodes recorded, and the leases taken and released, in a commit."""
         self._claimed.difference_update(recorded)
         self._numbers |= taken
         for episode_id in over:
@@ -250,20 +250,20 @@ class HeldLeases:
         return released
 
     def is_claimed(self, episode_id: str) -> bool:
-        """Whether a lease was claimed and nothing recorded under it yet."""
+        """Return whether a lease was claimed but nothing was recorded under it yet."""
         return episode_id in self._claimed
 
     def register(self, connection: Connection, by: int = 0) -> None:
-        """Write that this process is there, and count its number up ``by`` so much."""
+        """Register this process, and increment its heartbeat by ``by``."""
         connection.execute(_REGISTER, {"name": self.name, "by": by})
 
     def renew(self, connection: Connection, expires_ms: int) -> None:
-        """Write until when readers may show the leases of this process as held."""
+        """Set the expiry of this process's leases for readers."""
         self.expires_ms = expires_ms
         connection.execute(_RENEW, {"owner": self.name, "expires_ms": expires_ms})
 
     def held(self, connection: Connection, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Those of leases that are held, each with its episode, until the end of the transaction."""
+        """Lock the leases that still exist, until the end of the transaction; return their episodes."""
         if not numbers:
             return {}
         if connection.dialect.name == "sqlite":
@@ -273,10 +273,10 @@ class HeldLeases:
         return {row.fence: row.episode_id for row in rows}
 
     def take(self, connection: Connection, episode_id: str) -> int:
-        """Take a lease of an episode that no other process holds; its own is told again.
+        """Take the lease of an episode, or return the one already held.
 
         Raises:
-            LeaseNotHeld: Another one does.
+            LeaseNotHeld: Another process holds it.
         """
         self.register(connection)
         fence = take_lease(connection, episode_id, self.name, self.expires_ms)
@@ -287,11 +287,11 @@ class HeldLeases:
 
 
 class CommitLeases:
-    """The leases of the episodes of one commit, proved within its transaction.
+    """Checks the leases of the episodes of one commit, within its transaction.
 
     Args:
-        fences: What this process holds.
-        connection: Within the transaction.
+        fences: The leases of this process.
+        connection: A connection within the transaction.
         wanted: The episodes.
     """
 
@@ -305,13 +305,13 @@ class CommitLeases:
         self._held = fences.held(connection, sorted({one for one in numbers if one is not None}))
 
     def prove(self, episode_id: str) -> bool:
-        """Make sure that a lease of an episode is held; one that was never given out here is taken.
+        """Check that the lease of an episode is held; take it if this process never had one.
 
         Args:
             episode_id: The episode.
 
         Returns:
-            Whether it is new here, so that others may have recorded the episode meanwhile.
+            Whether the lease is new here, so that others may have recorded the episode before.
 
         Raises:
             LeaseNotHeld: It is not held.
@@ -328,40 +328,40 @@ class CommitLeases:
         return self._fences.is_claimed(episode_id)
 
     def let_go(self, episode_id: str) -> None:
-        """End the lease of an episode that ends in this commit."""
+        """Release the lease of an episode that ends in this commit."""
         number = self._taken.pop(episode_id, None) or self._fences.number(episode_id)
         if number is not None:
             release_lease(self._connection, number)
         self._over.add(episode_id)
 
     def committed(self) -> None:
-        """Remember what was taken and what is over."""
+        """Note the leases taken and released."""
         self._fences.committed(self._proved, self._taken, self._over)
 
 
 class Ownership:
-    """Which episodes this process may record, and what became of the others that write the same journal.
+    """The leases of this process, and the state of other processes that write the same journal.
 
     Args:
         journal: The journal.
-        fences: The leases that this process holds.
+        fences: The leases of this process.
     """
 
     def __init__(self, journal: Transactor, fences: HeldLeases) -> None:
         self.name = fences.name
-        """This process."""
+        """Name of this process."""
         self._journal = journal
         self._fences = fences
 
     async def beat(
         self, free: int = 0, *, handing: bool = False, expires_ms: int | None = None
     ) -> Mapping[str, int]:
-        """Show that this process lives; the others, each with the number that it counts up.
+        """Send a heartbeat; return the heartbeats of the other processes.
 
         Args:
-            free: How many episodes more it could play now.
-            handing: Whether it is about to hand any over; where not, room that it still claims is given back.
-            expires_ms: Until when readers may show its leases as held, Unix time in milliseconds.
+            free: How many more episodes this process could play now.
+            handing: Whether it is about to hand episodes over; if not, room that it still claims is released.
+            expires_ms: Expiry of its leases for readers, Unix time in milliseconds.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -380,10 +380,10 @@ class Ownership:
         return others
 
     async def claim_room(self) -> bool:
-        """Keep room at another process for an episode that nobody plays yet; whether there was any.
+        """Reserve room at another process for an episode; return whether there was any.
 
-        Room that episodes left alone need, or that was claimed before, is not given out again. It is kept
-        until :meth:`hand_over` or :meth:`give_up_room`.
+        Room needed by unowned episodes, or reserved before, is not available. It stays reserved until
+        :meth:`hand_over` or :meth:`give_up_room`.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -397,7 +397,7 @@ class Ownership:
         return claimed
 
     async def hand_over(self, episode_id: str) -> None:
-        """Give back the lease of an episode that room was claimed for; from now on that episode needs it.
+        """Release the lease of an episode for which room was reserved.
 
         A second call changes nothing, so a call whose outcome is unknown can be repeated.
 
@@ -412,7 +412,7 @@ class Ownership:
         await self._journal.transact(work)
 
     async def give_up_room(self) -> None:
-        """Let others have room that was claimed and is not needed.
+        """Release reserved room that is not needed.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -420,11 +420,11 @@ class Ownership:
         await self._journal.transact(lambda connection: connection.execute(_HANDED, {"name": self.name}))
 
     async def others(self) -> list[str]:
-        """The other processes that write."""
+        """List the other writing processes."""
         return sorted(await self.beat())
 
     async def depose(self, name: str) -> list[str]:
-        """End every lease of another process; the episodes that it held.
+        """Remove every lease of another process; return its episodes.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -433,9 +433,7 @@ class Ownership:
         return freed
 
     async def unowned_episodes(self, limit: int) -> list[str]:
-        """Episodes without an end of which nobody holds a lease, the newest first, at most ``limit``.
-
-        Those of fleets are not among them.
+        """List up to ``limit`` unended episodes without a lease, newest first; none of a fleet.
 
         Raises:
             JournalError: The database cannot be read now.
@@ -446,10 +444,10 @@ class Ownership:
         return found
 
     async def claim(self, episode_id: str) -> bool:
-        """Take the lease of an episode, or have it already; whether this process may record it now.
+        """Take the lease of an episode; return whether this process holds it now.
 
-        Episodes of runs are leased by :meth:`claim_remaining` instead. A lease that was held here and lost is
-        taken again.
+        Episodes of runs are leased with :meth:`claim_remaining` instead. A lease that this process lost is
+        taken again if it is free.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -470,17 +468,17 @@ class Ownership:
     async def claim_remaining(
         self, episode_ids: Sequence[str], limit: int, within: FlightLimit
     ) -> Mapping[str, bool] | None:
-        """Take the leases of the first ``limit`` of a fleet's episodes that are free and have not ended.
+        """Take the leases of the first ``limit`` free, unended episodes of a run.
 
         Args:
-            episode_ids: Those that are owed, in the order in which they are wanted; this process records none
-                of them now.
-            limit: At most so many.
-            within: Of which run they are, and how many of it may be played at once.
+            episode_ids: The remaining episodes, in order of preference; this process must not be recording
+                any of them.
+            limit: Maximum number of leases.
+            within: The run, and its limit for all processes.
 
         Returns:
-            Those that were taken, each with whether something is recorded of it already; ``None`` where as
-            many of the run are played as may be.
+            The leased episodes, each with whether it has recorded events; ``None`` if the run's limit is
+            reached.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -493,7 +491,7 @@ class Ownership:
         return claimed
 
     async def release(self, episode_id: str) -> None:
-        """Give the lease of an episode back, for others to take; at once where none is held.
+        """Release the lease of an episode, if this process holds it.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -502,17 +500,17 @@ class Ownership:
 
 
 def living(connection: Connection) -> dict[str, int]:
-    """The processes that write, each with the number that it counts up."""
+    """Return the heartbeat of each writing process."""
     rows = connection.execute(select(owners.c.name, owners.c.beat)).all()
     return {row.name: row.beat for row in rows}
 
 
 def depose(connection: Connection, name: str) -> list[str]:
-    """End every lease of a process, and its being there; the episodes that it held.
+    """Remove every lease and the registration of a process; return its episodes.
 
-    What it commits meanwhile is waited for; nothing that it sends afterwards is recorded. A claim writes that
-    its process is there before it takes leases, so once the row of that is gone, no claim is under way: what
-    the last one took is ended then.
+    Waits for a commit in progress; later commits are rejected. A claim registers its process before it takes
+    leases, so once the registration is deleted no claim is in progress, and the leases of the last one are
+    removed too.
     """
     mine = select(leases.c.fence).where(leases.c.owner == name)
     held = connection.scalars(mine.order_by(leases.c.fence).with_for_update()).all()
@@ -528,7 +526,7 @@ def _end(connection: Connection, which: ColumnElement[bool]) -> list[str]:
 
 
 def unowned_episodes(connection: Connection, limit: int) -> list[str]:
-    """Episodes without an end of which nobody holds a lease, the newest first; none of a fleet's."""
+    """List unended episodes without a lease, newest first; none of a fleet."""
     held = select(leases.c.episode_id)
     wanted = select(episodes.c.episode_id).where(
         episodes.c.ended_at.is_(None), episodes.c.episode_id.not_in(held), not_of_a_fleet()

@@ -1,9 +1,9 @@
-"""Read and compress pieces of a record, in a process of its own.
+"""Read and compress pieces of a record in a separate process.
 
 ``python -m spectator.journal.pieces`` takes the journal's URL as JSON on the first line of its standard
 input. It answers each further line, a :class:`PieceRequest` as JSON, with a line of JSON followed by the
-body that it announces, until the input ends. It runs at low priority, so processes that play episodes come
-first.
+body, until the input ends. It runs at the lowest priority, so that it does not slow down processes that play
+episodes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from spectator.journal.database import Database, open_database
 from spectator.journal.queries import texts_after
 
 NICENESS: Final = 19
-"""By how much the priority is lower than that of whoever started the program: as low as it can be."""
+"""Added to the niceness of the parent process: the lowest possible priority."""
 
 LEVEL: Final = 6
-"""Of the compression, as other answers have it."""
+"""Compression level, the same as of other responses."""
 
 GZIP_BEGIN: Final = bytes.fromhex("1f8b08000000000000ff")
 """The head of a gzip file without a name or a time (RFC 1952)."""
@@ -34,13 +34,13 @@ GZIP_BEGIN: Final = bytes.fromhex("1f8b08000000000000ff")
 
 @dataclass(frozen=True, slots=True)
 class PieceRequest:
-    """A piece that is asked for.
+    """A request for a piece.
 
     Args:
-        episode_id: Of which episode.
-        after_seq: Only later events.
-        limit: At most so many.
-        crc: CRC-32 of everything before, where it is to be packed; ``None`` where it is not.
+        episode_id: The episode.
+        after_seq: Read only later events.
+        limit: Maximum number of events.
+        crc: CRC-32 of all previous pieces, to compress the piece; ``None`` for plain text.
     """
 
     episode_id: str
@@ -54,10 +54,10 @@ class Piece:
     """A piece of a record.
 
     Args:
-        body: Its lines, or as much of a deflate stream.
-        events: How many lines.
-        size: Bytes of the lines.
-        crc: CRC-32 of everything up to its end; 0 where it is not packed.
+        body: Its lines, or a part of a deflate stream.
+        events: Number of lines.
+        size: Size of the lines in bytes.
+        crc: CRC-32 of everything up to its end; 0 for plain text.
     """
 
     body: bytes
@@ -67,7 +67,7 @@ class Piece:
 
 
 def piece_of(texts: Sequence[str], crc: int | None = None) -> Piece:
-    """Events as a piece.
+    """Make a piece of events.
 
     >>> piece_of(["{}", "[]"])
     Piece(body=b'{}\\n[]\\n', events=2, size=6, crc=0)
@@ -85,12 +85,16 @@ def piece_of(texts: Sequence[str], crc: int | None = None) -> Piece:
 
 
 def gzip_end(crc: int, size: int) -> bytes:
-    """What ends a gzip file of packed pieces: an empty last block, the CRC-32 and the length (RFC 1952)."""
+    """Return the end of a gzip file of pieces: an empty last block, CRC-32 and length (RFC 1952)."""
     return b"\x03\x00" + struct.pack("<LL", crc, size & 0xFFFFFFFF)
 
 
 def read_piece(database: Database, wanted: PieceRequest) -> Piece:
-    """Read a piece; raises :class:`JournalError` where that cannot be done."""
+    """Read a piece.
+
+    Raises:
+        JournalError: It cannot be read.
+    """
     with (
         typed_as(lambda error: JournalError(f"the record cannot be read: {error}")),
         database.engine.begin() as connection,
@@ -99,13 +103,13 @@ def read_piece(database: Database, wanted: PieceRequest) -> Piece:
     return piece_of(texts, wanted.crc)
 
 
-def answer(database: Database, asked: bytes, out: BinaryIO) -> None:
+def answer(database: Database, line: bytes, out: BinaryIO) -> None:
     """Answer one line of input."""
     try:
-        piece = read_piece(database, PieceRequest(**json.loads(asked)))
+        piece = read_piece(database, PieceRequest(**json.loads(line)))
     except JournalError as error:
-        told = {"error": str(error), "damaged": isinstance(error, EpisodeDamaged)}
-        out.write(json.dumps(told).encode() + b"\n")
+        reply = {"error": str(error), "damaged": isinstance(error, EpisodeDamaged)}
+        out.write(json.dumps(reply).encode() + b"\n")
     else:
         head = {name: value for name, value in asdict(piece).items() if name != "body"}
         out.write(json.dumps({**head, "length": len(piece.body)}).encode() + b"\n")
@@ -122,8 +126,8 @@ def main() -> None:
         return
     database = open_database(json.loads(url), writable=False)
     with suppress(BrokenPipeError):
-        for asked in lines:
-            answer(database, asked, sys.stdout.buffer)
+        for line in lines:
+            answer(database, line, sys.stdout.buffer)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 OLDEST: Final = 13
-"""The first PostgreSQL whose transactions have numbers of 8 bytes that can be asked for."""
+"""The oldest supported PostgreSQL: the first with 8-byte transaction ids in SQL."""
 
 DRIVERS: Final = ("postgres", "postgresql", "postgresql+psycopg")
-"""What the URL of a journal in PostgreSQL may begin with."""
+"""URL schemes of a journal in PostgreSQL."""
 
 CONNECT_ARGS: Final[Mapping[str, Any]] = {
     "application_name": "spectator",
@@ -44,34 +44,35 @@ CONNECT_ARGS: Final[Mapping[str, Any]] = {
     "tcp_user_timeout": 10_000,
     "prepare_threshold": None,
 }
-"""How a connection is made, where the URL says nothing else: one that is dead is noticed within seconds."""
+"""Default connection arguments: a dead connection is detected within seconds."""
 
 LIMITS: Final = (
     "SET LOCAL statement_timeout = '{statement}s'; SET LOCAL lock_timeout = '5s'; "
     "SET LOCAL idle_in_transaction_session_timeout = '5s'"
 )
-"""Bounds of every transaction: one of a process that was stopped in its middle is undone by the server, so
-that nobody waits for it longer."""
+"""Limits of every transaction: if a process stops in the middle of one, the server rolls it back, so that
+others do not wait for it."""
 
 WRITE_S: Final = 10
-"""Seconds that a statement of the writer may take."""
+"""Statement timeout of the writer, in seconds."""
 
 READ_S: Final = 60
-"""The same of a reader."""
+"""Statement timeout of readers, in seconds."""
 
 LOCK: Final = 0x53504543
-"""Key of the advisory lock under which tables are made or changed; it is held by a transaction, no longer."""
+"""Key of the advisory lock for changes of tables, held until the end of the transaction."""
 
 PASSING: Final = ("25", "42501", "42P01", "42703", "3F000")
-"""What the codes of errors begin with that somebody may mend meanwhile: a read-only server, a missing right
-or table. All that psycopg calls operational is such, too: a lost connection, a full disk, a time limit.
+"""Prefixes of error codes that an operator may fix meanwhile: a read-only server, a missing right or table.
+
+Errors that psycopg calls operational are transient too: a lost connection, a full disk, a time limit.
 """
 
 INSTALL: Final = "pip install 'openenv-spectator[postgres]'"
 
 
 def is_server(url: str) -> bool:
-    """Whether a URL names a database server.
+    """Return whether a URL names a database server.
 
     >>> is_server("postgresql://user@host/db"), is_server("sqlite:///journal.db")
     (True, False)
@@ -80,30 +81,30 @@ def is_server(url: str) -> bool:
 
 
 def location_of(url: str) -> URL:
-    """Where a journal in PostgreSQL is.
+    """Parse the URL of a journal in PostgreSQL.
 
     Raises:
-        ConfigurationError: The URL does not say so; the message holds nothing of it.
+        ConfigurationError: The URL is invalid; the message contains nothing of it.
     """
     try:
         location = make_url(url)
     except (ArgumentError, ValueError) as error:
         raise ConfigurationError(
-            "the journal's URL cannot be read; write postgresql://user:password@host:port/database, with "
-            "signs such as @ and / in the password percent-encoded"
+            "the journal's URL is invalid; use postgresql://user:password@host:port/database, with "
+            "characters such as @ and / in the password percent-encoded"
         ) from error
     if not location.database:
-        raise ConfigurationError("the journal's URL names no database: postgresql://user@host/database")
+        raise ConfigurationError("the journal's URL names no database; use postgresql://user@host/database")
     return location.set(drivername="postgresql+psycopg")
 
 
 def shown(location: URL) -> str:
-    """A URL for people: without its password, wherever that stands."""
+    """Format a URL for people, without its password and query."""
     return location.set(query={}).render_as_string(hide_password=True)
 
 
 def connect(location: URL) -> Engine:
-    """An engine for a journal in PostgreSQL; no connection is made yet.
+    """Make an engine for a journal in PostgreSQL, without connecting yet.
 
     Raises:
         ConfigurationError: psycopg is not installed.
@@ -115,7 +116,7 @@ def connect(location: URL) -> Engine:
         )
     except ImportError as error:
         raise ConfigurationError(
-            f"psycopg is not installed, or finds no libpq; a journal in PostgreSQL needs: {INSTALL}"
+            f"psycopg is not installed, or cannot find libpq; a journal in PostgreSQL needs: {INSTALL}"
         ) from error
     event.listen(engine, "begin", _limit)
     return engine
@@ -127,14 +128,14 @@ def _limit(connection: Connection) -> None:
 
 
 def check_server(connection: Connection, where: str) -> None:
-    """Make sure that the server can hold a journal.
+    """Check that the server can store a journal.
 
     Args:
-        connection: To it.
+        connection: A connection to it.
         where: Its URL, for people.
 
     Raises:
-        ConfigurationError: It is too old, or keeps text in another encoding than UTF-8.
+        ConfigurationError: It is too old, or the database's encoding is not UTF-8.
     """
     version = int((connection.dialect.server_version_info or (0,))[0])
     if version < OLDEST:
@@ -144,42 +145,42 @@ def check_server(connection: Connection, where: str) -> None:
     encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
     if encoding != "UTF8":
         raise ConfigurationError(
-            f"the database at {where} keeps text as {encoding}; a journal needs one made with ENCODING 'UTF8'"
+            f"the database at {where} has the encoding {encoding}; use one created with ENCODING 'UTF8'"
         )
 
 
 def check_no_foreign_tables(connection: Connection, names: frozenset[str], where: str) -> None:
-    """Make sure that no table of somebody else's has the name of one of ours.
+    """Check that no foreign table has the name of one of the journal's.
 
     Raises:
-        ConfigurationError: One has.
+        ConfigurationError: There is such a table.
     """
     if taken := sorted(names & set(inspect(connection).get_table_names())):
         raise ConfigurationError(
-            f"the database at {where} has a table {taken[0]!r} that is not a journal's; name another database"
+            f"the database at {where} has a table {taken[0]!r} that is not a journal's; use another database"
         )
 
 
 def lock_schema(connection: Connection) -> None:
-    """Wait until no other process makes or changes tables, and let none until the end of the transaction."""
+    """Take the lock for changes of tables, until the end of the transaction."""
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
 
 
 def sentence(error: object) -> str:
-    """What a server says went wrong, in one line, without the statement."""
+    """Return a server's error message in one line, without the statement."""
     primary = getattr(getattr(error, "diag", None), "message_primary", None)
     lines = (line.strip() for line in str(primary or error).splitlines())
     return "; ".join(line for line in lines if line)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether somebody may mend what went wrong meanwhile, beside what is operational anyway."""
+    """Return whether an error that is not operational may be fixed meanwhile."""
     state = str(getattr(getattr(error, "orig", None), "sqlstate", None) or "")
     return state.startswith(PASSING) or bool(getattr(error, "connection_invalidated", False))
 
 
 def vacuum(engine: Engine) -> None:
-    """Rewrite the journal's tables, which needs as much free room again; whoever writes waits meanwhile."""
+    """Rewrite the journal's tables, which needs as much free space again; writers wait meanwhile."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         for table in ("events", "messages", "calls", "truths", "checkpoints", "episodes"):
             connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {table}")
@@ -188,13 +189,13 @@ def vacuum(engine: Engine) -> None:
 logger = logging.getLogger(__name__)
 
 LARGEST: Final = 7_500
-"""Bytes of a notice at most; PostgreSQL takes less than 8,000."""
+"""Maximum bytes of a notice; PostgreSQL's limit is just below 8,000."""
 
 SEND_S: Final = 5.0
-"""Seconds that sending may take."""
+"""Timeout for sending, in seconds."""
 
 PROOF_S: Final = 5.0
-"""Seconds within which a notice to oneself must come, or listening does not work there."""
+"""Seconds within which a notice to this process must arrive to prove that listening works."""
 
 PAUSES: Final = Backoff(0.5, 30.0)
 """The pauses between two attempts to listen."""
@@ -211,10 +212,10 @@ async def _connect(url: str) -> AsyncConnection[Any]:
 
 
 class NoticeSender:
-    """Sends notices, on one connection that is made when it is first wanted. A pooler may be in between.
+    """Sends notices on one connection, opened on first use; works behind a pooler.
 
     Args:
-        url: Of the database.
+        url: URL of the database.
     """
 
     def __init__(self, url: str) -> None:
@@ -241,7 +242,7 @@ class NoticeSender:
                 raise JournalError(f"notices cannot be sent: {sentence(error)}") from error
 
     async def aclose(self) -> None:
-        """Let go of the connection. Safe to call twice."""
+        """Close the connection. Safe to call twice."""
         async with self._turn:
             await self._close()
 
@@ -252,19 +253,19 @@ class NoticeSender:
 
 
 class NoticeListener:
-    """Listens for notices, on a connection of its own to the server itself.
+    """Listens for notices on its own direct connection to the server.
 
-    Behind a pooler that gives its connections out by the transaction LISTEN is answered, and nothing comes.
-    So whoever listens sends itself a notice first, over another connection.
+    Behind a pooler in transaction mode LISTEN succeeds, but no notice arrives. So a listener first sends
+    itself a notice over another connection.
 
     Args:
-        url: Of the database, with no such pooler in between.
-        channel: What to listen to.
-        take: Takes every notice; returns at once.
-        sender: Sends the notice to oneself.
-        clock: Waits.
-        instead: What is done where no notices come, for people.
-        changed: Is told whether notices come, whenever that changes; returns at once.
+        url: URL of the database, without such a pooler in between.
+        channel: The channel.
+        take: Called with every notice; must not block.
+        sender: Sends the listener's notice to itself.
+        clock: Time.
+        instead: What happens without notices, for people.
+        changed: Called with whether notices arrive, whenever that changes; must not block.
     """
 
     def __init__(
@@ -278,7 +279,7 @@ class NoticeListener:
         changed: Callable[[bool], None] = lambda heard: None,
     ) -> None:
         self.heard = False
-        """Whether notices come now."""
+        """Whether notices arrive now."""
         self._url = url
         self._channel = channel
         self._take = take
@@ -286,10 +287,10 @@ class NoticeListener:
         self._clock = clock
         self._instead = instead
         self._changed = changed
-        self._why: str | None = None  # notices do not come, as the log has it
+        self._why: str | None = None  # the logged reason why notices do not arrive
 
     async def run(self) -> None:
-        """Listen until cancelled; a connection that ends is made anew."""
+        """Listen until cancelled; reconnects if the connection ends."""
         from psycopg import Error
 
         failures = 0
@@ -298,7 +299,7 @@ class NoticeListener:
                 await self._listen()
                 why = "the connection ended"
             except TimeoutError:
-                why = "LISTEN is answered and no notice comes, as behind a pooler in transaction mode"
+                why = "LISTEN succeeds but no notice arrives, as behind a pooler in transaction mode"
             except (Error, OSError, JournalError) as error:
                 why = sentence(error)
             failures = 0 if self.heard else failures + 1
@@ -323,7 +324,7 @@ class NoticeListener:
 
     def _proved(self) -> None:
         if self._why is not None:
-            logger.info("notices of other servers come again over %s", self._channel)
+            logger.info("notices of other servers arrive again over %s", self._channel)
         self._why, self.heard = None, True
         self._changed(True)
 
@@ -334,30 +335,30 @@ class NoticeListener:
         if self._why != why:
             self._why = why
             where = shown(location_of(self._url))
-            told = "no notices of other servers over %s from %s: %s; %s"
-            logger.warning(told, self._channel, where, why, self._instead)
+            message = "no notices of other servers over %s from %s: %s; %s"
+            logger.warning(message, self._channel, where, why, self._instead)
 
 
 CHANNEL: Final = "spectator_commits"
-"""Where notices of commits are sent: ids of episodes, a space between two, and nothing of the record."""
+"""Channel for notices of commits: ids of episodes separated by spaces."""
 
 FLEET: Final = "fleet"
-"""The first word of a notice of a fleet's episodes, which servers show and never list."""
+"""First word of a notice of a fleet's episodes, which servers show but do not list."""
 
 LEAST_S: Final = 0.005
-"""Least time between two notices; commits meanwhile share the next one."""
+"""Minimum seconds between two notices; commits meanwhile share the next one."""
 
 FLEET_LEAST_S: Final = 0.25
-"""The same of a fleet, whose many workers record much that nobody watches."""
+"""The same for a fleet, whose many workers record much that nobody watches."""
 
 
 class CommitNotices:
-    """Sends which episodes were recorded here, once that is committed. Who misses one asks the journal later.
+    """Sends the ids of recorded episodes after their commits; a lost notice only delays a reader.
 
     Args:
-        sender: Sends.
-        clock: Waits.
-        fleet: Whether they are a fleet's.
+        sender: Sends the notices.
+        clock: Time.
+        fleet: Whether they are a fleet's episodes.
     """
 
     def __init__(self, sender: NoticeSender, clock: Clock, *, fleet: bool = False) -> None:
@@ -369,19 +370,19 @@ class CommitNotices:
         self._some = asyncio.Event()
 
     def note(self, episode_id: str) -> None:
-        """Something of an episode was committed; returns at once."""
+        """Note a commit of an episode; does not block."""
         self._recorded[episode_id] = None
         self._some.set()
 
     async def run(self) -> None:
-        """Send, until cancelled."""
+        """Send notices until cancelled."""
         while True:
             await self._some.wait()
             await self.send()
             await self._clock.sleep(self._least_s)
 
     async def send(self) -> None:
-        """Send what was noted since."""
+        """Send the commits noted since the last notice."""
         self._some.clear()
         recorded, self._recorded = self._recorded, {}
         if not recorded:
@@ -391,13 +392,13 @@ class CommitNotices:
             self._works = True
         except JournalError as error:
             if self._works:
-                logger.warning("other servers are not told of commits: %s", error)
+                logger.warning("cannot notify other servers of commits: %s", error)
             self._works = False
 
 
 @asynccontextmanager
 async def telling(url: str, clock: Clock) -> AsyncIterator[Callable[[str], None]]:
-    """What is told of each commit of a fleet in the database at ``url``, so that servers hear of it."""
+    """Provide a function to call after each commit of a fleet, so that servers are notified."""
     sender = NoticeSender(url)
     notices = CommitNotices(sender, clock, fleet=True)
     sending = asyncio.create_task(notices.run(), name="notices")
@@ -410,7 +411,7 @@ async def telling(url: str, clock: Clock) -> AsyncIterator[Callable[[str], None]
 
 
 def notices_of(episode_ids: Iterable[str]) -> Iterator[str]:
-    """Ids as notices, as few as hold them.
+    """Pack ids into as few notices as possible.
 
     >>> list(notices_of(["ep-1", "ep-2"]))
     ['ep-1 ep-2']
@@ -430,7 +431,7 @@ def notices_of(episode_ids: Iterable[str]) -> Iterator[str]:
 def taking(
     wake: Callable[[Collection[str]], None], wake_fleet: Callable[[Collection[str]], None]
 ) -> Callable[[str], None]:
-    """What takes a notice and wakes the episodes in it, a server's or a fleet's."""
+    """Return a function that takes a notice and wakes its episodes, a server's or a fleet's."""
 
     def take(notice: str) -> None:
         names = notice.split()

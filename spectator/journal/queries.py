@@ -1,7 +1,7 @@
-"""Query the journal: events, model calls, checkpoints, summaries, what is new.
+"""Query the journal: events, model calls, checkpoints, summaries, news.
 
-Each event is checked against the digest that it makes with the one before it, each message of a prompt
-against its own digest, and each checkpoint against the event that it follows.
+Each event is checked against the chain of digests, each message of a prompt against its own digest, and each
+checkpoint against the event that it follows.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from spectator.journal.schema import calls, checkpoints, episodes, events, messa
 from spectator.model_calls import ModelCall
 
 READ_BATCH: Final = 500
-"""Events that a stream reads at once, at most."""
+"""Maximum events that a stream reads at once."""
 
 READ_FIRST: Final = 8
-"""Events that it reads first, before it knows how long they are; then at most four times as many as last."""
+"""Events of a stream's first batch; later batches grow at most fourfold, depending on the events' size."""
 
 READ_CHARACTERS: Final = 2_000_000
-"""Characters that it reads at once, as far as the events before tell: what a long record takes in memory."""
+"""Characters that a stream reads at once, estimated from the last batch; limits its memory."""
 
 ENDS: Final = select(
     episodes.c.end_seq,
@@ -49,18 +49,18 @@ ENDS: Final = select(
     .scalar_subquery()
     .label("head_seq"),
 ).where(episodes.c.episode_id == bindparam("episode"))
-"""Where an episode ended, and the last of its events that the table's index knows."""
+"""The number of an episode's end, and of its last event by the table's index."""
 
 
 def texts_after(
     connection: Connection, episode_id: str, after_seq: int, limit: int | None, *, checked: bool = True
 ) -> list[str]:
-    """The events after ``after_seq`` as text; if ``checked``, none missing and each as it was recorded.
+    """Read the texts of the events after ``after_seq``; if ``checked``, compare them with the chain.
 
     Raises:
-        EpisodeDamaged: One is missing, or does not fit its digest.
+        EpisodeDamaged: An event is missing or does not match its digest.
     """
-    known = connection.execute(ENDS, {"episode": episode_id}).first()  # first: more may come meanwhile
+    known = connection.execute(ENDS, {"episode": episode_id}).first()  # first, as events may be added
     wanted = (
         select(events.c.seq, events.c.text, events.c.digest)
         .where(events.c.episode_id == episode_id, events.c.seq >= after_seq)
@@ -83,7 +83,7 @@ def texts_after(
 
 
 def _followed(rows: Iterable[Any], seq: int, digest: bytes | None) -> tuple[int, str]:
-    """The number of the last of ``rows``, and what is wrong with the first that does not follow."""
+    """Return the number of the last valid row, and what is wrong with the next one."""
     for number, event_text, noted in rows:
         if number != seq + 1:
             return seq, f"event {seq + 1} is missing from the record"
@@ -91,13 +91,13 @@ def _followed(rows: Iterable[Any], seq: int, digest: bytes | None) -> tuple[int,
         if whole and digest is not None and noted is not None:
             whole = noted == extend(digest, event_text)
         if not whole:
-            return seq, f"event {number} is not as it was recorded"
+            return seq, f"event {number} was changed after it was recorded"
         seq, digest = number, noted
     return seq, ""
 
 
 def links_after(connection: Connection, episode_id: str, after_seq: int) -> list[Link]:
-    """The next events after ``after_seq`` as they lie there, a batch of them, not checked."""
+    """Read the next batch of rows after ``after_seq``, unchecked."""
     wanted = (
         select(events.c.episode_id, events.c.seq, events.c.text, events.c.digest)
         .where(events.c.episode_id == episode_id, events.c.seq > after_seq)
@@ -108,21 +108,21 @@ def links_after(connection: Connection, episode_id: str, after_seq: int) -> list
 
 
 READ_CALLS: Final = 32
-"""Calls that are read at once, since each may be large."""
+"""Calls read at once; each may be large."""
 
 READ_MESSAGES: Final = 500
-"""Messages that are asked for in one query."""
+"""Messages read in one query."""
 
 Message = Mapping[str, Any]
 
 
 class CallReader:
-    """Reads the calls of one episode in order, a batch at a time.
+    """Reads the calls of one episode in order, in batches.
 
-    It keeps the last prompt of each actor, for the next one is told by what it adds to it.
+    It keeps each actor's last prompt, because the next one is stored as the difference from it.
 
     Args:
-        episode_id: Whose.
+        episode_id: The episode.
     """
 
     def __init__(self, episode_id: str) -> None:
@@ -135,10 +135,10 @@ class CallReader:
         self._failed: ValueError | None = None
 
     def read(self, connection: Connection) -> list[RecordedCall]:
-        """The next calls; none at the end.
+        """Read the next calls; empty at the end.
 
         Raises:
-            ValueError: What is kept is not what was recorded; those before it were given.
+            ValueError: The stored data was changed; the calls before it were returned.
         """
         if self._failed is not None:
             raise self._failed
@@ -200,7 +200,7 @@ class CallReader:
         actor, exchange = stated["actor"], stated["exchanges"][row.place]
         before = self._shown.get(actor, [])
         if row.kept > len(before):
-            raise ValueError("the prompt before it is missing")
+            raise ValueError("the previous prompt is missing")
         shown = self._shown[actor] = [*before[: row.kept], *_refs(row.messages)]
         if row.tools is not None:
             self._tools[actor] = _refs(row.tools)
@@ -223,7 +223,7 @@ class CallReader:
             return None
         before = self._tokens.get(actor, array("q"))
         if row.prompt_kept > len(before):
-            raise ValueError("the tokens before it are missing")
+            raise ValueError("the previous tokens are missing")
         prompt: array[int] = before[: row.prompt_kept] + unpack(row.prompt_token_ids)
         self._tokens[actor] = prompt + (token_ids or array("q"))
         return prompt
@@ -240,7 +240,7 @@ def _decided(row: Row[Any]) -> Event:
         raise ValueError("its event is missing")
     event = decode(row.text).event
     if event.type not in CALLS_BEHIND:
-        raise ValueError(f"its event is {event.type}, no decision")
+        raise ValueError(f"its event is {event.type}, not a decision")
     return event
 
 
@@ -251,11 +251,11 @@ def _refs(packed: bytes) -> list[bytes]:
 logger = logging.getLogger(__name__)
 
 KEPT: Final = 2
-"""Newest checkpoints of an episode that are kept: the one before, in case the last is damaged."""
+"""Newest checkpoints kept per episode: the second in case the first is damaged."""
 
 
 def keep(connection: Connection, checkpoint: Checkpoint) -> None:
-    """Keep a checkpoint, and only the one before it.
+    """Store a checkpoint, and drop all but the previous one.
 
     Raises:
         ValueError: The event that it follows is not recorded.
@@ -263,7 +263,7 @@ def keep(connection: Connection, checkpoint: Checkpoint) -> None:
     episode_id, seq = checkpoint.episode_id, checkpoint.seq
     digest = _digest_of(connection, episode_id, seq)
     if digest is None:
-        raise ValueError(f"a checkpoint after event {seq} of {episode_id}, which is not recorded")
+        raise ValueError(f"the checkpoint follows event {seq} of {episode_id}, which is not recorded")
     mine = checkpoints.c.episode_id == episode_id
     connection.execute(delete(checkpoints).where(mine, checkpoints.c.seq >= seq))
     row = {"episode_id": episode_id, "seq": seq, "digest": _digest(digest, checkpoint.body)}
@@ -275,7 +275,7 @@ def keep(connection: Connection, checkpoint: Checkpoint) -> None:
 
 
 def kept(connection: Connection, episode_id: str) -> list[Checkpoint]:
-    """The checkpoints of an episode that fit its record, newest first; others are left out with a warning."""
+    """Return an episode's checkpoints that match its record, newest first; warns about others."""
     wanted = (
         select(checkpoints.c.seq, checkpoints.c.digest, checkpoints.c.body)
         .where(checkpoints.c.episode_id == episode_id)
@@ -292,7 +292,7 @@ def kept(connection: Connection, episode_id: str) -> list[Checkpoint]:
 
 
 def forget_older_of_ended(connection: Connection) -> None:
-    """Of episodes that have ended keep the newest checkpoint alone: nobody plays on, and its view is read."""
+    """Delete all but the newest checkpoint of ended episodes, which is only needed for its view."""
     unended = select(episodes.c.episode_id).where(episodes.c.ended_at.is_(None))
     others = checkpoints.alias()
     newest = select(func.max(others.c.seq)).where(others.c.episode_id == checkpoints.c.episode_id)
@@ -301,14 +301,14 @@ def forget_older_of_ended(connection: Connection) -> None:
 
 
 def _digest_of(connection: Connection, episode_id: str, seq: int) -> bytes | None:
-    """The chain's digest up to an event; ``None`` where it or its digest is missing."""
+    """Return the chain's digest up to an event; ``None`` if it or its digest is missing."""
     wanted = select(events.c.digest).where(events.c.episode_id == episode_id, events.c.seq == seq)
     digest: bytes | None = connection.scalar(wanted)
     return digest
 
 
 def _digest(event: bytes, body: bytes) -> bytes:
-    """What ties a checkpoint to its event, and so to everything before it."""
+    """Return the digest that ties a checkpoint to its event, and so to everything before it."""
     return sha256(event + body).digest()
 
 
@@ -316,12 +316,12 @@ SEARCHED: Final = (
     "result", "title", "environment", "captain", "captain_label", "opponent", "pack", "seed", "reason",
     "episode_id",
 )  # fmt: skip
-"""Columns that a search looks through."""
+"""Columns of the text search."""
 
 FILTERED: Final = (
     "environment", "captain", "opponent", "pack", "reason", "parent", "run_id", "group_id", "attempt",
 )  # fmt: skip
-"""Columns whose value a filter can ask for."""
+"""Columns with an exact filter."""
 
 _OWN: Final = events.c.episode_id == episodes.c.episode_id
 
@@ -343,14 +343,14 @@ SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
 
 
 def summary(connection: Connection, episode_id: str) -> EpisodeSummary | None:
-    """Summary of one episode; ``None`` where there is no such episode."""
+    """Return the summary of one episode; ``None`` if there is no such episode."""
     wanted = _SUMMARIES.where(episodes.c.episode_id == episode_id)
     found = connection.execute(wanted).mappings().first()
     return None if found is None else _summary(found)
 
 
 def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSummary]:
-    """Summaries of the episodes that are ``wanted``, newest first."""
+    """List the summaries that match ``wanted``, newest first."""
     query = _SUMMARIES.order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
     for name in FILTERED:
         if (value := getattr(wanted, name)) is not None:
@@ -373,9 +373,9 @@ def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSumm
 
 
 def held_by_others(connection: Connection, owner: str) -> list[EpisodeSummary]:
-    """Summaries of the episodes without an end of which others than ``owner`` hold leases, oldest first.
+    """List unended episodes leased by others than ``owner``, oldest first.
 
-    Those of fleets are left out: they are shown with their run.
+    Omits episodes of fleets, which are shown with their run.
     """
     held = select(leases.c.episode_id).where(leases.c.owner != owner)
     wanted = _SUMMARIES.where(
@@ -386,28 +386,28 @@ def held_by_others(connection: Connection, owner: str) -> list[EpisodeSummary]:
 
 
 def heads(connection: Connection, episode_ids: Collection[str]) -> dict[str, int]:
-    """The number of the last event of each of some episodes; without those that are not there."""
+    """Return the number of the last event of each existing episode in ``episode_ids``."""
     last = select(func.max(events.c.seq)).where(_OWN).scalar_subquery()
     wanted = select(episodes.c.episode_id, last.label("head")).where(episodes.c.episode_id.in_(episode_ids))
     return {row.episode_id: row.head for row in connection.execute(wanted)}
 
 
 def _summary(row: Any) -> EpisodeSummary:
-    told = {name: row[name] for name in SUMMARY_FIELDS}
+    values = {name: row[name] for name in SUMMARY_FIELDS}
     digest = row["digest"]
     return EpisodeSummary(
-        **{**told, "seed": int(row["seed"]), "digest": None if digest is None else digest.hex()}
+        **{**values, "seed": int(row["seed"]), "digest": None if digest is None else digest.hex()}
     )
 
 
 LOOKED_THROUGH: Final = 50_000
-"""Events that are looked through at once."""
+"""Maximum new events examined at once."""
 
 NAMED: Final = 500
-"""Episodes that one query names."""
+"""Episodes named in one query."""
 
 HEAD_CHARACTERS: Final = 400
-"""Characters of an event that are read: they hold its number, its time, its turn and its type."""
+"""Characters read of an event: enough for its number, time, turn and type."""
 
 _LAST: Final = "CASE WHEN substr(text, 1, :most) LIKE :end THEN text ELSE substr(text, 1, :most) END"
 _SINCE: Final = text(
@@ -428,12 +428,12 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EpisodeNews:
-    """An episode of which something is new.
+    """An episode with something new.
 
     Args:
-        row: Its line of the index, by column.
-        head_seq: Number of its last event; 0 where nobody looked, since it has finished.
-        head: The beginning of that event, or the whole of it where it is the end.
+        row: Its index row, by column.
+        head_seq: Number of its last event; 0 (not read) if it has finished.
+        head: The beginning of that event, or all of it if it is the end.
     """
 
     row: dict[str, Any]
@@ -443,12 +443,12 @@ class EpisodeNews:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is new.
+    """What is new in the journal.
 
     Args:
-        mark: Where to look from the next time.
-        episodes: The episodes of which something is new, each once.
-        whole: Whether that was all of the journal.
+        mark: Mark for the next call.
+        episodes: The episodes with something new, each once.
+        whole: Whether it is everything in the journal.
         more: Whether there is more already.
     """
 
@@ -469,15 +469,15 @@ _UNTIL_COMMIT: Final = text(
 
 
 def news(connection: Connection, mark: int | None, run_id: str | None = None) -> News:
-    """What came since ``mark``; everything where there is none, or where the journal was made anew since.
+    """Return what is new since ``mark``; everything without a mark or if the journal was recreated.
 
-    In PostgreSQL a mark is a transaction's number: all before it are over, so what was committed out of turn
-    is not passed over.
+    In PostgreSQL a mark is a transaction id before which all transactions have ended, so that commits out of
+    order are not missed.
 
     Args:
-        connection: To the journal.
-        mark: That of the :class:`News` before.
-        run_id: Only of episodes of this run.
+        connection: A connection to the journal.
+        mark: Mark of the previous :class:`News`.
+        run_id: Only episodes of this run.
     """
     server = connection.dialect.name == "postgresql"
     newest = int(connection.scalar(_COMMITTED if server else _NEWEST) or 0)
@@ -494,8 +494,8 @@ def news(connection: Connection, mark: int | None, run_id: str | None = None) ->
     found = connection.execute(since, {**_READ, "row": mark, "until": until}).all()
     heads = {one.episode_id: one for one in found}
     rows = _rows(connection, list(heads), run_id)
-    told = [EpisodeNews(row, heads[row["episode_id"]].seq, heads[row["episode_id"]].text) for row in rows]
-    return News(until, told, more=until < newest)
+    fresh = [EpisodeNews(row, heads[row["episode_id"]].seq, heads[row["episode_id"]].text) for row in rows]
+    return News(until, fresh, more=until < newest)
 
 
 def _everything(connection: Connection, run_id: str | None) -> Iterator[EpisodeNews]:

@@ -1,4 +1,4 @@
-"""Prune the oldest episodes of a journal and give back their space."""
+"""Prune the oldest episodes of a journal and free their space."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from spectator.journal.database import run_to_its_end
 from spectator.journal.schema import calls, checkpoints, episodes, events, messages, removals, truths
 
 BATCH: Final = 200
-"""Rows that are removed in one transaction, and pages that are given back in one."""
+"""Rows removed, and pages freed, in one transaction."""
 
 ROW_BYTES: Final = 120
-"""About what an event takes beside its text: its key, its digest and SQLite's own; likewise a message."""
+"""Approximate overhead of an event or a message: key, digest and SQLite's own, in bytes."""
 
 SIZES: Final[tuple[tuple[Table, tuple[Column[Any], ...]], ...]] = (
     (events, (events.c.text,)),
@@ -43,19 +43,19 @@ SIZES: Final[tuple[tuple[Table, tuple[Column[Any], ...]], ...]] = (
     ),
     (truths, (truths.c.body,)),
 )
-"""The tables that hold an episode, and the columns of each that take room."""
+"""The tables of an episode's data, and the large columns of each."""
 
 MB: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What is kept; episodes that have not ended always are, and 0 sets no limit.
+    """Retention limits for ended episodes; 0 means no limit.
 
     Args:
-        episodes: At most so many ended ones.
-        days: None that ended longer ago.
-        mb: At most so many million bytes of journal.
+        episodes: Maximum number of ended episodes.
+        days: Maximum days since the end.
+        mb: Maximum size of the journal in million bytes.
     """
 
     episodes: int = 0
@@ -64,19 +64,19 @@ class Keep:
 
     def __post_init__(self) -> None:
         if min(self.episodes, self.days, self.mb) < 0:
-            raise ValueError(f"what is kept is not negative: {self}")
+            raise ValueError(f"retention limits must not be negative: {self}")
 
 
 @dataclass(frozen=True, slots=True)
 class Surplus:
-    """An episode that is not kept.
+    """An episode to be pruned.
 
     Args:
         episode_id: Its id.
         ended_at: When it ended, RFC 3339.
-        events: How many it has.
-        bytes: About how much room they take.
-        why: The limit that it is beyond: ``age``, ``count`` or ``size``.
+        events: Number of its events.
+        bytes: Approximate size.
+        why: The exceeded limit: ``age``, ``count`` or ``size``.
     """
 
     episode_id: str
@@ -88,12 +88,12 @@ class Surplus:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How large a journal is.
+    """Size of a journal.
 
     Args:
-        episodes: Episodes in it, unended ones too.
-        bytes: What it takes on the disk but for what waits in the write-ahead log.
-        free_bytes: The part of it that holds nothing now.
+        episodes: Number of episodes, including unended ones.
+        bytes: Size on the disk, without the write-ahead log.
+        free_bytes: Unused part of it.
     """
 
     episodes: int
@@ -102,7 +102,7 @@ class Figures:
 
 
 def figures(connection: Connection) -> Figures:
-    """How large the journal is now."""
+    """Measure the journal."""
     if _is_server(connection):
         return _figures_of_server(connection)
     size, pages, free = (
@@ -114,7 +114,7 @@ def figures(connection: Connection) -> Figures:
 
 
 def _figures_of_server(connection: Connection) -> Figures:
-    """How large the tables are in PostgreSQL; what they hold, where their room is counted."""
+    """Measure the tables in PostgreSQL."""
     size = sum(
         connection.scalar(select(func.pg_total_relation_size(table.name))) or 0
         for table in (*(table for table, _ in SIZES), episodes, checkpoints)
@@ -124,7 +124,7 @@ def _figures_of_server(connection: Connection) -> Figures:
 
 
 def _used_bytes(connection: Connection) -> int:
-    """What the journal's content takes; PostgreSQL's tables are larger, for they keep room to use again."""
+    """Return the size of the journal's content; PostgreSQL's tables also keep free space."""
     if not _is_server(connection):
         size = figures(connection)
         return size.bytes - size.free_bytes
@@ -132,7 +132,7 @@ def _used_bytes(connection: Connection) -> int:
 
 
 def _content(table: Table, columns: tuple[Column[Any], ...]) -> Any:
-    """Counts the rows of a table, and about how many bytes they take."""
+    """Make a query for the number of a table's rows and their approximate size."""
     sizes = [func.coalesce(byte_length(column), 0) for column in columns]
     return select(func.count(), func.coalesce(func.sum(reduce(add, sizes)), 0) + func.count() * ROW_BYTES)
 
@@ -142,7 +142,7 @@ def _is_server(connection: Connection) -> bool:
 
 
 class byte_length(GenericFunction[int]):
-    """Bytes that a text or a blob takes; in PostgreSQL as it is stored, which may be compressed."""
+    """Bytes of a text or a blob; in PostgreSQL of its stored, possibly compressed form."""
 
     type = Integer()
     inherit_cache = True
@@ -159,7 +159,7 @@ def _of_stored(element: byte_length, compiler: SQLCompiler, **more: Any) -> str:
 
 
 def surplus(connection: Connection, keep: Keep, now: datetime) -> list[Surplus]:
-    """The episodes that are not kept, oldest end first."""
+    """List the episodes to prune, oldest end first."""
     return list(_surplus(connection, keep, now))
 
 
@@ -168,7 +168,7 @@ def _surplus(connection: Connection, keep: Keep, now: datetime) -> Iterator[Surp
         return
     over: ColumnElement[bool] = episodes.c.ended_at.is_not(None)
     if inspect(connection).has_table(fleet_runs.name):
-        over = over & not_of_a_fleet()  # which would play again what is gone
+        over = over & not_of_a_fleet()  # a fleet would play removed episodes again
     too_many = (
         connection.scalar(select(func.count()).select_from(episodes).where(over)) or 0
     ) - keep.episodes
@@ -193,7 +193,7 @@ def _surplus(connection: Connection, keep: Keep, now: datetime) -> Iterator[Surp
 
 
 def _room(connection: Connection, episode_id: str) -> tuple[int, int]:
-    """Its events, and about how many bytes they and what belongs to them take."""
+    """Return an episode's number of events and approximate size."""
     counts, room = [], 0
     for table, columns in SIZES:
         wanted = _content(table, columns).where(table.c.episode_id == episode_id)
@@ -204,7 +204,7 @@ def _room(connection: Connection, episode_id: str) -> tuple[int, int]:
 
 
 def unended_bytes(connection: Connection) -> dict[str, int]:
-    """About what the events of each episode without an end take."""
+    """Return the approximate size of each unended episode's events."""
     ids = connection.scalars(select(episodes.c.episode_id).where(episodes.c.ended_at.is_(None))).all()
     size = func.coalesce(func.sum(byte_length(events.c.text)), 0)
     return {
@@ -213,9 +213,9 @@ def unended_bytes(connection: Connection) -> dict[str, int]:
 
 
 def begin_removal(connection: Connection, episode_id: str) -> None:
-    """Take an ended episode from the index; its events follow, a batch at a time.
+    """Remove an ended episode from the index; its events are removed later, in batches.
 
-    One that is gone, or has no end, is left alone.
+    Does nothing if it is gone or has not ended.
     """
     row = delete(episodes).where(episodes.c.episode_id == episode_id, episodes.c.ended_at.is_not(None))
     if connection.execute(row).rowcount:
@@ -223,9 +223,9 @@ def begin_removal(connection: Connection, episode_id: str) -> None:
 
 
 def unfinished(connection: Connection) -> list[str]:
-    """Episodes whose removal was begun and not finished, or whose staging was.
+    """List episodes whose removal or staging is unfinished.
 
-    Where several processes write, one that a lease is held of is being staged now.
+    On a server, episodes with a lease are excluded: they are being staged now.
     """
     begun = select(removals.c.episode_id)
     if connection.dialect.name == "postgresql":
@@ -234,7 +234,7 @@ def unfinished(connection: Connection) -> list[str]:
 
 
 def continue_removal(connection: Connection, episode_id: str) -> bool:
-    """Remove the next batch of rows of an episode whose removal was begun; whether there may be more."""
+    """Remove the next batch of rows of an episode; return whether there may be more."""
     if connection.scalar(select(removals.c.episode_id).where(removals.c.episode_id == episode_id)) is None:
         return False
     for table, key in ((calls, calls.c.seq), (messages, messages.c.digest), (events, events.c.seq)):
@@ -247,7 +247,7 @@ def continue_removal(connection: Connection, episode_id: str) -> bool:
 
 
 def _remove_some(connection: Connection, episode_id: str, table: Table, key: Column[Any]) -> bool:
-    """Remove the first rows of an episode in ``table`` by their ``key``; whether there were any."""
+    """Remove a batch of an episode's rows in ``table`` by ``key``; return whether there were any."""
     mine = table.c.episode_id == episode_id
     keys = connection.scalars(select(key).where(mine).order_by(key).limit(BATCH)).all()
     if keys:
@@ -256,7 +256,7 @@ def _remove_some(connection: Connection, episode_id: str, table: Table, key: Col
 
 
 def give_back(connection: Connection) -> bool:
-    """Give some free pages back to the disk; whether there may be more. PostgreSQL sees to that itself."""
+    """Free some pages; return whether there may be more. PostgreSQL does this itself."""
     if _is_server(connection):
         return False
     before = figures(connection).free_bytes

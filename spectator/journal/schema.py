@@ -1,4 +1,4 @@
-"""Define the journal's tables."""
+"""The journal's tables."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 SCHEMA_VERSION: Final = 1
-"""Version of the tables; a journal of another version is not touched."""
+"""Version of the tables; a journal of another version is not opened."""
 
 metadata: Final = MetaData()
 
 
 def short_text(length: int) -> TypeEngine[str]:
-    """Text of about ``length`` characters; in PostgreSQL, which enforces lengths and sorts by language, any
-    text, in the order of its bytes.
+    """Return a type for text of about ``length`` characters.
+
+    In PostgreSQL, which enforces lengths and sorts by language, it is unlimited text, sorted by bytes.
     """
     return String(length).with_variant(Text(collation="C"), "postgresql")
 
 
 def number() -> TypeEngine[int]:
-    """A whole number of 8 bytes, which SQLite's are anyway."""
+    """Return a type for integers of 8 bytes."""
     return Integer().with_variant(BigInteger(), "postgresql")
 
 
@@ -46,10 +47,10 @@ events: Final = Table(
     Column("text", Text, nullable=False),
     Column("digest", LargeBinary(32)),
 )
-"""One row an event; ``text`` is its one encoding, never parsed and written again.
+"""One row per event; ``text`` is its one encoding, never parsed and written again.
 
-Not ``WITHOUT ROWID``: there SQLite gives every row beyond a quarter of a page pages of its own, so that
-events of 1.1 KB took 56 MB where they take 17 MB now, at twice the CPU.
+Not ``WITHOUT ROWID``: there SQLite gives every row larger than a quarter of a page its own pages, so that
+events of 1.1 KB took 56 MB instead of 17 MB, at twice the CPU.
 """
 
 episodes: Final = Table(
@@ -85,7 +86,7 @@ episodes: Final = Table(
     Index("episodes_run", "run_id", "episode_id"),
     Index("episodes_group", "group_id", "episode_id"),
 )
-"""The index of episodes, kept in the same transactions as the events that it is derived from."""
+"""The index of episodes, updated in the same transactions as the events that it is derived from."""
 
 messages: Final = Table(
     "messages",
@@ -94,10 +95,10 @@ messages: Final = Table(
     Column("digest", LargeBinary(32), primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Each message and each tool that a model was shown, once an episode; ``digest`` is the SHA-256 of its JSON.
+"""Each message and tool shown to a model, once per episode; ``digest`` is the SHA-256 of its JSON.
 
-``body`` is that JSON, or zlib's compression of it where that is shorter: one begins with ``{``, the other
-with ``x``.
+``body`` is that JSON, or its zlib compression if that is shorter: one begins with ``{``, the other with
+``x``.
 """
 
 calls: Final = Table(
@@ -116,13 +117,13 @@ calls: Final = Table(
     Column("logprobs", LargeBinary),
     Column("beside", Text, nullable=False),
 )
-"""One row a call to a model: ``place`` counts the calls behind the decision that is event ``seq``, from 0.
+"""One row per model call: ``place`` counts the calls behind the decision of event ``seq``, from 0.
 
-Its prompt is the first ``kept`` messages of the call before it for the same actor, and then ``messages``:
-digests of 32 bytes each. ``tools`` likewise; null means those of the call before it. Its prompt's tokens are
-the first ``prompt_kept`` of prompt and answer of the call before it, and then ``prompt_token_ids``. Numbers
-are packed: one byte ``i``, ``q``, ``f`` or ``d`` as in Python's ``struct``, then little-endian. ``reply`` is
-null where the event holds it. ``beside`` is JSON: the weights' versions, how it was asked, what was measured.
+Its prompt is the first ``kept`` messages of the same actor's previous call, followed by ``messages``: digests
+of 32 bytes each. ``tools`` has digests too; null means those of the previous call. Its prompt's tokens are
+the first ``prompt_kept`` tokens of prompt and reply of the previous call, followed by ``prompt_token_ids``.
+Numbers are packed: one byte ``i``, ``q``, ``f`` or ``d`` as in Python's ``struct``, then little-endian.
+``reply`` is null if the event contains it. ``beside`` is JSON: weight versions, parameters, measurements.
 """
 
 truths: Final = Table(
@@ -131,7 +132,7 @@ truths: Final = Table(
     Column("episode_id", short_text(64), primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""The sealed truth of an ended episode: JSON, compressed as messages are."""
+"""The sealed truth of an ended episode: JSON, compressed like messages."""
 
 checkpoints: Final = Table(
     "checkpoints",
@@ -141,17 +142,17 @@ checkpoints: Final = Table(
     Column("digest", LargeBinary(32), nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""Where an unended episode stood after event ``seq``, so that it can be played on without its whole record.
+"""The state of an episode after event ``seq``, so that it can be resumed without replaying its whole record.
 
-``digest`` is the SHA-256 of that event's digest and ``body``; a row that does not fit is as good as none.
+``digest`` is the SHA-256 of that event's digest and ``body``; a row that does not match is ignored.
 """
 
 removals: Final = Table("removals", metadata, Column("episode_id", short_text(64), primary_key=True))
-"""Episodes that are being removed: gone from the index, their events not yet all gone."""
+"""Episodes that are being removed: no longer in the index, but still with events."""
 
 COMMITTED: Final = (
     "ALTER TABLE events ADD COLUMN txid bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint)",
     "CREATE INDEX events_txid ON events (txid)",
 )
-"""What PostgreSQL's tables have beyond these: the transaction of each event, so that what was committed since
-a moment can be told though many write at once (:mod:`.news`)."""
+"""Additions in PostgreSQL: the transaction of each event, to find what was committed since a mark although
+many processes write at once (:func:`.queries.news`)."""

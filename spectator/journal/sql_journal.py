@@ -1,8 +1,8 @@
-"""Keep the journal in a SQL database: embedded SQLite, or PostgreSQL.
+"""The journal in a SQL database: embedded SQLite, or PostgreSQL.
 
-One thread writes; waiting appends are committed together. SQLite runs with ``synchronous=NORMAL`` by
-default: with a write-ahead log a commit survives the death of this process at any moment and the database
-is never corrupted, while a power cut may lose the last commits; that saves an fsync per step.
+One thread writes; waiting appends are committed together. SQLite runs with ``synchronous=NORMAL`` by default:
+with a write-ahead log commits survive a crash of this process and the database is never corrupted, but a
+power cut may lose the last commits. That saves an fsync per step.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from spectator.journal.retention import Figures, Keep, Surplus
 from spectator.journal.schema import episodes, schema, truths
 from spectator.journal.writer import StagedAppends, Writer, last_within
 
-READ_ONLY: Final = "the journal was opened to be read only"
+READ_ONLY: Final = "the journal was opened read-only"
 """Why nothing can be written, for people."""
 
 _Result = TypeVar("_Result")
@@ -98,7 +98,7 @@ class SqlJournal:
         self._staged = StagedAppends()
         self._closed = False
         self.ownership = None if database.fences is None else Ownership(self, database.fences)
-        """Which episodes this process may record; ``None`` where no other process writes this journal."""
+        """Leases of this process; ``None`` if no other process writes this journal."""
 
     @classmethod
     async def open(
@@ -109,21 +109,20 @@ class SqlJournal:
         synchronous: Synchronous = "normal",
         shared_as: str | None = None,
     ) -> Self:
-        """Open the journal at ``url``; one that is to be written is made first where there is none.
+        """Open the journal at ``url``; creates a writable one if there is none.
 
         Args:
-            url: As SQLAlchemy takes it, such as ``sqlite:///data/journal.db``.
-            writable: Whether this process appends; one process at a time may, for an embedded journal that
-                is not shared.
-            synchronous: Whether a commit waits for the disk, for an embedded journal.
-            shared_as: The name of this process, where other processes of this machine write an embedded
-                journal too; a journal on a database server is always shared.
+            url: SQLAlchemy URL, such as ``sqlite:///data/journal.db``.
+            writable: Whether this process appends; only one process may write an unshared embedded journal.
+            synchronous: Whether a commit of an embedded journal waits for the disk.
+            shared_as: Unique name of this process if other processes of this machine write the same embedded
+                journal; a journal on a database server is always shared.
 
         Raises:
-            ConfigurationError: The URL is not one of a durable database that can be used here, another
-                process writes it, or it has another schema version.
-            JournalDamaged: Its file is not a journal, or not all of one.
-            JournalError: It cannot be opened, or not be written though it should.
+            ConfigurationError: The URL is unsupported or invalid, another process writes the journal, or it
+                has another schema version.
+            JournalDamaged: Its file is not a journal, or is incomplete.
+            JournalError: It cannot be opened, or not be written although ``writable``.
         """
         database = await asyncio.to_thread(
             open_database, url, writable=writable, synchronous=synchronous, shared_as=shared_as
@@ -133,7 +132,7 @@ class SqlJournal:
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
-        """Record ``events`` of one episode and what belongs to them, all or none."""
+        """Record ``events`` of one episode and their attachments, all or none."""
         if self._writer is None:
             raise JournalError(READ_ONLY)
         if events and not self._staged.episodes:
@@ -142,32 +141,32 @@ class SqlJournal:
             await self._staged.append(self._writer, events, attachments)
 
     def begin_staging(self, episode_id: str) -> None:
-        """Let an episode that is about to begin be found by nobody yet."""
+        """Hide a new episode from readers."""
         self._staged.begin(episode_id)
 
     def end_staging(self, episode_id: str) -> None:
-        """Let the next append to an episode make it one."""
+        """Make the next append publish the episode."""
         self._staged.end(episode_id)
 
     async def unstage(self, episode_id: str) -> None:
-        """Remove what was staged of an episode."""
+        """Remove an episode's staged events."""
         if self._staged.drop(episode_id):
             await self.remove(episode_id)
 
     async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
-        """Number of the last event up to which a record takes no more than ``characters``."""
+        """Return the last event up to which a record has at most ``characters``."""
         return await self._query(lambda connection: last_within(connection, episode_id, characters, until))
 
     async def transact(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Do small ``work`` in one transaction, between two commits; appends wait meanwhile.
+        """Do a small job in one transaction, between two commits; appends wait meanwhile.
 
         Raises:
-            JournalError: It could not be done, and nothing of it was.
+            JournalError: It failed and was rolled back.
         """
         return await self._writing().run(work)
 
     async def look(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Read what is no part of the record, such as the runs of fleets.
+        """Read data outside the records, such as the runs of fleets.
 
         Raises:
             JournalError: It cannot be read.
@@ -177,7 +176,7 @@ class SqlJournal:
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
     ) -> list[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq``, in order."""
+        """Read the events with ``seq > after_seq``, in order."""
         texts = await self._query(
             lambda connection: texts_after(connection, episode_id, after_seq, limit, checked=checked)
         )
@@ -187,11 +186,11 @@ class SqlJournal:
             raise EpisodeDamaged(f"an event of {episode_id} cannot be read: {error}") from error
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
-        """The same, not decoded."""
+        """Read the same events, not decoded."""
         return await self._query(lambda connection: texts_after(connection, episode_id, after_seq, limit))
 
     async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """The same, a batch at a time."""
+        """Yield the same events, read in batches."""
         limit = READ_FIRST
         while batch := await self.read(episode_id, after_seq=after_seq, limit=limit):
             fitting = READ_CHARACTERS * len(batch) // sum(len(recorded.text) for recorded in batch)
@@ -201,7 +200,7 @@ class SqlJournal:
                 yield recorded
 
     async def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
-        """Its calls to models, in order, a batch at a time."""
+        """Yield an episode's model calls, in order."""
         reader = CallReader(episode_id)
         try:
             while batch := await self._query(reader.read):
@@ -211,7 +210,7 @@ class SqlJournal:
             raise JournalError(f"the calls of {episode_id} cannot be read: {error}") from error
 
     async def truth(self, episode_id: str) -> str | None:
-        """The sealed truth of an ended episode as JSON text."""
+        """Return the sealed truth of an ended episode as JSON text."""
         wanted = (
             select(episodes.c.ended_at, truths.c.body)
             .join(truths, truths.c.episode_id == episodes.c.episode_id, isouter=True)
@@ -228,14 +227,14 @@ class SqlJournal:
             raise JournalError(f"the truth of {episode_id} cannot be read: {error}") from error
 
     async def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
-        """Its events as they lie there, not decoded, a batch at a time."""
+        """Yield batches of an episode's rows, not decoded."""
         seq = 0
         while batch := await self._query(partial(links_after, episode_id=episode_id, after_seq=seq)):
             yield batch
             seq = batch[-1].seq
 
     async def end(self, episode_id: str) -> tuple[int, bytes] | None:
-        """Number and digest of its last event as noted when it ended; ``None`` when it has not."""
+        """Return the number and digest of an episode's end; ``None`` if it has not ended."""
         noted = select(episodes.c.end_seq, episodes.c.end_digest).where(
             episodes.c.episode_id == episode_id, episodes.c.end_seq.is_not(None)
         )
@@ -243,43 +242,42 @@ class SqlJournal:
         return None if found is None else (found.end_seq, found.end_digest)
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
-        """Summary of one episode."""
+        """Return the summary of one episode."""
         return await self._query(lambda connection: summary(connection, episode_id))
 
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
-        """Summaries, newest first."""
+        """List summaries, newest first."""
         return await self._query(lambda connection: summaries(connection, wanted))
 
     async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
-        """The number of the last event of each of some episodes; without those that are not there."""
+        """Return the number of the last event of each existing episode in ``episode_ids``."""
         return await self._query(lambda connection: heads(connection, episode_ids))
 
     async def held_elsewhere(self) -> list[EpisodeSummary]:
-        """The episodes without an end of which other processes hold leases, oldest first; none in an
-        embedded journal."""
+        """List unended episodes leased by other processes, oldest first; none in an unshared journal."""
         if self.ownership is None:
             return []
         owner = self.ownership.name
         return await self._query(lambda connection: held_by_others(connection, owner))
 
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Keep where an episode stands after a recorded event."""
+        """Save a checkpoint."""
         await self._writing().run(lambda connection: queries.keep(connection, checkpoint))
 
     async def checkpoints(self, episode_id: str) -> list[Checkpoint]:
-        """Those of an episode that fit its record, newest first; damaged ones are named in the log."""
+        """Return an episode's checkpoints that match its record, newest first; logs damaged ones."""
         return await self._query(lambda connection: queries.kept(connection, episode_id))
 
     async def leases(self) -> list[Lease]:
-        """The leases under which episodes are being recorded now; see :mod:`.ownership`."""
+        """List the current leases; see :mod:`.ownership`."""
         return await self._query(held)
 
     async def news(self, mark: int | None, run_id: str | None = None) -> News:
-        """What came since ``mark``, that of the news before; everything without one.
+        """Return what is new since ``mark``; everything without one.
 
         Args:
-            mark: That of the news before.
-            run_id: Only of episodes of this run.
+            mark: Mark of the previous news.
+            run_id: Only episodes of this run.
 
         Raises:
             JournalError: It cannot be read.
@@ -287,25 +285,25 @@ class SqlJournal:
         return await self._query(lambda connection: news(connection, mark, run_id))
 
     async def figures(self) -> Figures:
-        """How large the journal is."""
+        """Measure the journal."""
         return await self._query(retention.figures)
 
     async def surplus(self, keep: Keep, now: datetime) -> list[Surplus]:
-        """The ended episodes that are not kept, oldest end first."""
+        """List the ended episodes to prune, oldest end first."""
         return await self._query(lambda connection: retention.surplus(connection, keep, now))
 
     async def unended_bytes(self) -> dict[str, int]:
-        """What the events of each episode without an end take."""
+        """Return the approximate size of each unended episode's events."""
         return await self._query(retention.unended_bytes)
 
     async def remove(self, episode_id: str) -> None:
-        """Remove an ended episode, its events a batch at a time between the appends of others.
+        """Remove an ended episode, in batches between the appends of others.
 
-        One that is gone, has no end, or is being staged is left alone. What a death interrupts,
-        :meth:`tidy` finishes.
+        Does nothing if it is gone, has not ended, or is being staged. After a crash :meth:`tidy` finishes
+        the removal.
 
         Raises:
-            JournalError: It could not be removed, or not all of it.
+            JournalError: It could not be removed completely.
         """
         writer = self._writing()
         if episode_id in self._staged.episodes:
@@ -315,8 +313,7 @@ class SqlJournal:
             continue
 
     async def tidy(self) -> None:
-        """Finish removals that were interrupted, forget checkpoints that nobody needs any more, and give free
-        room back to the disk.
+        """Finish interrupted removals, delete obsolete checkpoints, and free unused space.
 
         Raises:
             JournalError: It could not be done.
@@ -329,7 +326,7 @@ class SqlJournal:
             continue
 
     async def compact(self) -> None:
-        """Rewrite the whole file, which needs as much free room again; everything else waits meanwhile.
+        """Rewrite the whole file, which needs as much free space again; everything else waits.
 
         Raises:
             JournalError: It could not be done.
@@ -344,7 +341,7 @@ class SqlJournal:
         return self._writer
 
     async def check(self) -> None:
-        """Prove that the journal can be read, and written when this process writes it."""
+        """Check that the journal can be read and, if this process writes it, written."""
         if self._writer is not None and not self._writer.alive:
             raise JournalError("the journal is closed")
         try:
@@ -359,14 +356,14 @@ class SqlJournal:
     def _prove_writable(self, connection: Connection) -> None:
         if self._database.anchor is not None:
             self._database.anchor.hold(connection)
-            connection.rollback()  # what was read until now may be old when the writer is done
+            connection.rollback()  # start a new snapshot, as the writer may commit meanwhile
         if self._database.fences is None:
             return prove_writable(connection)
         self._database.fences.register(connection)
         connection.commit()
 
     async def aclose(self) -> None:
-        """Commit what waits and let go. Safe to call twice."""
+        """Commit waiting appends and close the journal. Safe to call twice."""
         if not self._closed:
             self._closed = True
             await asyncio.to_thread(self._close)

@@ -25,22 +25,22 @@ from spectator.journal.queries import links_after
 from spectator.journal.schema import calls, checkpoints, episodes, events, messages, metadata, schema, truths
 
 COPIED: Final = (events, messages, calls, truths, episodes)
-"""The tables that hold an episode; checkpoints are no part of a record."""
+"""The tables of an episode's record, which excludes checkpoints."""
 
 _BATCH: Final = 500
-"""Episodes that are copied by one statement."""
+"""Episodes copied by one statement."""
 
 
 def copy_episodes(source: Path, target: Path, episode_ids: Sequence[str]) -> None:
-    """Write a new journal that holds these episodes and nothing else; every row is as it was.
+    """Write a new journal with unchanged copies of these episodes only.
 
-    The source is read in one transaction and may be written meanwhile. The copy is a single file, complete
-    without a write-ahead log.
+    The source is read in one transaction and may be written meanwhile. The copy is a single file, without a
+    write-ahead log.
 
     Args:
         source: A journal's file.
-        target: Where the copy goes; there is nothing yet.
-        episode_ids: Which episodes; they have ended.
+        target: Path of the copy; must not exist.
+        episode_ids: The episodes, which must have ended.
 
     Raises:
         JournalError: The source cannot be read, lacks one of them, or the copy cannot be written.
@@ -64,7 +64,7 @@ def copy_episodes(source: Path, target: Path, episode_ids: Sequence[str]) -> Non
     finally:
         made.lock.release()
     if copied != len(episode_ids):
-        raise JournalError(f"{source} has {copied} of the {len(episode_ids)} episodes that are to be copied")
+        raise JournalError(f"{source} has only {copied} of the {len(episode_ids)} episodes to copy")
 
 
 def _copy_rows(copy: sqlite3.Connection, episode_ids: Sequence[str]) -> None:
@@ -79,19 +79,19 @@ def _copy_rows(copy: sqlite3.Connection, episode_ids: Sequence[str]) -> None:
 
 
 def check_sqlite_journal(path: Path) -> None:
-    """Let a journal's file from elsewhere through only if it holds our tables and nothing that computes.
+    """Check that an untrusted journal file contains only a journal's tables and indexes.
 
-    A database may bring views and triggers of its own, which run when it is read.
+    A database may contain views and triggers, which run when it is read.
 
     Raises:
-        JournalDamaged: It is no such file.
+        JournalDamaged: It is not such a file.
     """
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             database.execute("PRAGMA trusted_schema=OFF")
             found = database.execute("SELECT type, name, tbl_name FROM sqlite_master").fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise JournalDamaged(f"{path.name} is no journal, or not all of one: {error}") from error
+        raise JournalDamaged(f"{path.name} is not a journal, or is incomplete: {error}") from error
     for problem in _foreign(found):
         raise JournalDamaged(f"{path.name} {problem}")
 
@@ -100,31 +100,31 @@ def _foreign(found: Iterable[tuple[str, str, str]]) -> Iterable[str]:
     tables = {name for kind, name, _ in found if kind == "table"}
     for kind, name, of in found:
         if kind not in ("table", "index") or of not in metadata.tables:
-            yield f"holds the {kind} {name[:80]!r}, which no journal of Spectator has"
+            yield f"contains the {kind} {name[:80]!r}, which is not part of a journal"
     for table in (schema, *COPIED):
         if table.name not in tables:
             yield f"lacks the table {table.name!r} of a journal"
 
 
 MOVED: Final = (events, messages, calls, truths, checkpoints)
-"""The tables that hold an episode beside its line of the index, which comes last and makes it one."""
+"""The tables of an episode except the index, whose row is copied last and completes the episode."""
 
 BATCH_ROWS: Final = 500
-"""Rows that are read at once, and written by one statement at most."""
+"""Maximum rows read at once and written by one statement."""
 
 BATCH_BYTES: Final = 4_000_000
-"""Bytes after which a statement is full, so that none takes longer than the server lets it."""
+"""Bytes after which a statement is full, to stay within the server's time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigratedEpisode:
-    """What became of an episode.
+    """The result of copying an episode.
 
     Args:
         episode_id: Its id.
-        events: Its events.
+        events: Number of its events.
         digest: The chain's digest up to its last event, 64 hexadecimal digits.
-        was_there: Whether it had been copied before, and was only looked at.
+        was_there: Whether it had been copied before and was only checked.
     """
 
     episode_id: str
@@ -134,10 +134,10 @@ class MigratedEpisode:
 
 
 class JournalMigration:
-    """The copying of a journal; use :func:`moving`.
+    """Copies a journal; use :func:`moving`.
 
     Args:
-        source: An SQLite journal, whose lock is held.
+        source: An SQLite journal, locked by this process.
         target: A journal in PostgreSQL.
     """
 
@@ -146,11 +146,11 @@ class JournalMigration:
         self._target = target
 
     def episodes(self) -> list[str]:
-        """The episodes of the source, in the order of their ids.
+        """List the episodes of the source, by id.
 
         Raises:
-            JournalError: One of the two cannot be read.
-            ConfigurationError: The target holds an episode that the source lacks.
+            JournalError: One of the journals cannot be read.
+            ConfigurationError: The target contains an episode that the source does not.
         """
         every = select(episodes.c.episode_id).order_by(episodes.c.episode_id)
         with _read(self._source) as source, _read(self._target) as target:
@@ -158,18 +158,18 @@ class JournalMigration:
             strange = sorted(set(target.scalars(every)) - set(found))
         if strange:
             raise ConfigurationError(
-                f"the database holds {strange[0]}, which the journal to be copied lacks; name an empty "
-                "database, or the one that an interrupted copy of this very journal went to"
+                f"the database contains {strange[0]}, which the source journal does not; use an empty "
+                "database, or the target of an interrupted copy of the same journal"
             )
         return found
 
     def move(self, episode_id: str) -> MigratedEpisode:
-        """Copy an episode in one transaction, and compare every row, and the chain of digests, in it.
+        """Copy an episode in one transaction, and compare all rows and the chain of digests.
 
-        One that is there already is compared by its last digest, whatever was played on since.
+        An episode that was copied before is compared by its digest, even if the copy was continued since.
 
         Raises:
-            EpisodeDamaged: It is not as it was recorded, here or there; nothing of it is copied.
+            EpisodeDamaged: It is damaged in the source or after the copy; nothing of it is copied.
             JournalError: It cannot be read or written now; nothing of it is copied.
         """
         with _read(self._source) as source:
@@ -181,14 +181,14 @@ class JournalMigration:
                     _copy(source, target, table, episode_id)
                 there = self._proved(target, episode_id)
                 if (there.seq, there.digest) != (chain.seq, chain.digest):
-                    raise EpisodeDamaged(f"{episode_id} did not arrive as it was recorded")
+                    raise EpisodeDamaged(f"the copy of {episode_id} differs from its record")
         return MigratedEpisode(episode_id, chain.seq, chain.digest.hex(), was_there=False)
 
     def _was_there(self, episode_id: str, chain: Chain) -> bool:
-        """Whether the target holds the episode, as far as the source's goes.
+        """Return whether the target contains all of the source's episode.
 
         Raises:
-            EpisodeDamaged: It holds another one of this id.
+            EpisodeDamaged: It contains another episode with this id.
         """
         with _read(self._target) as target:
             if target.scalar(select(episodes.c.seed).where(episodes.c.episode_id == episode_id)) is None:
@@ -199,14 +199,14 @@ class JournalMigration:
                 if any(there.check(links)):
                     break
         if (there.seq, there.digest) != (chain.seq, chain.digest):
-            raise EpisodeDamaged(f"{episode_id} is in the database already, and is not this one")
+            raise EpisodeDamaged(f"the database already contains another episode {episode_id}")
         return True
 
     def _proved(self, connection: Connection, episode_id: str) -> Chain:
-        """The chain of an episode, once it holds.
+        """Check the chain of an episode and return it.
 
         Raises:
-            EpisodeDamaged: It does not.
+            EpisodeDamaged: The chain is broken.
         """
         noted = connection.execute(
             select(episodes.c.end_seq, episodes.c.end_digest).where(episodes.c.episode_id == episode_id)
@@ -222,15 +222,15 @@ class JournalMigration:
 
 @contextmanager
 def moving(source_url: str, target_url: str) -> Iterator[JournalMigration]:
-    """Open two journals to copy the one into the other; no other process may write the first meanwhile.
+    """Open two journals for a copy; locks the source against other writers.
 
     Args:
-        source_url: Of an SQLite journal.
-        target_url: Of a database on a PostgreSQL server; the tables are made where there are none.
+        source_url: URL of an SQLite journal.
+        target_url: URL of a PostgreSQL database; missing tables are created.
 
     Raises:
-        ConfigurationError: One of them cannot be used for this, or another process writes the first.
-        JournalError: One cannot be opened.
+        ConfigurationError: A URL is unsupported, or another process writes the source.
+        JournalError: A journal cannot be opened.
     """
     source = open_database(source_url, writable=True)
     try:
@@ -246,7 +246,7 @@ def moving(source_url: str, target_url: str) -> Iterator[JournalMigration]:
 
 
 def _leave(target: Database) -> None:
-    """Be no process any more that others look after."""
+    """Unregister this process as a writer of the target."""
     assert target.fences is not None
     with _written(target) as connection:
         depose(connection, target.fences.name)
@@ -272,10 +272,10 @@ def _written(database: Database) -> Iterator[Connection]:
 
 
 def _copy(source: Connection, target: Connection, table: Table, episode_id: str) -> None:
-    """Copy the rows of one episode, and compare them as they are read back.
+    """Copy the rows of one episode, and compare them with those read back.
 
     Raises:
-        EpisodeDamaged: They are not the same.
+        EpisodeDamaged: They differ.
     """
     names = [column.name for column in table.columns]
     statement = insertion_of(table, names)
@@ -287,23 +287,23 @@ def _copy(source: Connection, target: Connection, table: Table, episode_id: str)
     for row in _rows(target, table, episode_id):
         arrived.update(repr(row).encode())
     if sent.digest() != arrived.digest():
-        raise EpisodeDamaged(f"{episode_id}: what lies in {table.name} did not arrive as it was recorded")
+        raise EpisodeDamaged(f"{episode_id}: the copied rows of {table.name} differ from the source")
 
 
 def _rows(connection: Connection, table: Table, episode_id: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of an episode, in the order of their keys."""
+    """Yield the rows of an episode, by key."""
     wanted = select(table).where(table.c.episode_id == episode_id).order_by(*table.primary_key.columns)
     for row in connection.execute(wanted.execution_options(yield_per=BATCH_ROWS)):
         yield tuple(_plain(value, table) for value in row)
 
 
 def _plain(value: Any, table: Table) -> Any:
-    """A value as both have it: PostgreSQL takes no zero character in the index's texts for people."""
+    """Convert a value to its form in both databases: PostgreSQL stores no zero characters in texts."""
     return storable(value) if table is episodes else value
 
 
 def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Rows in groups, of so many rows and about so many bytes at most."""
+    """Group rows, limited by number and approximate size."""
     group: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:

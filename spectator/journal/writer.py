@@ -1,8 +1,8 @@
 """Write the journal on one thread; waiting appends are committed together.
 
-A staged episode is written one batch at a time before anyone can find it. Until then it looks like an
-episode whose removal has begun: it has events, a row in ``removals`` and none in ``episodes``. So if
-writing is interrupted, the rest is removed like any other.
+A staged episode is written in batches before readers can find it. Until then it looks like an episode
+whose removal has begun: it has events, a row in ``removals`` and none in ``episodes``. So if writing is
+interrupted, its rows are removed like those of an interrupted removal.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ from spectator.journal.schema import events, removals
 
 
 def begin_staging(connection: Connection, episode_id: str) -> None:
-    """Let the rows of an episode that is not there yet be the rest of a removal."""
+    """Mark a new episode as staged, with a row in ``removals``."""
     connection.execute(insert(removals).values(episode_id=episode_id))
 
 
 def end_staging(connection: Connection, episode_id: str) -> None:
-    """Let them be those of an episode, whose row follows in the same transaction.
+    """Remove the mark of a staged episode, whose row follows in the same transaction.
 
     Raises:
-        ValueError: They are being removed.
+        ValueError: Its staged events were removed.
     """
     if not connection.execute(delete(removals).where(removals.c.episode_id == episode_id)).rowcount:
-        raise ValueError(f"what was written of {episode_id} was removed")
+        raise ValueError(f"the staged events of {episode_id} were removed")
 
 
 def last_within(connection: Connection, episode_id: str, characters: int, until: int) -> int:
-    """The last event, ``until`` at most, up to which a record takes no more than ``characters``; else 0."""
+    """Return the last event, at most ``until``, up to which a record has at most ``characters``; else 0."""
     sizes = (
         select(
             events.c.seq,
@@ -83,10 +83,10 @@ logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 MAX_GROUP: Final = 256
-"""Most appends that share a commit."""
+"""Maximum appends that share a commit."""
 
 KEPT_HEADS: Final = 4096
-"""Episodes whose last number and digest are known without asking the database."""
+"""Episodes whose last number and digest are cached."""
 
 
 class _Append(NamedTuple):
@@ -105,7 +105,7 @@ class _Job:
 
 
 class _Head(NamedTuple):
-    """Where an episode stands: its last number, the digest up to there, and by actor the last prompt."""
+    """The end of an episode: last number, digest, and last prompt of each actor."""
 
     seq: int = 0
     digest: bytes = GENESIS
@@ -113,12 +113,12 @@ class _Head(NamedTuple):
 
 
 class Writer:
-    """Writes events on a thread of its own, many appends to a commit.
+    """Writes events on its own thread, many appends per commit.
 
-    An append that cannot be written fails alone; those beside it are written.
+    An append that cannot be written fails alone; the others of its commit are written.
 
     Args:
-        database: Where to.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -132,14 +132,14 @@ class Writer:
         self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
         self._heads: OrderedDict[str, _Head] = OrderedDict()
         self._holding: CommitLeases | None = None
-        self._unsure: set[str] = set()  # episodes of commits that failed, which a server may have done
+        self._unsure: set[str] = set()  # episodes of failed commits, which a server may have carried out
         self._over = False
         self._thread = threading.Thread(target=self._work, name="journal-write", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
-        """Whether it still writes."""
+        """Whether the thread is running."""
         return not self._over
 
     async def append(
@@ -150,13 +150,13 @@ class Writer:
         staged: bool = False,
         first: RecordedEvent | None = None,
     ) -> None:
-        """Record ``events`` of one episode and what belongs to them, all or none.
+        """Record ``events`` of one episode and their attachments, all or none.
 
         Args:
-            events: At least one.
-            attachments: What belongs to them.
-            staged: Whether the episode cannot be found yet.
-            first: Its first event, where what was staged of it becomes an episode with these.
+            events: At least one event.
+            attachments: Their attachments.
+            staged: Whether the episode is hidden from readers.
+            first: The episode's first event, if this append publishes a staged episode.
 
         Raises:
             LeaseLost: Another process plays the episode.
@@ -168,28 +168,28 @@ class Writer:
         await self._hand_over(_Append(events, attachments, done, staged, first))
 
     async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
-        """Do other small work between two commits; appends wait meanwhile.
+        """Do a small job between two commits; appends wait meanwhile.
 
         Args:
-            work: Given the connection; what it returns is returned.
-            within: Whether it is one transaction.
+            work: Called with the connection; its result is returned.
+            within: Whether to run it in a transaction.
 
         Raises:
             JournalUnavailable: The database cannot be written now.
-            JournalError: It could not be done.
+            JournalError: The job failed.
         """
         job = _Job(work, within, asyncio.get_running_loop().create_future())
         result: _Result = await self._hand_over(job)
         return result
 
     def _hand_over(self, item: _Append | _Job) -> asyncio.Future[Any]:
-        self._appends.put(item)  # before the look: the thread says that it is over, then empties the queue
+        self._appends.put(item)  # before the check, as the thread sets _over before it empties the queue
         if self._over:
             settle([item.done], None, JournalError("the journal is closed"))
         return item.done
 
     def close(self) -> None:
-        """Commit what waits and end the thread; blocks until then."""
+        """Commit waiting appends and end the thread; blocks until then."""
         self._appends.put(None)
         self._thread.join()
 
@@ -212,7 +212,7 @@ class Writer:
                 answer(item.done, None, JournalError("the journal is closed"))
 
     def _left(self, limit: int | None = None) -> Iterator[_Append | _Job]:
-        """What waits already, up to ``limit``, to the first job, or to the mark of the end, which stays."""
+        """Yield waiting items up to ``limit``, the first job, or the end mark, which stays in the queue."""
         while limit is None or limit > 0:
             try:
                 item = self._appends.get_nowait()
@@ -226,7 +226,7 @@ class Writer:
                 limit = 0 if isinstance(item, _Job) else limit - 1
 
     def _run(self, connection: Connection, job: _Job) -> None:
-        """Do a job; whatever it raises is its own failure, and the thread goes on writing."""
+        """Do a job; its exception goes to its caller, and the thread continues."""
         try:
             with typed_as(_unwritten):
                 if job.within:
@@ -270,20 +270,20 @@ class Writer:
                 head = self._heads[episode_id] = heads[episode_id]
                 self._heads.move_to_end(episode_id)
                 if append.events[-1].type == "episode.ended":
-                    told = "episode %s is recorded: %d events, digest %s"
-                    logger.info(told, episode_id, head.seq, head.digest.hex())
-                    self._heads[episode_id] = _Head(head.seq, head.digest)  # nothing is asked in it any more
+                    message = "episode %s is recorded: %d events, digest %s"
+                    logger.info(message, episode_id, head.seq, head.digest.hex())
+                    self._heads[episode_id] = _Head(head.seq, head.digest)  # its prompts are not needed
             while len(self._heads) > KEPT_HEADS:
                 self._heads.popitem(last=False)
         answer_all([append.done for append in group], error)
 
     def _write(self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]) -> None:
-        """Write what the appends of a commit come to, a statement for each table.
+        """Write the appends of a commit, with one statement per table.
 
         Args:
-            connection: Within the transaction of the commit.
+            connection: A connection within the commit's transaction.
             group: The appends.
-            heads: Where episodes stand after them; filled in.
+            heads: Filled with the ends of the episodes afterwards.
         """
         rows = Rows()
         if self._fences is not None:
@@ -297,9 +297,9 @@ class Writer:
             known = self._heads.get(episode_id)
             if self._holding is not None:
                 new = self._holding.prove(episode_id)
-                known = None if new else known  # others may have recorded it meanwhile
+                known = None if new else known  # another process may have recorded it before
             head = heads.get(episode_id) or known
-            if head is None:  # what begins where something is already is refused by the table itself
+            if head is None:  # the table's key rejects a second beginning
                 head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
             seq, digest = _follow(rows.events, head, batch)
             prompts = head.prompts
@@ -323,7 +323,7 @@ class Writer:
     def _unrecorded(
         self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]
     ) -> Sequence[_Append]:
-        """Those of ``group`` that are not there already: a commit may be done and the answer to it lost."""
+        """Return the appends that are not recorded yet, as a commit may succeed and its answer be lost."""
         left = []
         for append in group:
             batch = append.events
@@ -341,25 +341,30 @@ class Writer:
         return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
 
     def _leave(self, connection: Connection, name: str) -> None:
-        """Give back the leases of this process, so that others need not wait for its silence."""
+        """Release the leases of this process, so that others need not wait until it counts as dead."""
         try:
             with connection.begin():
                 depose(connection, name)
         except SQLAlchemyError as error:
-            logger.warning("the journal keeps this server's leases until others miss it: %s", reason(error))
+            logger.warning(
+                "the leases of this server could not be released; others will take them over later: %s",
+                reason(error),
+            )
 
 
 def _attach(
     rows: Rows, attachments: Attachments, batch: Sequence[RecordedEvent], prompts: Mapping[str, Prompt]
 ) -> Mapping[str, Prompt]:
-    """Add to ``rows`` what belongs to the events of ``batch``; the last prompts after it.
+    """Add the attachments of ``batch`` to ``rows``; return the last prompts afterwards.
 
     Raises:
-        ValueError: It belongs to none of them.
+        ValueError: They do not match the events.
     """
     decided = [recorded for recorded in batch if recorded.type in CALLS_BEHIND]
     if len(attachments.calls) > len(decided):
-        raise ValueError(f"calls of {len(attachments.calls)} decisions beside {len(decided)}")
+        raise ValueError(
+            f"there are calls of {len(attachments.calls)} decisions but {len(decided)} decisions"
+        )
     for recorded, calls in zip(decided, attachments.calls, strict=False):
         prompts = rows.calls.add(recorded.event, calls, prompts)
     if attachments.truth is not None:
@@ -368,18 +373,18 @@ def _attach(
 
 
 def _follow(rows: list[EventRow], head: _Head, batch: Sequence[RecordedEvent]) -> tuple[int, bytes]:
-    """Add the rows of ``batch``, which is written after ``head``; its last number, and the digest there.
+    """Add the rows of ``batch``, which follows ``head``; return its last number and digest.
 
     Raises:
-        _Taken: One of the numbers is.
-        ValueError: One is not the next one of the episode, or its text has no UTF-8.
-        TypeError: A text is none.
+        _Taken: A number is taken.
+        ValueError: A number is not the next one, or a text has no UTF-8 encoding.
+        TypeError: A text is not a string.
     """
     episode_id, last, digest = batch[0].episode_id, head.seq, head.digest
     for recorded in batch:
         seq, text = recorded.seq, recorded.text
         if recorded.episode_id != episode_id:
-            raise ValueError(f"the append holds event {seq} of {recorded.episode_id} too")
+            raise ValueError(f"the append also contains event {seq} of {recorded.episode_id}")
         if seq <= last:
             raise _Taken(f"the last one is {last}")
         if seq != last + 1:
@@ -414,38 +419,38 @@ def _unwritten(failure: Exception) -> JournalError:
 
 @dataclass(slots=True)
 class Staging:
-    """An episode that is not to be found yet: its first event, and whether more of it is only staged."""
+    """A hidden episode: its first event, and whether its next events are staged too."""
 
     first: RecordedEvent | None = None
     goes_on: bool = True
 
 
 class StagedAppends:
-    """Which episodes this process stages, and what an append to one of them has to do."""
+    """The staged episodes of this process, and how to append to them."""
 
     def __init__(self) -> None:
         self.episodes: dict[str, Staging] = {}
-        """What is not to be found yet, by its id."""
+        """The hidden episodes, by id."""
 
     def begin(self, episode_id: str) -> None:
-        """Let an episode that is about to begin be found by nobody yet."""
+        """Hide a new episode from readers."""
         self.episodes[episode_id] = Staging()
 
     def end(self, episode_id: str) -> None:
-        """Let the next append to an episode make it one."""
+        """Make the next append publish the episode."""
         staging = self.episodes[episode_id]
         staging.goes_on = False
         if staging.first is None:  # nothing was written
             del self.episodes[episode_id]
 
     def drop(self, episode_id: str) -> bool:
-        """Stage an episode no more; whether it was staged."""
+        """Stop staging an episode; return whether it was staged."""
         return self.episodes.pop(episode_id, None) is not None
 
     async def append(
         self, writer: Writer, events: Sequence[RecordedEvent], attachments: Attachments | None
     ) -> None:
-        """Append to an episode that may be staged, or may become one that is not any more."""
+        """Append to an episode, which may be staged or be published by this append."""
         episode_id, first = events[0].episode_id, None
         staging = self.episodes.get(episode_id)
         if staging is not None and staging.first is None:

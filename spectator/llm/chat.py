@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spectator.checked_dataclass import checked_dataclass
-
 Message = Mapping[str, Any]
 """One message of a conversation: ``role``, ``content``, ``tool_calls``, ..."""
 
@@ -106,7 +104,7 @@ OnWait = Callable[[Wait, float | None, str], None]
 """Called with what a request now waits for, until when (monotonic clock, if known), and why."""
 
 
-@checked_dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
     """One request to a model. Fields that are ``None`` or empty are not sent.
 
@@ -144,7 +142,7 @@ class ChatRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ToolCall:
     """A tool call as the model wrote it.
 
@@ -161,7 +159,7 @@ class ToolCall:
     verbatim: Mapping[str, Any] = field(default_factory=dict)
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Token usage of an answer, as the endpoint counts it.
 

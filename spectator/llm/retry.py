@@ -17,7 +17,6 @@ from typing import Any, Final, Self
 import orjson
 
 from spectator.backoff import Backoff
-from spectator.checked_dataclass import checked_dataclass
 from spectator.clock import Clock
 from spectator.errors import (
     EndpointBusy,
@@ -339,7 +338,7 @@ class CircuitBreaker:
         self._rest_s = self._first_rest_s
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class BreakerRequest(AbstractContextManager[None]):
     """One request through a breaker; its exit reports success or failure.
 

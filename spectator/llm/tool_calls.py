@@ -10,10 +10,9 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spectator.checked_dataclass import checked_dataclass
 from spectator.errors import FailureClass
 from spectator.events import encode_json
 from spectator.json_values import json_encoder
@@ -161,7 +160,7 @@ _PARAMETER: Final = re.compile(
 )
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class WrittenCall:
     """A call found in an answer, not yet checked.
 
@@ -180,7 +179,7 @@ class WrittenCall:
     verbatim: Mapping[str, Any] = field(default_factory=dict)
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ParsedCall:
     """A call of a legal tool with valid arguments.
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
-from spectator.checked_dataclass import checked_dataclass
 from spectator.errors import ConfigurationError, FailureClass
 from spectator.events import DecisionSource, encode_json
 from spectator.llm.chat import DeltaKind
@@ -22,7 +21,7 @@ Action = Mapping[str, Any]
 """Plain JSON in the shape of the world's action model; the world checks whether it is legal."""
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Decision:
     """An action and its origin.
 

@@ -11,7 +11,6 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from spectator.checked_dataclass import checked_dataclass
 from spectator.clock import Clock
 from spectator.errors import JournalError
 from spectator.journal.day_share import PARTS, DayShare, ReservationStore
@@ -19,7 +18,7 @@ from spectator.journal.day_share import PARTS, DayShare, ReservationStore
 logger = logging.getLogger(__name__)
 
 
-@checked_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Spent:
     """Spending on models.
 

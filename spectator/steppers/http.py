@@ -1,4 +1,4 @@
-"""Steps an environment of a pooled rollout server over HTTP: ``get_task_prompt``, ``step``, ``done``."""
+"""Step an environment of a pooled rollout server over HTTP: ``get_task_prompt``, ``step``, ``done``."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
     import aiohttp
 
 MAX_MESSAGE: Final = 300
-"""Characters of a server's own words that an error keeps."""
+"""Maximum characters of a server's message in an error."""
 
 BUSY: Final = 429
-"""The status of a request that was not looked at: it may be sent again."""
+"""Status of a request that was not processed and may be retried."""
 
 NO_SUCH_ROUTE: Final = frozenset({404, 405, 501})
-"""Statuses of a server that gives environments back by ``DELETE`` and not by ``POST done``."""
+"""Statuses of a server on which ``DELETE`` instead of ``POST done`` releases environments."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpEnvironment:
-    """Where one environment of a pooled rollout server is, and what the server can do.
+    """The address of one environment on a pooled rollout server, and the server's capabilities.
 
     Args:
         base_url: The server, such as ``http://host:36663``; operations are below ``/env_name/env_id/``.
         env_name: The kind of environment.
-        env_id: This one.
-        text_field: The action's field that travels as the whole action; ``None`` sends the action as it is.
+        env_id: Id of the environment.
+        text_field: The action's field that is sent as the whole action; ``None`` sends the whole action.
         resets: Whether ``POST reset`` begins an episode; else it begins with the first prompt.
-        step_ids: Whether the server takes a ``step_id`` and carries out each once, however often it is sent;
-            one that answers ``reset`` with ``"step_ids": true`` says so itself.
+        step_ids: Whether the server accepts a ``step_id`` and carries out each only once, even if it is
+            resent. A server can also announce this by answering ``reset`` with ``"step_ids": true``.
         headers: Further headers, such as ``Authorization``.
     """
 
@@ -68,7 +68,7 @@ class HttpEnvironment:
     headers: Mapping[str, str] | None = None
 
     def url(self, operation: str) -> str:
-        """The address of an operation.
+        """Return the URL of an operation.
 
         >>> HttpEnvironment("http://host:36663/", "qa", "7").url("step")
         'http://host:36663/qa/7/step'
@@ -79,20 +79,20 @@ class HttpEnvironment:
 class HttpStepper:
     """A :class:`~spectator.environments.contract.Stepper` of an environment on a pooled rollout server.
 
-    ``GET get_task_prompt`` gives the chat messages that the agent sees: an empty list ends the episode, what
-    is no list is a fault. ``POST step`` with ``{"action"}`` gives ``reward, terminated, truncated, info``.
-    ``POST done`` gives the environment back, or ``DELETE`` where the server knows no ``done``.
+    ``GET get_task_prompt`` returns the agent's chat messages: an empty list ends the episode, anything but a
+    list is a fault. ``POST step`` with ``{"action"}`` returns ``reward, terminated, truncated, info``.
+    ``POST done`` releases the environment, or ``DELETE`` if the server has no ``done``.
 
-    A prompt is asked for again after a failure, at most ``retries`` times and within the deadline. A step is
-    sent again only where it cannot have arrived (no connection, or 429), or where the server takes step ids.
+    Requests for a prompt are retried after a failure, at most ``retries`` times and within the deadline. A
+    step is retried only if it cannot have arrived (no connection, or 429) or the server accepts step ids.
 
     Args:
         where: The environment.
-        retries: How often a request is sent again.
-        backoff_s: Seconds before the first of them; doubled each time, with full jitter.
+        retries: Maximum number of retries of a request.
+        backoff_s: Seconds before the first retry; doubled each time, with full jitter.
         sleep: Waits.
         rng: Draws the jitter.
-        session: Connections to share; closed by whoever made them. Own ones when left out.
+        session: A shared client session, closed by its owner; a private one if omitted.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class HttpStepper:
     async def reset(
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
     ) -> Stepped:
-        """See :meth:`Stepper.reset`; ``options`` travel as ``env_param``."""
+        """See :meth:`Stepper.reset`; ``options`` are sent as ``env_param``."""
         self._episode_id, self._steps = episode_id, 0
         prompt = await self._calls.within(limit_s, self._begin(seed, options))
         return self._calls.began(_observation(prompt, 0.0, done=not prompt))
@@ -150,15 +150,15 @@ class HttpStepper:
         raise EnvironmentFault("the server keeps no snapshots")
 
     async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.state`: the id of the episode; the server tells no more."""
+        """See :meth:`Stepper.state`; only the id of the episode, as the server publishes no state."""
         return {"episode_id": self._episode_id}
 
     async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.truth`; the server tells nothing of what it hides."""
+        """See :meth:`Stepper.truth`; always empty, as the protocol has no such request."""
         return {}
 
     async def aclose(self) -> None:
-        """See :meth:`Stepper.aclose`; the environment is given back, for which the server has two seconds."""
+        """See :meth:`Stepper.aclose`; releases the environment and waits at most two seconds."""
         began, self._calls.given_up = bool(self._episode_id), True
         session = self._session
         if session is None:
@@ -166,20 +166,20 @@ class HttpStepper:
         with suppress(Exception):
             async with asyncio.timeout(CLOSE_S):
                 if began:
-                    await self._give_back()
-        self._episode_id = ""  # unless it was cancelled: then it is given back by the next call
+                    await self._release()
+        self._episode_id = ""  # not reached if cancelled: then the next call releases the environment
         if self._owns_session:
             self._session = None
             await session.close()
 
     async def _begin(self, seed: int, options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if self._where.resets:
-            asked = {"env_param": dict(options), "seed": seed}
-            said = await self._ask("POST", "reset", asked, again="undelivered")
-            self._step_ids = self._where.step_ids or _takes_step_ids(said)
+            body = {"env_param": dict(options), "seed": seed}
+            answer = await self._ask("POST", "reset", body, again="undelivered")
+            self._step_ids = self._where.step_ids or _accepts_step_ids(answer)
         return await self._prompt()
 
-    async def _give_back(self) -> None:
+    async def _release(self) -> None:
         try:
             await self._send("POST", "done", {})
         except _Refused as refused:
@@ -193,16 +193,16 @@ class HttpStepper:
         again: Literal["always", "undelivered"] = "always" if self._step_ids else "undelivered"
         answer = read_object(await self._ask("POST", "step", body, again=again))
         if "reward" not in answer:
-            raise EnvironmentMalformed("answered a step without a reward")
+            raise EnvironmentMalformed("its answer to a step has no reward")
         if answer.get("step_id", step_id) != step_id:
             other = str(answer["step_id"])[:80]
-            raise EnvironmentMalformed(f"answered step {other!r} where {step_id!r} was sent")
+            raise EnvironmentMalformed(f"answered step {other!r} instead of {step_id!r}")
         reward = read_reward(answer.get("reward"))
         terminated = read_flag("terminated", answer.get("terminated"))
         truncated = read_flag("truncated", answer.get("truncated"))
         prompt: list[Mapping[str, Any]] = [] if terminated or truncated else await self._prompt()
         info = answer.get("info")
-        metadata = {} if terminated or not truncated else {"truncated": "the environment cut it short"}
+        metadata = {} if terminated or not truncated else {"truncated": "the environment cut the episode off"}
         seen = _observation(prompt, reward, done=not prompt, info=info, metadata=metadata)
         return self._calls.went_on(seen, {"episode_id": self._episode_id} if seen.done else {})
 
@@ -220,7 +220,7 @@ class HttpStepper:
         *,
         again: Literal["always", "undelivered"],
     ) -> bytes:
-        """The answer to a request, sent again after a failure where that cannot do it twice."""
+        """Send a request, with retries that cannot carry it out twice; return the answer."""
         for tries in range(self._retries + 1):
             try:
                 return await self._send(method, operation, body)
@@ -232,11 +232,11 @@ class HttpStepper:
         raise AssertionError("the last try returns or raises")
 
     async def _send(self, method: str, operation: str, body: Mapping[str, Any] | None) -> bytes:
-        """Send one request once.
+        """Send a request once.
 
         Raises:
-            _Failed: It was not carried out, or nobody knows.
-            EnvironmentFault: The server answers that it will not.
+            _Failed: It was not carried out, or that is unknown.
+            EnvironmentFault: The server rejected it.
         """
         errors = self._aiohttp
         if self._session is None:
@@ -258,21 +258,21 @@ class HttpStepper:
         except (errors.ClientError, OSError) as error:
             raise _Failed(f"the connection was lost: {_in_words(error)}") from error
         if len(text) > MAX_ANSWER_BYTES:
-            raise EnvironmentMalformed(f"{operation}: an answer of more than {MAX_ANSWER_BYTES} bytes")
+            raise EnvironmentMalformed(f"{operation}: the answer exceeds {MAX_ANSWER_BYTES} bytes")
         if answer.status == BUSY or answer.status == 408 or answer.status >= 500:
             busy, wait_s = answer.status == BUSY, _retry_after(answer.headers.get("Retry-After"))
             raise _Failed(f"the server answers {answer.status}", undelivered=busy, wait_s=wait_s)
         if answer.status >= 300:
-            said = clean_text(text.decode(errors="replace"), MAX_MESSAGE)
-            raise _Refused(f"{operation}: the server answers {answer.status}: {said}", answer.status)
+            message = clean_text(text.decode(errors="replace"), MAX_MESSAGE)
+            raise _Refused(f"{operation}: the server answers {answer.status}: {message}", answer.status)
         return text
 
 
 class _Refused(EnvironmentFault):
-    """The server answers that it will not.
+    """The server rejected a request.
 
     Args:
-        message: Its words.
+        message: The error message.
         status: The HTTP status.
     """
 
@@ -282,12 +282,12 @@ class _Refused(EnvironmentFault):
 
 
 class _Failed(Exception):
-    """A request had no answer that can be read.
+    """A request got no usable answer.
 
     Args:
         message: Why.
         undelivered: Whether the server certainly did nothing.
-        wait_s: Seconds that the server asks to wait.
+        wait_s: Seconds that the server asks the client to wait.
     """
 
     def __init__(self, message: str, *, undelivered: bool = False, wait_s: float = 0.0) -> None:
@@ -296,10 +296,10 @@ class _Failed(Exception):
         super().__init__(message)
 
 
-def _takes_step_ids(said: bytes) -> bool:
-    """Whether the answer to ``reset`` says so; what it says besides is the server's own affair."""
+def _accepts_step_ids(text: bytes) -> bool:
+    """Return whether the answer to ``reset`` announces step ids; its other content is ignored."""
     try:
-        answer = read_json(said)
+        answer = read_json(text)
     except EnvironmentMalformed:
         return False
     return isinstance(answer, dict) and answer.get("step_ids") is True
@@ -320,7 +320,7 @@ def _observation(
 
 
 def _retry_after(value: str | None) -> float:
-    """Seconds that the server asks to wait, at most a minute; 0 where it names none, or a date."""
+    """Parse Retry-After in seconds, at most a minute; 0 if it is absent or a date."""
     try:
         return min(60.0, max(0.0, float(value or 0)))
     except ValueError:

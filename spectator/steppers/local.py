@@ -1,6 +1,6 @@
 """Step an environment in this process: in the caller's thread or on its own.
 
-:class:`InlineStepper` has no thread hop and suits fleets of fast worlds that never block.
+:class:`InlineStepper` needs no thread switch and suits fleets of fast worlds that never block.
 :class:`ThreadStepper` builds, calls and closes the environment on one thread, never on the event loop.
 """
 
@@ -23,14 +23,14 @@ from spectator.policies.policy import Action
 
 
 def answered(environment: Environment, shown: object) -> Stepped:
-    """The whole answer of ``environment``, which has just been begun, stepped or restored.
+    """Return the whole answer of ``environment`` after reset, step or restore.
 
     Args:
-        environment: Asked for its facts, and for its state where it is done.
-        shown: What it returned.
+        environment: Provides the facts, and the state if it is done.
+        shown: What the call returned.
 
     Raises:
-        EnvironmentMalformed: That is no observation.
+        EnvironmentMalformed: The returned value is not an observation.
     """
     if not isinstance(shown, Observation):
         raise EnvironmentMalformed(f"answered {type(shown).__name__}, not an observation")
@@ -38,29 +38,29 @@ def answered(environment: Environment, shown: object) -> Stepped:
 
 
 def fault(error: BaseException) -> EnvironmentFault:
-    """The typed error of what an environment raised."""
+    """Return the typed error for an environment's exception."""
     return EnvironmentFault(f"{type(error).__name__}: {error}")
 
 
 FAULTS: Final = typed_as(fault, passing=(EnvironmentFault,))
-"""Around every call of an environment: whatever it raises leaves as an :class:`EnvironmentFault`."""
+"""Context for calls of an environment, which turns its exceptions into :class:`EnvironmentFault`."""
 
 
 _Result = TypeVar("_Result")
 
 _ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
-"""What an environment may raise; nothing is awaited in there, so a cancellation is its own too."""
+"""Exceptions that an environment may raise; as it awaits nothing, a CancelledError is its own too."""
 
 
 class InlineStepper:
-    """A :class:`Stepper` that calls its environment where it is called itself.
+    """A :class:`Stepper` that calls its environment in the caller's thread.
 
-    A call cannot be interrupted: one that hangs holds the event loop. One that returns after its deadline
-    fails as it would elsewhere, and the environment is given up.
+    A call cannot be interrupted: one that hangs blocks the event loop. One that returns after its deadline
+    fails as with other steppers, and the environment is abandoned.
 
     Args:
         build: Makes the environment; called before the first call.
-        monotonic: Measures calls against their deadlines, in seconds.
+        monotonic: Clock for the deadlines, in seconds.
 
     >>> import asyncio
     >>> from spectator.environments.counting import WORLD
@@ -101,7 +101,7 @@ class InlineStepper:
         return self.step_at_once(action, limit_s=limit_s)
 
     def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
-        """See :meth:`Stepper.step`; for callers that need not wait for what is never waited for."""
+        """Step without a coroutine; see :meth:`Stepper.step`."""
         return self._call(limit_s, lambda world: answered(world, world.step(action)))
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
@@ -122,9 +122,9 @@ class InlineStepper:
 
     async def aclose(self) -> None:
         """See :meth:`Stepper.aclose`."""
-        self._give_up()
+        self._close()
 
-    def _give_up(self) -> None:
+    def _close(self) -> None:
         self._given_up = True
         self._environment = None
 
@@ -134,7 +134,7 @@ class InlineStepper:
         function: Callable[[Environment], _Result],
     ) -> _Result:
         if self._given_up:
-            raise EnvironmentFault("the environment was given up")
+            raise given_up_before()
         began = self._monotonic()
         try:
             if self._environment is None:
@@ -145,7 +145,7 @@ class InlineStepper:
         except _ITS_OWN as error:
             raise fault(error) from error
         if limit_s is not None and self._monotonic() - began > limit_s:
-            self._give_up()
+            self._close()
             raise StepTimeout(f"the environment did not answer within {limit_s:g} s")
         return answer
 
@@ -155,24 +155,24 @@ _Arguments = ParamSpec("_Arguments")
 
 
 class HeldObject(Generic[_Object]):
-    """An object that is built by the first call of it, on the thread that calls it."""
+    """An object that its first call builds, on the calling thread."""
 
     _build: Callable[[], _Object]
     _object: _Object | None = None
     given_up = False
-    """Whether a call missed its deadline, it was closed, or an event loop went away during a call."""
+    """Whether a call missed its deadline, the object was closed, or an event loop closed during a call."""
 
     def outcome_of(self, run: Callable[[_Object], Any]) -> tuple[Any, Exception | None]:
-        """What ``run(object)`` returns, or else raises, in a form that a future can carry."""
+        """Run ``run(object)``; return its result or its exception, in a form that a future accepts."""
         try:
             if self.given_up:
                 raise given_up_before()
             if self._object is None:
                 self._object = self._build()
             return run(self._object), None
-        except StopIteration as error:  # no future can carry it
+        except StopIteration as error:  # futures do not accept it
             return None, EnvironmentFault(f"StopIteration: {error}")
-        except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
+        except Exception as error:  # noqa: BLE001 - passed to the caller unchanged
             return None, error
         except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
             return None, EnvironmentFault(f"{type(error).__name__}: {error}")
@@ -185,15 +185,15 @@ class _Call:
 
 
 class OwnThread(HeldObject[_Object]):
-    """One object on one thread of its own, started by the first call, with a deadline for every call.
+    """One object on its own thread, started by the first call, with a deadline for every call.
 
-    A call that misses its deadline cannot be stopped; its thread is given up (it is a daemon and ends
-    as soon as the call returns) and the object is never called again.
+    A call that misses its deadline cannot be stopped; its thread is abandoned (it is a daemon and ends as
+    soon as the call returns) and the object is never called again.
 
     Args:
         build: Makes the object; called on the thread, before the first call.
         name: Name of the thread.
-        dispose: Lets go of what the object holds; called on the thread, last, if it was ever built.
+        dispose: Releases the object's resources; called last on the thread, if the object was built.
     """
 
     def __init__(
@@ -219,16 +219,16 @@ class OwnThread(HeldObject[_Object]):
         """Run ``function(object, ...)`` on the object's thread.
 
         Args:
-            limit_s: Seconds that it may take; no limit where ``None``.
-            function: What is run.
-            arguments: What it is given besides.
-            named: The same by name.
+            limit_s: Time limit in seconds; ``None`` for no limit.
+            function: The function.
+            arguments: Its further arguments.
+            named: Its keyword arguments.
 
         Raises:
-            StepTimeout: No answer within ``limit_s`` seconds; the environment is given up.
-            EnvironmentFault: The environment was given up before the call began, or raised what is not an
-                ``Exception`` (``SystemExit``, say) and would have ended the caller's event loop.
-            Exception: Whatever the function, or the first time the factory, raises.
+            StepTimeout: No answer within ``limit_s`` seconds; the environment is abandoned.
+            EnvironmentFault: The environment was closed or abandoned before the call, or raised something
+                other than an ``Exception`` (such as ``SystemExit``) that would end the caller's event loop.
+            Exception: Any exception of the function or, at the first call, of the factory.
         """
         if self.given_up:
             raise given_up_before()
@@ -246,14 +246,14 @@ class OwnThread(HeldObject[_Object]):
             raise StepTimeout(f"the environment did not answer within {limit_s:g} s") from error
 
     def close(self) -> None:
-        """Let go of the object; its thread ends after the call it is in. Safe to call twice."""
+        """Close the object; its thread ends after its current call. Safe to call twice."""
         self.given_up = True
         self._calls.put(None)
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             if not answer(call.answer, *self.outcome_of(call.run)):
-                break  # nobody can be answered any more
+                break  # the caller's event loop is closed
             del call
         self.given_up = True
         held, self._object = self._object, None
@@ -262,15 +262,15 @@ class OwnThread(HeldObject[_Object]):
 
 
 def given_up_before() -> EnvironmentFault:
-    """The error of a call of what was given up before it."""
-    return EnvironmentFault("the environment was given up")
+    """Return the error for a call after the object was closed or abandoned."""
+    return EnvironmentFault("the environment was closed or abandoned")
 
 
 class ThreadStepper:
-    """A :class:`Stepper` whose environment lives on a thread of its own.
+    """A :class:`Stepper` whose environment lives on its own thread.
 
-    A call that misses its deadline cannot be stopped; its thread is given up and ends as soon as the call
-    returns. A call whose caller goes away runs to its end, and its answer is dropped.
+    A call that misses its deadline cannot be stopped; its thread is abandoned and ends as soon as the call
+    returns. A call whose caller is cancelled runs to its end, and its answer is dropped.
 
     Args:
         build: Makes the environment; called on the thread, before the first call.
@@ -282,7 +282,7 @@ class ThreadStepper:
 
     @property
     def given_up(self) -> bool:
-        """See :attr:`Stepper.given_up`; also true once an event loop went away during a call."""
+        """See :attr:`Stepper.given_up`; also true once an event loop closed during a call."""
         return self._thread.given_up
 
     async def reset(
@@ -328,14 +328,14 @@ OpenStepper = Callable[[World, str], Stepper]
 
 
 def on_a_thread(world: World, episode_id: str) -> Stepper:
-    """The environment on a thread of its own, named after the episode: right for whatever may block."""
+    """Make a stepper on its own thread, named after the episode; for worlds that may block."""
     if world.remote is not None:
         return world.remote(episode_id)
     return ThreadStepper(world.environment, name=episode_id)
 
 
 def preferred_stepper(world: World, episode_id: str, options: Mapping[str, Any]) -> Stepper:
-    """In the caller's thread where the world says that it steps at once with ``options``, else on its own.
+    """Make an inline stepper if the world steps at once with ``options``, else one on its own thread.
 
     >>> from spectator.environments.counting import WORLD
     >>> type(preferred_stepper(WORLD, "ep-1", {"turns": 10})).__name__
@@ -345,7 +345,7 @@ def preferred_stepper(world: World, episode_id: str, options: Mapping[str, Any])
 
 
 def inline(world: World, episode_id: str) -> Stepper:
-    """The environment in the caller's thread: for worlds that are fast and never block."""
+    """Make a stepper in the caller's thread; for worlds that are fast and never block."""
     if world.remote is not None:
         return world.remote(episode_id)
     return InlineStepper(world.environment)

@@ -1,4 +1,4 @@
-"""Steps an environment of any OpenEnv server through its WebSocket: one socket, one private episode."""
+"""Step an environment of any OpenEnv server through its WebSocket: one socket per episode."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 MAX_MESSAGE: Final = 300
-"""Characters of a server's own words that an error keeps."""
+"""Maximum characters of a server's message in an error."""
 
 LAST_STATE_S: Final = 5.0
-"""Seconds that a server has to tell the state after the end, which many do not."""
+"""Seconds that a server has to return the state after the end; many do not."""
 
 NO_ROOM: Final = frozenset({"CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR"})
-"""Codes of errors after which the session is over; all others leave it as it was."""
+"""Error codes that end the session; others leave it unchanged."""
 
 
 class OpenEnvStepper:
-    """A :class:`Stepper` of an environment on an OpenEnv server, ours or another.
+    """A :class:`Stepper` of an environment on any OpenEnv server.
 
-    The socket is opened by ``reset`` and never opened again during an episode: the server ends a session with
-    its socket. A message is sent once. An action that the server finds malformed was not carried out and is
-    refused. The server keeps no snapshots.
+    ``reset`` opens the socket, and it is never reopened during an episode, because the server ends a session
+    with its socket. No message is retried. An action that the server rejects as malformed was not carried
+    out and is refused. Snapshots are not supported.
 
     Args:
         url: The server, or one of its environments: ``http://host:8000/envs/counting``, ``wss://.../ws``.
@@ -59,7 +59,7 @@ class OpenEnvStepper:
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
         try:
-            import websockets.asyncio.client  # noqa: F401 - whether it is there
+            import websockets.asyncio.client  # noqa: F401 - check that it is installed
         except ModuleNotFoundError as error:
             raise ConfigurationError(
                 "websockets is not installed; remote environments need: pip install "
@@ -78,7 +78,7 @@ class OpenEnvStepper:
     async def reset(
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
     ) -> Stepped:
-        """See :meth:`Stepper.reset`; ``options`` travel beside the seed, as OpenEnv has it."""
+        """See :meth:`Stepper.reset`; ``options`` are sent beside the seed, as in OpenEnv."""
         data = {**options, "seed": seed, "episode_id": episode_id}
         answer = await self._calls.within(limit_s, self._begin(data))
         return self._calls.began(_observation(answer))
@@ -106,11 +106,11 @@ class OpenEnvStepper:
         return await self._calls.within(limit_s, self._ask("state"))
 
     async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.truth`; an OpenEnv server tells nothing of what it hides."""
+        """See :meth:`Stepper.truth`; always empty, as OpenEnv has no such request."""
         return {}
 
     async def aclose(self) -> None:
-        """See :meth:`Stepper.aclose`; the server is told, and has two seconds to take note."""
+        """See :meth:`Stepper.aclose`; notifies the server and waits at most two seconds."""
         self._calls.given_up = True
         socket, self._socket = self._socket, None
         if socket is None:
@@ -127,7 +127,7 @@ class OpenEnvStepper:
         try:
             return await self._ask("reset", data)
         except _Invalid as invalid:
-            raise EnvironmentFault(f"the server does not take these options: {invalid}") from invalid
+            raise EnvironmentFault(f"the server rejects these options: {invalid}") from invalid
 
     async def _connect(self) -> ClientConnection:
         from websockets.asyncio.client import connect
@@ -145,29 +145,29 @@ class OpenEnvStepper:
             raise EnvironmentUnavailable(f"the environment cannot be reached: {_in_words(error)}") from error
 
     async def _ask(self, kind: str, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Send one message; the data of its answer.
+        """Send one message and return the data of its answer.
 
         Raises:
-            _Invalid: The server finds the message malformed; nothing was done.
-            EnvironmentFault: The environment failed, the socket died, or the answer is no answer.
+            _Invalid: The server rejects the message as malformed; nothing was done.
+            EnvironmentFault: The environment failed, the socket was closed, or the answer is invalid.
         """
         from websockets.exceptions import WebSocketException
 
         if self._socket is None:
-            raise EnvironmentFault("nothing was begun; reset first")
+            raise EnvironmentFault("there is no episode; call reset first")
         message = {"type": kind} if data is None else {"type": kind, "data": data}
         try:
-            await _need_silence(self._socket)
+            await _check_no_message(self._socket)
             await self._socket.send(encode_json(message))
             text = await self._socket.recv()
         except (OSError, WebSocketException) as error:
             raise EnvironmentUnavailable(f"the connection was lost: {_in_words(error)}") from error
         except (TypeError, ValueError) as error:
-            raise EnvironmentFault(f"what was sent is not JSON: {error}") from error
+            raise EnvironmentFault(f"the message is not JSON: {error}") from error
         return _data(kind, read_object(text))
 
     async def _last_state(self, limit_s: float | None) -> Mapping[str, Any]:
-        """The state after the end; empty where the server does not tell it any more."""
+        """Return the state after the end; empty if the server no longer returns it."""
         try:
             return await self.state(limit_s=LAST_STATE_S if limit_s is None else min(limit_s, LAST_STATE_S))
         except EnvironmentFault:
@@ -175,10 +175,10 @@ class OpenEnvStepper:
 
 
 def socket_url(url: str) -> str:
-    """The socket of an OpenEnv server.
+    """Return the WebSocket URL of an OpenEnv server.
 
     Raises:
-        ConfigurationError: ``url`` is no ``http``, ``https``, ``ws`` or ``wss`` address.
+        ConfigurationError: ``url`` is not an ``http``, ``https``, ``ws`` or ``wss`` address.
 
     >>> socket_url("https://example.org/envs/counting/")
     'wss://example.org/envs/counting/ws'
@@ -188,17 +188,19 @@ def socket_url(url: str) -> str:
     schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
     scheme, found, rest = url.partition("://")
     if scheme not in schemes or not found or not rest.strip("/"):
-        raise ConfigurationError(f"{url[:200]!r} is not an address such as http://localhost:8000")
+        raise ConfigurationError(
+            f"{url[:200]!r} is not a URL of a server; use one such as http://localhost:8000"
+        )
     path = rest.rstrip("/")
     return f"{schemes[scheme]}://{path}" + ("" if path.endswith("/ws") else "/ws")
 
 
-async def _need_silence(socket: ClientConnection) -> None:
-    """Refuse what came unasked: messages have no numbers, so it would be taken for the next answer.
+async def _check_no_message(socket: ClientConnection) -> None:
+    """Reject an unsolicited message: messages have no ids, so it would be taken for the next answer.
 
     Raises:
-        EnvironmentUnavailable: The server says that there is no room, or that it let the session go.
-        EnvironmentMalformed: Something else came.
+        EnvironmentUnavailable: The server has no room, or ended the session.
+        EnvironmentMalformed: Another message came.
         WebSocketException: The connection is lost.
     """
     with suppress(TimeoutError):
@@ -206,11 +208,11 @@ async def _need_silence(socket: ClientConnection) -> None:
             unasked = read_object(await socket.recv())
         if unasked.get("type") == "error" and _code(unasked) in NO_ROOM:
             _data("reset", unasked)
-        raise EnvironmentMalformed("sent a message that nobody asked for, such as a second answer")
+        raise EnvironmentMalformed("sent an unsolicited message, such as a second answer")
 
 
 class _Invalid(EnvironmentFault):
-    """The server finds a message malformed; nothing was done."""
+    """The server rejects a message as malformed; nothing was done."""
 
 
 def _code(frame: Mapping[str, Any]) -> str | None:
@@ -219,28 +221,28 @@ def _code(frame: Mapping[str, Any]) -> str | None:
 
 
 def _data(kind: str, frame: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of an answer to a message of this ``kind``."""
+    """Return the data of an answer to a message of this ``kind``."""
     data = frame.get("data")
     if not isinstance(data, dict):
-        raise EnvironmentMalformed("answered a message without data")
+        raise EnvironmentMalformed("its answer has no data")
     if frame.get("type") == "error":
         code, message = str(data.get("code")), clean_text(str(data.get("message", "")), MAX_MESSAGE)
         if code == "VALIDATION_ERROR":
             raise _Invalid(message or "the message is malformed")
         if code in NO_ROOM:
-            raise EnvironmentUnavailable(f"the server has no environment: {code}: {message}")
+            raise EnvironmentUnavailable(f"the server has no free environment: {code}: {message}")
         raise EnvironmentFault(f"the environment failed: {code}: {message}")
     expected = "state" if kind == "state" else "observation"
     if frame.get("type") != expected:
-        raise EnvironmentMalformed(f"answered {str(frame.get('type'))[:80]!r} where {expected!r} was due")
+        raise EnvironmentMalformed(f"answered {str(frame.get('type'))[:80]!r} instead of {expected!r}")
     return data
 
 
 def _observation(data: Mapping[str, Any]) -> Observation:
-    """What the server shows, read from the data of its answer."""
+    """Parse an observation from the data of an answer."""
     shown = data.get("observation")
     if not isinstance(shown, dict):
-        raise EnvironmentMalformed("answered without an observation")
+        raise EnvironmentMalformed("its answer has no observation")
     done = read_flag("done", data.get("done"))
     metadata = data.get("metadata") or shown.get("metadata") or {}
     refused = shown.get("refused")
@@ -251,7 +253,7 @@ def _observation(data: Mapping[str, Any]) -> Observation:
         content={name: value for name, value in shown.items() if name not in known},
         reward=read_reward(data.get("reward")),
         done=done,
-        # An episode that ends with a refused action ends all the same.
+        # An episode that ends with a refused action still ends.
         refused=_refusal(refused) if isinstance(refused, dict) and not done else None,
         metadata=_metadata(metadata) if isinstance(metadata, dict) else {},
     )
@@ -263,7 +265,7 @@ def _refusal(refused: Mapping[str, Any]) -> Refusal:
 
 
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The extras that this library reads: the parts of the score, and why an episode was cut short."""
+    """Keep the metadata that this library uses: the score's parts, and why an episode was cut off."""
     kept = {name: metadata[name] for name in ("truncated",) if metadata.get(name)}
     rubric = metadata.get("rubric")
     if isinstance(rubric, dict):

@@ -1,4 +1,4 @@
-"""What steppers of environments on other servers share: deadlines, and how an answer is read."""
+"""Common parts of steppers for environments on other servers: deadlines and parsing of answers."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from spectator.observations import LegalAction, Observation, Refusal
 from spectator.text import clean_text
 
 AGENT: Final = "agent"
-"""The one actor of an environment on another server: whoever else plays there is its own affair."""
+"""The only actor of an environment on another server; other players there are its own business."""
 
 MAX_TEXT: Final = 8_192
-"""Characters of an observation that an event keeps."""
+"""Maximum characters of an observation in an event."""
 
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
-"""Longest answer that is read."""
+"""Maximum size of an answer, in bytes."""
 
 LARGEST: Final = sys.float_info.max
-"""Largest reward: a whole number may be larger than any float."""
+"""Largest reward; an integer could be larger than any float."""
 
 CLOSE_S: Final = 2.0
-"""Seconds that another server has to take note of the end."""
+"""Seconds that another server has to handle the close."""
 
 _Answer = TypeVar("_Answer")
 
 
 class Observed(EventData):
-    """An environment on another server, or somebody's own, showed something."""
+    """An environment on another server, or a user's own, returned an observation."""
 
     text: str = Field(description="The observation as JSON, capped at 8,192 characters")
     reward: float = Field(description="The reward of the step, as the environment gave it")
@@ -43,10 +43,10 @@ class Observed(EventData):
 
 
 def observed(observation: Mapping[str, Any], reward: float, total: float) -> Observed:
-    """What was shown, within bounds.
+    """Make the event of an observation, cut to its maximum length.
 
     Raises:
-        ValueError: It is not finite JSON.
+        ValueError: The observation is not finite JSON.
     """
     return Observed(text=clean_text(encode_json(dict(observation)), MAX_TEXT), reward=reward, total=total)
 
@@ -60,16 +60,16 @@ class RemoteCalls:
         self._shown: Observation | None = None
 
     async def within(self, limit_s: float | None, answer: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """What the server answers.
+        """Await the server's answer with a deadline.
 
         Raises:
-            EnvironmentFault: The environment was given up before.
-            StepTimeout: No answer within ``limit_s`` seconds; the environment is given up, since nobody knows
-                whether what was asked of it was done.
+            EnvironmentFault: The environment was closed or abandoned before.
+            StepTimeout: No answer within ``limit_s`` seconds; the environment is abandoned, because it is
+                unknown whether the request was carried out.
         """
         if self.given_up:
             answer.close()
-            raise EnvironmentFault("the environment was given up")
+            raise EnvironmentFault("the environment was closed or abandoned")
         try:
             async with asyncio.timeout(limit_s) as scope:
                 return await answer
@@ -79,34 +79,34 @@ class RemoteCalls:
             self.given_up = True
             raise StepTimeout(f"the environment did not answer within {limit_s:g} s") from error
         except asyncio.CancelledError:
-            self.given_up = True  # what was asked of it may be under way: the next answer would be that one's
+            self.given_up = True  # the request may be in progress, and its answer would come next
             raise
 
     def began(self, observation: Observation) -> Stepped:
-        """The answer to ``reset``.
+        """Return the answer to ``reset``.
 
         Raises:
-            EnvironmentMalformed: There is nothing to decide: a verdict on nobody.
+            EnvironmentMalformed: The episode is already over, so that no decision would be scored.
         """
         if observation.done:
-            raise EnvironmentMalformed("began with an episode that is over")
+            raise EnvironmentMalformed("the episode is already over after reset")
         self._total = 0.0
         return self._stepped(observation, {})
 
     def went_on(self, observation: Observation, state: Mapping[str, Any]) -> Stepped:
-        """The answer to a step that was carried out, and the public state where it was the last."""
+        """Return the answer to a step that was carried out; ``state`` is set after the last one."""
         self._total += observation.reward
         return self._stepped(observation, state)
 
     def refused(self, refusal: Refusal) -> Stepped:
-        """The answer to a step that was not carried out: what was shown last, and why.
+        """Return the answer to a refused step: the last observation with the refusal.
 
         Raises:
-            EnvironmentFault: Nothing was shown yet.
+            EnvironmentFault: There is no observation yet.
         """
         shown = self._shown
         if shown is None:
-            raise EnvironmentFault("nothing was begun; reset first")
+            raise EnvironmentFault("there is no episode; call reset first")
         again = Observation(shown.actor, shown.legal_actions, shown.content, done=shown.done, refused=refusal)
         return Stepped(again, [], {})
 
@@ -117,45 +117,45 @@ class RemoteCalls:
         try:
             fact = observed(observation.content, observation.reward, self._total)
         except (TypeError, ValueError, RecursionError) as error:
-            raise EnvironmentMalformed(f"showed what is no plain finite JSON: {error}") from error
+            raise EnvironmentMalformed(f"its observation is not plain finite JSON: {error}") from error
         return Stepped(observation, [Fact("remote.observed", fact.model_dump(mode="json"))], state)
 
 
 def read_json(text: str | bytes) -> Any:
-    """Strict JSON from another server.
+    """Parse strict JSON from another server.
 
     Raises:
-        EnvironmentMalformed: It is none.
+        EnvironmentMalformed: It is not JSON.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise EnvironmentMalformed(f"answered what is no JSON: {str(error)[:200]}") from error
+        raise EnvironmentMalformed(f"its answer is not JSON: {str(error)[:200]}") from error
 
 
 def read_object(text: str | bytes) -> dict[str, Any]:
-    """A JSON object from another server.
+    """Parse a JSON object from another server.
 
     Raises:
-        EnvironmentMalformed: It is none.
+        EnvironmentMalformed: It is not a JSON object.
     """
     value = read_json(text)
     if not isinstance(value, dict):
-        raise EnvironmentMalformed(f"answered {type(value).__name__}, not a JSON object")
+        raise EnvironmentMalformed(f"its answer is {type(value).__name__}, not a JSON object")
     return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
 def checked_prompt(prompt: object) -> list[Mapping[str, Any]]:
-    """``prompt`` if it is a conversation: a list of objects that each have a ``role``.
+    """Return ``prompt`` if it is a conversation: a list of objects that each have a ``role``.
 
-    An empty list is a conversation too: it says that there is nothing more to decide.
+    An empty list is a conversation too: it means that there is nothing more to decide.
 
     Raises:
-        EnvironmentMalformed: It is anything else; the message says what.
+        EnvironmentMalformed: It is not a conversation; the message says why.
 
     Example:
         >>> checked_prompt([{"role": "user", "content": "Go."}])
@@ -163,18 +163,18 @@ def checked_prompt(prompt: object) -> list[Mapping[str, Any]]:
         >>> checked_prompt("Go.")
         Traceback (most recent call last):
         ...
-        spectator.errors.EnvironmentMalformed: the prompt is no list of messages but str
+        spectator.errors.EnvironmentMalformed: the prompt is not a list of messages but str
     """
     if not isinstance(prompt, (list, tuple)):
-        raise EnvironmentMalformed(f"the prompt is no list of messages but {type(prompt).__name__}")
+        raise EnvironmentMalformed(f"the prompt is not a list of messages but {type(prompt).__name__}")
     for place, message in enumerate(prompt):
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise EnvironmentMalformed(f"message {place} of the prompt is no object with a role")
+            raise EnvironmentMalformed(f"message {place} of the prompt is not an object with a role")
     return list(prompt)
 
 
 def read_reward(value: object) -> float:
-    """A reward: a number or a truth value; ``null`` stands for none.
+    """Parse a reward: a number or a boolean; ``null`` means 0.
 
     Raises:
         EnvironmentMalformed: It is something else, or not finite.
@@ -187,28 +187,30 @@ def read_reward(value: object) -> float:
 
 
 def read_flag(name: str, value: object) -> bool:
-    """A truth value; ``null`` stands for no.
+    """Parse a boolean; ``null`` means false.
 
     Raises:
         EnvironmentMalformed: It is something else.
     """
     if value is None or isinstance(value, bool):
         return bool(value)
-    raise EnvironmentMalformed(f"answered {name} {str(value)[:80]!r}, which is neither true nor false")
+    raise EnvironmentMalformed(f"{name} is {str(value)[:80]!r}, which is neither true nor false")
 
 
 def read_legal(value: object) -> list[LegalAction]:
-    """Legal actions as this library's own servers list them.
+    """Parse legal actions in the form of this library's servers.
 
     Raises:
-        EnvironmentMalformed: They are listed otherwise.
+        EnvironmentMalformed: They have another form.
     """
     found: list[LegalAction] = []
     for one in value if isinstance(value, list) else [value]:
         if not isinstance(one, dict) or not isinstance(one.get("tool"), str):
-            raise EnvironmentMalformed("lists a legal action that is no {tool, arguments}")
+            raise EnvironmentMalformed("a legal action must have the form {tool, arguments}")
         arguments = one.get("arguments", {})
         if not isinstance(arguments, dict):
-            raise EnvironmentMalformed(f"lists {one['tool'][:80]!r} with arguments that are no JSON schema")
+            raise EnvironmentMalformed(
+                f"the arguments of the legal action {one['tool'][:80]!r} must be a JSON schema"
+            )
         found.append({"tool": one["tool"], "arguments": arguments})
     return found

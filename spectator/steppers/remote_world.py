@@ -1,4 +1,4 @@
-"""A world of an environment on another server: what is shown of it, what its actions are, who can play it."""
+"""The world of an environment on another server: its view, its actions and its captains."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ from spectator.steppers.remote import AGENT, MAX_ANSWER_BYTES, Observed, read_ob
 from spectator.text import clean_text
 
 PROFILE_KEY: Final = "x-profile"
-"""Keyword of an action's JSON schema under which this library's servers tell the profile of a world."""
+"""Keyword in an action's JSON schema under which this library's servers publish a world's profile."""
 
 PROFILES_KEY: Final = "x-profiles"
-"""The same for the profiles that options change: a list of ``{"options", "profile"}``."""
+"""The same for profiles that depend on options: a list of ``{"options", "profile"}``."""
 
 LINE: Final = 300
-"""Characters of an observation that are shown as a line."""
+"""Maximum characters of an observation shown as a line."""
 
 LOOK_S: Final = 10.0
-"""Seconds that a server has to say what it is."""
+"""Seconds that a server has to describe itself."""
 
 UNKNOWN: Final = Profile(
     rewards="step", reward_min=None, reward_max=None, score_min=None, score_max=None, actions="schema"
 )
-"""The profile of an environment of which nothing is known."""
+"""The profile of an environment that publishes none."""
 
 
 class RemoteOptions(OptionsModel):
-    """Whatever the other server takes beside the seed."""
+    """Any options that the other server accepts."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
 
 class RemoteObservation(ObservationModel):
-    """Whatever the other server shows."""
+    """Any observation of the other server."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class RemoteState(StateModel):
-    """Whatever the other server tells."""
+    """Any state of the other server."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class AnyAction(ScriptedPolicy):
-    """Draws an action of the right shape; what it comes to is left to the server.
+    """Draws random actions that match the schema; the server may still refuse them.
 
     Args:
-        world: What is played.
-        seed: Seed of its own generator.
+        world: The world.
+        seed: Seed of its random generator.
     """
 
     def __init__(self, world: World, seed: int) -> None:
@@ -73,32 +73,32 @@ class AnyAction(ScriptedPolicy):
         self._random = random.Random(seed)
 
     def choose(self, observation: Observation) -> Decision:
-        """Draw one."""
+        """Draw an action."""
         legal = self._random.choice(self._briefing.legal(observation))
         arguments = random_json(legal["arguments"], self._random)
         return Decision(self._briefing.as_action(legal["tool"], arguments), "random", "drawn at random")
 
 
 def remote_world(url: str, *, headers: Mapping[str, str] | None = None, max_steps: int = 1000) -> World:
-    """The world of an OpenEnv server, ours or another's, by what it says of itself; blocks while it is asked.
+    """Make the world of an OpenEnv server from its own description; blocks during the requests.
 
-    Where the server tells no profile, any step may be rewarded; an action with one required field that is a
-    text is free text, any other is an object in the shape of the server's schema.
+    If the server publishes no profile, any step may be rewarded. An action whose one required field is a
+    string is free text; any other action is an object that matches the server's schema.
 
     Args:
         url: The server, or one of its environments: ``http://host:8000``, ``http://host:8000/envs/counting``.
         headers: Further headers, such as ``Authorization``.
-        max_steps: Steps after which an episode is cut short.
+        max_steps: Steps after which an episode is cut off.
 
     Raises:
-        ConfigurationError: ``url`` is no address, nobody answers, or the answer is not OpenEnv's.
+        ConfigurationError: ``url`` is invalid, the server is unreachable, or it is not an OpenEnv server.
     """
     opened = socket_url(url)
     base = opened.removesuffix("/ws").replace("ws", "http", 1)
     schema, about = _look(f"{base}/schema", headers), _look(f"{base}/metadata", headers)
     action = schema.get("action")
     if not isinstance(action, dict):
-        raise ConfigurationError(f"{base}/schema tells no schema of actions: it is no OpenEnv server")
+        raise ConfigurationError(f"{base}/schema has no schema of actions; use the URL of an OpenEnv server")
     return _world(
         title=clean_text(str(about.get("name") or "Remote environment"), 80),
         summary=clean_text(str(about.get("description") or "Played on another server."), 300),
@@ -112,12 +112,12 @@ def remote_world(url: str, *, headers: Mapping[str, str] | None = None, max_step
 
 
 def http_world(where: HttpEnvironment, *, own_ids: bool = False, max_steps: int = 1000) -> World:
-    """The world of an environment on a pooled rollout server: chat messages in, text out.
+    """Make the world of an environment on a pooled rollout server: chat messages in, text out.
 
     Args:
         where: The environment.
-        own_ids: Whether each episode has an environment of its own there, whose id is the episode's.
-        max_steps: Steps after which an episode is cut short.
+        own_ids: Whether each episode has its own environment there, with the episode's id.
+        max_steps: Steps after which an episode is cut off.
     """
     field = where.text_field
     text = {"type": "object", "properties": {field: {"type": "string", "maxLength": 16_384}}}
@@ -134,7 +134,7 @@ def http_world(where: HttpEnvironment, *, own_ids: bool = False, max_steps: int 
 
 
 def _prompt_of(observation: Observation) -> Sequence[Mapping[str, Any]]:
-    """The chat messages that the server's environment shows: a model is sent just them."""
+    """Return the environment's chat messages, which are sent to a model unchanged."""
     prompt: Sequence[Mapping[str, Any]] = observation.content["prompt"]
     return prompt
 
@@ -173,7 +173,7 @@ def _world(
         projection=project_observed,
         commentator=comment_observed,
         captains={"random": drawn},
-        packs={"default": Pack("default", "1", "Whatever is played there.")},
+        packs={"default": Pack("default", "1", "The episodes of the other server.")},
         step_cap=lambda options: max_steps,
         default_captain="random",
         profile=profile,
@@ -190,17 +190,17 @@ def _look(url: str, headers: Mapping[str, str] | None) -> dict[str, Any]:
         with urllib.request.urlopen(request, timeout=LOOK_S) as answer:
             return read_object(answer.read(MAX_ANSWER_BYTES))
     except (OSError, ValueError, urllib.error.URLError) as error:
-        raise ConfigurationError(f"{url} cannot be read: {error}") from error
+        raise ConfigurationError(f"cannot read {url}: {error}") from error
     except EnvironmentFault as error:
         raise ConfigurationError(f"{url}: {error}") from error
 
 
 def _profiles(action: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Profile]]:
-    told = action.get(PROFILES_KEY, [])
+    published = action.get(PROFILES_KEY, [])
     try:
-        return [(dict(one["options"]), Profile.model_validate(one["profile"])) for one in told]
+        return [(dict(one["options"]), Profile.model_validate(one["profile"])) for one in published]
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"the server's {PROFILES_KEY} cannot be read: {error}") from error
+        raise ConfigurationError(f"the server's {PROFILES_KEY} is invalid: {error}") from error
 
 
 def _profile(action: Mapping[str, Any]) -> Profile:
@@ -208,7 +208,7 @@ def _profile(action: Mapping[str, Any]) -> Profile:
         try:
             return Profile.model_validate(action[PROFILE_KEY])
         except ValidationError as error:
-            raise ConfigurationError(f"the server's profile cannot be read: {error}") from error
+            raise ConfigurationError(f"the server's profile is invalid: {error}") from error
     required, properties = action.get("required") or [], action.get("properties") or {}
     if len(required) == 1 and properties.get(required[0], {}).get("type") == "string":
         return UNKNOWN.model_copy(update={"actions": "text"})
@@ -216,14 +216,14 @@ def _profile(action: Mapping[str, Any]) -> Profile:
 
 
 def _action_type(schema: Mapping[str, Any]) -> type[BaseModel]:
-    """A model whose schema is the server's own; only which fields are required is known of it here."""
+    """Make a model with the server's schema; only required fields are checked here."""
     kept = {name: value for name, value in schema.items() if name not in (PROFILE_KEY, PROFILES_KEY)}
     kept["properties"] = {
         name: value for name, value in (schema.get("properties") or {}).items() if name != "metadata"
     }
 
     class RemoteAction(BaseModel):
-        """An action in the shape of another server's schema."""
+        """An action that matches another server's schema."""
 
         model_config = ConfigDict(extra="allow")
 
@@ -242,7 +242,7 @@ def _elsewhere() -> NoReturn:
 
 
 def project_observed(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
-    """What a viewer sees of an environment that nothing is known of: the observation and all rewards."""
+    """Project an unknown environment: its observation and the sum of its rewards."""
     if event.type != "remote.observed":
         return {}
     total = event.data["total"]
@@ -254,7 +254,7 @@ def project_observed(state: Mapping[str, Any], event: Event) -> Mapping[str, Any
 
 
 def comment_observed(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
-    """A line for each observation, marked with its reward."""
+    """Make a line of each observation, labelled with its reward."""
     if event.type != "remote.observed":
         return ()
     text = clean_text(event.data["text"], LINE)

@@ -1,4 +1,4 @@
-"""One thread for many quick objects: a call that takes long keeps it, and the others go on on another."""
+"""One thread for many quick objects; during a slow call the others continue on another thread."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
 
 PATIENCE_S: Final = 0.05
-"""Seconds after which a call keeps its thread, and the others go on on another; at the latest twice that."""
+"""Seconds (at most twice that) after which a call counts as slow and the others move to another thread."""
 
 
 TOGETHER_S: Final = 0.002
-"""Seconds for which answers wait for others, so that the event loop is woken for all of them."""
+"""Seconds for which answers are collected, so that they wake the event loop only once."""
 
 
 class _Answers:
-    """Answers to futures of one event loop; many of them wake it once."""
+    """Answers to futures of one event loop, which wake it together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.settled: deque[tuple[tuple[asyncio.Future[Any]], Any, Exception | None]] = deque()
-        """What is settled at the next :meth:`wake`: a future, its result, its error; from any thread."""
-        self._told = False
+        """Futures to settle, each with its result and its error; may be added from any thread."""
+        self._woken = False
 
     def wake(self) -> None:
-        """Have it settled; from any thread. Where the loop is closed, nobody is answered."""
-        if not self._told:
-            self._told = True
+        """Settle the futures soon; may be called from any thread. Does nothing if the loop is closed."""
+        if not self._woken:
+            self._woken = True
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self.settle)
 
     def settle(self) -> None:
-        """The same on the loop itself."""
-        self._told = False  # before it looks: what is added from here on wakes the loop again
+        """Settle the futures now; call it on the loop."""
+        self._woken = False  # first, so that answers added from here on wake the loop again
         while self.settled:
             settle(*self.settled.popleft())
 
@@ -59,21 +59,21 @@ class _SharedCall:
 
 
 class _Shift:
-    """A thread, for as long as it is the one that calls."""
+    """The working time of one thread, until another one relieves it."""
 
     def __init__(self, waiting: SimpleQueue[SharedObject[Any] | None]) -> None:
         self.waiting = waiting
         self.busy_with: _SharedCall | None = None
-        """The call that it is in."""
+        """The current call."""
         self.relieved = False
-        """Whether another thread goes on in its place."""
+        """Whether another thread has taken over."""
         self.watched = False
-        """Whether somebody looks at how long its call takes."""
+        """Whether the duration of its call is being watched."""
         self._unsettled: _Answers | None = None
         self._since = 0.0
 
     def start(self, name: str) -> _Shift:
-        """Begin; returns itself."""
+        """Start the thread; return this shift."""
         threading.Thread(target=self._work, name=name, daemon=True).start()
         return self
 
@@ -81,7 +81,7 @@ class _Shift:
         while not self.relieved:
             chosen = self.waiting.get()
             if chosen is None:
-                if self.relieved:  # it was meant for the other
+                if self.relieved:  # meant for the thread that took over
                     self.waiting.put(None)
                 return
             more = True
@@ -96,7 +96,7 @@ class _Shift:
             del call, chosen
 
     def _wake(self, answers: _Answers | None) -> None:
-        """Have answers settled, some together while there is more to call."""
+        """Settle answers, collecting them while there are more calls."""
         now = time.monotonic()
         if self._unsettled is not None and self._unsettled is not answers:
             self._unsettled.wake()
@@ -113,13 +113,13 @@ class _Shift:
 class SharedThread:
     """Calls many objects, one after the other, on one thread, started by the first call.
 
-    For objects that may be called from one thread after another and answer quickly as a rule. Where many
-    call at once, one wake-up serves many of them; with a thread for each, waking it costs more than a quick
-    call does. A call that takes longer than ``patience_s`` keeps its thread to itself, which ends after it.
+    For objects that may be called from different threads and usually answer quickly. If many calls come at
+    once, one wake-up serves many of them; with a thread for each, the wake-up would cost more than a quick
+    call. A call that takes longer than ``patience_s`` keeps its thread for itself, which ends after it.
 
     Args:
         name: Name of the thread.
-        patience_s: Seconds.
+        patience_s: Seconds after which a call counts as slow.
 
     >>> async def main() -> int:
     ...     shared = SharedThread()
@@ -142,11 +142,11 @@ class SharedThread:
     def hold(
         self, build: Callable[[], _Object], dispose: Callable[[_Object], None] | None = None
     ) -> SharedObject[_Object]:
-        """An object to be called; it is built before its first call.
+        """Make an object to be called on this thread; it is built before its first call.
 
         Args:
             build: Makes the object; called on the thread.
-            dispose: Lets go of what the object holds; called on the thread, last, if it was ever built.
+            dispose: Releases the object's resources; called last on the thread, if the object was built.
         """
         self._held += 1
         return SharedObject(self, build, dispose)
@@ -154,12 +154,12 @@ class SharedThread:
     def put(
         self, held: SharedObject[Any], run: Callable[[Any], Any], coming: asyncio.Future[Any] | None = None
     ) -> None:
-        """Have ``held`` called.
+        """Queue a call of ``held``.
 
         Args:
             held: The object.
-            run: What is done with it.
-            coming: Where the answer goes; ``None`` lets go of the object.
+            run: The function to call with it.
+            coming: Receives the answer; ``None`` disposes of the object.
         """
         if coming is not None and (self._answers is None or self._answers.loop is not coming.get_loop()):
             self._answers = _Answers(coming.get_loop())
@@ -176,15 +176,15 @@ class SharedThread:
             self._watch(shift)
 
     def release_one(self) -> None:
-        """One object less is held; without any the thread ends."""
+        """Note that an object was closed; after the last one the thread ends."""
         self._held -= 1
         if self._held == 0 and self._shift is not None:
             self._shift.waiting.put(None)
             self._shift = None
 
     def _watch(self, shift: _Shift) -> None:
-        """Look after a while whether ``shift`` is still in the same call."""
-        with contextlib.suppress(RuntimeError):  # its last object went away with the event loop
+        """Check later whether ``shift`` is still in the same call."""
+        with contextlib.suppress(RuntimeError):  # there is no event loop any more
             asyncio.get_running_loop().call_later(self._patience_s, self._look, shift, shift.busy_with)
             shift.watched = True
 
@@ -210,8 +210,8 @@ class SharedObject(HeldObject[_Object]):
 
     Args:
         shared: Calls it.
-        build: Makes it.
-        dispose: Lets go of what it holds.
+        build: Makes the object.
+        dispose: Releases its resources.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class SharedObject(HeldObject[_Object]):
         self._build = build
         self._dispose = dispose
         self.calls: deque[_SharedCall] = deque()
-        """Calls that wait; as :attr:`waiting` and :attr:`lock` only for its :class:`SharedThread`."""
+        """Waiting calls; like :attr:`waiting` and :attr:`lock`, only for its :class:`SharedThread`."""
         self.waiting = False
         self.lock = threading.Lock()
 
@@ -239,10 +239,10 @@ class SharedObject(HeldObject[_Object]):
         """Run ``function(object, ...)``; see :meth:`spectator.steppers.local.OwnThread.call_within`.
 
         Raises:
-            StepTimeout: No answer within ``limit_s`` seconds; the object is given up.
-            EnvironmentFault: The object was given up before the call began, or raised what is not an
-                ``Exception``.
-            Exception: Whatever the function, or the first time ``build``, raises.
+            StepTimeout: No answer within ``limit_s`` seconds; the object is abandoned.
+            EnvironmentFault: The object was closed or abandoned before the call, or raised something other
+                than an ``Exception``.
+            Exception: Any exception of the function or, at the first call, of ``build``.
         """
         if self.given_up:
             raise given_up_before()
@@ -258,7 +258,7 @@ class SharedObject(HeldObject[_Object]):
             late.cancel()
 
     def close(self) -> None:
-        """Let go of the object, after the call it is in. Safe to call twice."""
+        """Close the object after its current call. Safe to call twice."""
         if not self.given_up:
             self.given_up = True
             if self.waiting or self._object is not None:
@@ -266,7 +266,7 @@ class SharedObject(HeldObject[_Object]):
             self._shared.release_one()
 
     def carry_out(self, call: _SharedCall) -> bool:
-        """Carry ``call`` out and answer it; returns whether there are more. Only for the thread."""
+        """Carry out and answer ``call``; return whether there are more. Only for the thread."""
         if call.future is None or call.answers is None:
             held, self._object = self._object, None
             if held is not None and self._dispose is not None:
@@ -285,4 +285,4 @@ class SharedObject(HeldObject[_Object]):
 
 
 def _nothing(held: object) -> None:
-    """Letting go is the point."""
+    """Do nothing: the call only disposes of the object."""

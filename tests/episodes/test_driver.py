@@ -130,11 +130,11 @@ for _ in range(100):
         (lambda seen: Decision({"text": math.nan}, "model"), "not JSON compliant"),
         (lambda seen: Decision({"text": "\ud800"}, "model"), "surrogates not allowed"),
         (lambda seen: Decision({"text": {1, 2}}, "model"), "set is not JSON serializable"),
-        (lambda seen: Decision({"text": "x" * 70_000}, "model"), "at most 65536"),
+        (lambda seen: Decision({"text": "x" * 70_000}, "model"), "the limit is 65536"),
         (lambda seen: Decision(NESTED, "model"), "nested deeper than 64"),
-        (lambda seen: Decision(None, "model"), "no decision"),  # type: ignore[arg-type]
+        (lambda seen: Decision(None, "model"), "cannot be recorded"),  # type: ignore[arg-type]
         (lambda seen: Decision({"text": "1"}, "somebody"), "source"),  # type: ignore[arg-type]
-        (lambda seen: Decision({"text": "1"}, "model", None), "no decision"),  # type: ignore[arg-type]
+        (lambda seen: Decision({"text": "1"}, "model", None), "cannot be recorded"),  # type: ignore[arg-type]
         (lambda seen: Decision({"text": "1"}, "model", tokens_in=-1), "tokens_in"),
         (lambda seen: Decision({"text": "1"}, "model", latency_s=math.inf), "latency_s"),
         (lambda seen: Decision({"text": "1"}, "model", latency_s=math.nan), "latency_s"),
@@ -290,14 +290,14 @@ def changed(**changes: Any) -> Callable[[Observation], Observation]:
     ("lie", "said"),
     [
         (lambda observation: None, "NoneType"),
-        (changed(actor="nobody"), "'nobody', which is none of counter"),
-        (changed(actor=None), "None, which is none of counter"),
-        (changed(legal_actions=()), "nothing legal"),
+        (changed(actor="nobody"), "'nobody', which is not one of counter"),
+        (changed(actor=None), "None, which is not one of counter"),
+        (changed(legal_actions=()), "no legal action"),
         (changed(reward=math.nan), "the reward nan is not a finite number"),
         (changed(reward=1.5), "not from 0 to 1"),
         (changed(reward=0.5), "before the end"),
         (changed(reward=None), "the reward None is not a finite number"),
-        (changed(refused=Refusal("r", "m")), "refused an action by r and yet went on"),
+        (changed(refused=Refusal("r", "m")), "refused an action by r but returned facts or ended"),
         (changed(metadata={"rubric": {"x": "much"}}), "rubric"),
         (changed(done=True, reward=-1.0), "not from 0 to 1"),
     ],
@@ -311,7 +311,7 @@ def test_an_environment_that_breaks_its_contract(lie: Callable[..., Any], said: 
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ([Fact("episode.ended", {"reason": "finished"})], "episode.ended, which it does not declare"),
+        ([Fact("episode.ended", {"reason": "finished"})], "undeclared event types: episode.ended"),
         ([Fact("counting.number_said", {"number": math.nan})], "could not be shown"),
         ([Fact("counting.number_said", {"number": 1})], "could not be shown"),
         (

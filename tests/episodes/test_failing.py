@@ -132,7 +132,7 @@ def test_however_often_it_is_suspended_it_is_not_taken_for_what_kills_the_server
             assert rebuilt.attempt == 1
             async with supervising(world, journal=journal) as stage:
                 episode = await stage.supervisor.play_on(rebuilt)
-                with pytest.raises(EpisodeUnfinished, match="can be played on"):
+                with pytest.raises(EpisodeUnfinished, match="can be resumed"):
                     await episode.wait()
         assert "episode.ended" not in types(journal.events)
 

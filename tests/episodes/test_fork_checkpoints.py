@@ -328,7 +328,7 @@ def test_a_forged_tail_is_refused_from_a_checkpoint_too(tmp_path: Path) -> None:
         seq = min(end for end in step_ends(whole) if end > newest)
         with closing(sqlite3.connect(tmp_path / "whole" / "journal.db")) as journal, journal:
             forge(journal, newest + 1)
-        assert "not what its seed and decisions give" in await refused(tmp_path / "whole", seq)
+        assert "cannot be reproduced from its seed and decisions" in await refused(tmp_path / "whole", seq)
 
     asyncio.run(scenario())
 
@@ -342,7 +342,7 @@ def test_a_place_inside_a_step_is_refused_and_its_neighbours_are_named(
         for seq, before in ((newest + 1, newest), (newest + 4, newest + 3)):
             assert whole[seq - 1].event.type == "decision.made"
             compared.clear()
-            assert f"choose {before}, the one before it" in await refused(tmp_path / "whole", seq)
+            assert f"use {before}, the one before it" in await refused(tmp_path / "whole", seq)
             assert compared == list(range(newest + 1, seq + 1)), "once, and not again from the beginning"
 
     asyncio.run(scenario())

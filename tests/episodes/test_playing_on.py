@@ -143,15 +143,15 @@ def with_data(one: RecordedEvent, **changes: Any) -> RecordedEvent:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"environment": "gone"}, "cannot be planned any more"),
-        ({"environment_version": "0.1"}, "played in version 0.1"),
-        ({"pack": "gone"}, "cannot be planned any more"),
-        ({"options": {"turns": 0}}, "cannot be planned any more"),
+        ({"environment": "gone"}, "its plan is no longer valid"),
+        ({"environment_version": "0.1"}, "played with version 0.1"),
+        ({"pack": "gone"}, "its plan is no longer valid"),
+        ({"options": {"turns": 0}}, "its plan is no longer valid"),
         (
             {"seats": {"counter": {"policy": "heuristic", "label": "x"}, "other": {"policy": "x"}}},
-            "other actors",
+            "have changed",
         ),
-        ({"seed": 99}, "the patch of episode.started is not the one that its data gives"),
+        ({"seed": 99}, "the patch of episode.started does not match its data"),
     ],
 )
 def test_what_cannot_be_rebuilt_is_interrupted_and_says_why(

@@ -99,7 +99,7 @@ def test_an_unknown_world_is_named_together_with_a_wrong_seed() -> None:
 
 @pytest.mark.parametrize("seed", [-1, MAX_SEED + 1, True, 1.5, "1"])
 def test_a_seed_is_an_integer_that_json_carries(seed: Any) -> None:
-    assert wrong(seed=seed) == {"seed": f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn"}
+    assert wrong(seed=seed) == {"seed": f"must be an integer from 0 to {MAX_SEED}, or null to draw one"}
 
 
 @pytest.mark.parametrize("seed", [0, MAX_SEED])
@@ -146,7 +146,7 @@ def test_a_pack_fixes_options_and_seeds(duel: World) -> None:
     assert "is fixed to 7" in wrong(pack="fixed", options={"turns": 8})["options.turns"]
     assert plan(EpisodeRequest("duel", pack="fixed"), drawn=4).seed == 22
     assert plan(EpisodeRequest("duel", pack="fixed", seed=33)).seed == 33
-    assert "none of the seeds of the pack 'fixed'" in wrong(pack="fixed", seed=34)["seed"]
+    assert "not a seed of the pack 'fixed'" in wrong(pack="fixed", seed=34)["seed"]
 
 
 def test_every_actor_gets_a_policy_with_a_seed_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

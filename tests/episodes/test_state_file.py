@@ -98,7 +98,7 @@ def test_a_record_is_looked_through_in_the_background_once_it_is_opened(
         records = ViewReader(journal, states=states_in(tmp_path))
         records._past = PastStates(records, spacing=50, file=states_in(tmp_path))
         assert await records.state(summary) == replay_state(whole)
-        await asyncio.gather(*records._looking.values())
+        await asyncio.gather(*records._indexing.values())
         await records.aclose()
         assert await events_read(journal, summary, states_in(tmp_path), 120, 480, 777) <= 3 * 50
 

@@ -53,7 +53,7 @@ def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path, held: bytes) -
 
 def test_what_is_no_ordinary_file_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "stops.json").mkdir()
-    with pytest.raises(ConfigurationError, match="no ordinary file"):
+    with pytest.raises(ConfigurationError, match="not a regular file"):
         StopRequests.open(tmp_path / "stops.json")
 
 

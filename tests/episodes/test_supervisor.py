@@ -270,7 +270,7 @@ def test_stopped_at_any_moment(moment: str, how: str) -> None:
             with pytest.raises(EpisodeNotFound):
                 await stage.supervisor.stop(episode.episode_id, by="test")
             if how == "close":
-                with pytest.raises(EpisodeBusy, match="going away"):
+                with pytest.raises(EpisodeBusy, match="shutting down"):
                     await stage.start()
         gate.set()
         await no_environment_threads()

@@ -163,7 +163,7 @@ async def played_on(journal: SqlJournal, world: Any, answers: list[bool]) -> Non
 def test_a_decision_with_calls_but_without_their_exchanges_is_the_policys_error() -> None:
     policy = FakePolicy(lambda observation: replace(counted(observation), calls=[call_of([])]))
     end = end_of(play(world_with(policy=lambda seed: policy)).events)
-    assert end["reason"] == "policy_error" and "1 calls beside 0 exchanges" in end["detail"]
+    assert end["reason"] == "policy_error" and "1 calls for 0 exchanges" in end["detail"]
 
 
 def test_the_truth_is_sealed_while_played_and_recorded_with_the_end(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def forge_reward(events: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("forge", "says"),
     [
-        (forge_reply, ("does not fit the digest", "exchanges", "call 0 behind it")[:1]),
+        (forge_reply, ("does not match its digest", "exchanges", "call 0 behind it")[:1]),
         (forge_action, ("action: ",)),
         (forge_score, ("the score is recorded as",)),
         (forge_source, ("make it a decision of source 'fallback', not 'model'",)),
@@ -351,7 +351,7 @@ def test_a_match_that_is_dropped_is_missed(bundle: Path) -> None:
 def test_replies_that_are_changed_beside_the_events_are_named(bundle: Path) -> None:
     with database_of(bundle) as database:
         database.execute("UPDATE calls SET beside = replace(beside, 'fake-1', 'fake-9')")
-    refused(bundle, "call 0 behind it does not fit the digest that the event states")
+    refused(bundle, "call 0 behind it does not match its digest in the event")
 
 
 def test_a_changed_byte_of_a_file_is_found_before_anything_is_read(bundle: Path) -> None:
@@ -478,7 +478,7 @@ def test_a_manifest_that_is_none_is_told_by_its_field(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("CREATE VIEW evil AS SELECT 1", "holds the view 'evil'"),
+        ("CREATE VIEW evil AS SELECT 1", "contains the view 'evil'"),
         ("DROP TABLE truths", "lacks the table 'truths'"),
     ],
 )
@@ -492,7 +492,7 @@ def test_a_journal_of_random_bytes_with_the_right_digest_is_none(bundle: Path) -
     (bundle / "journal.db").write_bytes(random.Random(1).randbytes(5000))
     with manifest_of(bundle):
         pass
-    no_bundle(bundle, "journal.db is no journal")
+    no_bundle(bundle, "journal.db is not a journal")
 
 
 def test_another_version_of_the_world_says_which_software_to_use(

@@ -107,25 +107,25 @@ def append(connection: sqlite3.Connection) -> None:
 @pytest.mark.parametrize(
     ("tamper", "names"),
     [
-        (replace_text, ["event 5: does not fit its digest"]),
-        (swap, ["event 5: holds event 6 of ep-1", "event 6: holds event 5 of ep-1"]),
-        (insert, ["event 6: does not fit its digest"]),
-        (remove("seq = 5"), ["event 6: comes after 4: event 5 is missing"]),
-        (remove("seq IN (5, 6, 7)"), ["event 8: comes after 4: events 5 to 7 are missing"]),
-        (remove("seq = 1"), ["event 2: comes after 0: event 1 is missing"]),
-        (remove("seq > 10"), ["event 11: is missing, and all after it up to event 12"]),
+        (replace_text, ["event 5: does not match its digest"]),
+        (swap, ["event 5: contains event 6 of ep-1", "event 6: contains event 5 of ep-1"]),
+        (insert, ["event 6: does not match its digest"]),
+        (remove("seq = 5"), ["event 6: follows event 4: event 5 is missing"]),
+        (remove("seq IN (5, 6, 7)"), ["event 8: follows event 4: events 5 to 7 are missing"]),
+        (remove("seq = 1"), ["event 2: follows event 0: event 1 is missing"]),
+        (remove("seq > 10"), ["event 11: is missing, like all later ones up to event 12"]),
         (append, [f"event {LENGTH + 1}: was added after the end"]),
         (
             lambda connection: connection.execute("UPDATE events SET text = 'x' WHERE seq = 7"),
-            ["event 7: is no event"],
+            ["event 7: is not a valid event"],
         ),
         (
             lambda connection: connection.execute("UPDATE events SET digest = zeroblob(32) WHERE seq = 9"),
-            ["event 9: does not fit its digest", "event 10: does not fit its digest"],
+            ["event 9: does not match its digest", "event 10: does not match its digest"],
         ),
         (
             lambda connection: connection.execute("UPDATE episodes SET end_digest = zeroblob(32)"),
-            [f"event {LENGTH}: ends in the digest"],
+            [f"event {LENGTH}: has the digest"],
         ),
     ],
     ids=[

@@ -35,7 +35,7 @@ class OneDatabase:
         for what, amount in used.items():
             self.taken.setdefault(what, amount)
 
-    async def reserve(self, what: str, *, cap: float, amount: float, owed: float = 0.0) -> Reserved:
+    async def reserve(self, what: str, *, cap: float, amount: float, overdrawn: float = 0.0) -> Reserved:
         self.asked += 1
         await asyncio.sleep(0)
         if self.away:
@@ -44,9 +44,9 @@ class OneDatabase:
             self.day, self.over_at = self.day + timedelta(days=1), self.over_at + 86_400
             self.taken.clear()
         taken = self.taken.get(what, 0.0)
-        part = min(amount, max(0.0, cap - taken - owed))
-        self.taken[what] = taken + owed + part
-        if owed:
+        part = min(amount, max(0.0, cap - taken - overdrawn))
+        self.taken[what] = taken + overdrawn + part
+        if overdrawn:
             self.told.set()
         return Reserved(self.day, part, self.over_at - self.clock.monotonic())
 
@@ -110,7 +110,7 @@ def test_what_questions_under_way_take_beyond_is_told_to_the_others(
         mine, other = DayShare("money", CAP, database, clock), DayShare("money", CAP, database, clock)
         assert await mine.need()
         mine.draw(40.0)
-        assert await mine.need(), "what is owed is reserved with the next part"
+        assert await mine.need(), "what is overdrawn is reserved with the next part"
         assert await use(other, 1.0, 1000) == 23
         mine.draw(5.0)
         await mine.give_back()

@@ -124,7 +124,7 @@ def test_a_damaged_episode_is_left_out_and_named_and_the_others_go(
     )
     result = copy(folder, postgres.url(database))
     assert result.exit_code == 1
-    assert "ep-3: event 9 does not fit its digest" in result.output
+    assert "ep-3: event 9 does not match its digest" in result.output
     assert "1 episodes are damaged and were not copied" in result.output
     assert postgres.execute(database, "SELECT episode_id FROM episodes ORDER BY 1") == [("ep-1",), ("ep-2",)]
     assert postgres.execute(database, "SELECT count(*) FROM events WHERE episode_id = 'ep-3'") == [(0,)]
@@ -142,7 +142,7 @@ def test_what_arrives_otherwise_is_noticed_and_undone(folder: Path, database: st
     )
     result = copy(folder, postgres.url(database))
     assert result.exit_code == 1
-    assert "ep-1: what lies in calls did not arrive as it was recorded" in result.output
+    assert "ep-1: the copied rows of calls differ from the source" in result.output
     assert postgres.execute(database, "SELECT count(*) FROM events WHERE episode_id = 'ep-1'") == [(0,)]
 
 
@@ -157,12 +157,12 @@ def test_a_database_with_other_episodes_is_refused(
     asyncio.run(record_one(postgres.url(database), "ep-9"))
     refused = copy(folder, postgres.url(database))
     assert refused.exit_code == 1
-    assert "the database holds ep-9, which the journal to be copied lacks" in refused.output
+    assert "the database contains ep-9, which the source journal does not" in refused.output
     other = postgres.make()
     asyncio.run(record_one(postgres.url(other), "ep-2"))
     refused = copy(folder, postgres.url(other))
     assert refused.exit_code == 1
-    assert "ep-2 is in the database already, and is not this one" in refused.output
+    assert "the database already contains another episode ep-2" in refused.output
     assert postgres.execute(other, "SELECT count(*) FROM events WHERE episode_id = 'ep-2'") == [(1,)]
 
 

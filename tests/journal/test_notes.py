@@ -65,16 +65,16 @@ def test_no_more_is_taken_than_there_is_room_for(tmp_path: Path, monkeypatch: py
     book = NoteStore(tmp_path / "n.ndjson")
     monkeypatch.setattr(notes, "MOST_OF_EPISODE", 1)
     book.add(NOTE)
-    with pytest.raises(InvalidRequest, match="the most there may be"):
+    with pytest.raises(InvalidRequest, match="which is the maximum"):
         book.add(replace(NOTE, note_id="n-2"))
     monkeypatch.setattr(notes, "MAX_BYTES", 200)
-    with pytest.raises(JournalUnavailable, match="is full"):
+    with pytest.raises(JournalUnavailable, match="has reached its maximum"):
         book.add(replace(NOTE, note_id="n-3", episode_id="ep-2"))
     assert [one.note_id for one in book.all()] == ["n-1"]
 
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    with pytest.raises(JournalUnavailable, match="cannot be written"):
+    with pytest.raises(JournalUnavailable, match="cannot write"):
         NoteStore(tmp_path / "none" / "n.ndjson").add(NOTE)
 
 

@@ -110,7 +110,7 @@ def test_a_listening_connection_that_ends_is_made_anew(
     with caplog.at_level(logging.INFO):
         run(scenario())
     said = [one.message for one in caplog.records if "notices" in one.message]
-    assert len(said) == 4 and "the journal is asked instead" in said[0] and "come again" in said[1]
+    assert len(said) == 4 and "the journal is asked instead" in said[0] and "arrive again" in said[1]
 
 
 def test_behind_a_pooler_it_says_so_once_and_a_direct_address_helps(

@@ -146,7 +146,7 @@ def test_a_server_that_is_too_old_is_refused(
 
 def test_a_database_of_another_encoding_is_refused(postgres: Cluster) -> None:
     name = postgres.make("template0", "ENCODING 'LATIN1' LOCALE 'C'")
-    with pytest.raises(ConfigurationError, match="keeps text as LATIN1"):
+    with pytest.raises(ConfigurationError, match="has the encoding LATIN1"):
         run(opened(postgres, name))
 
 

@@ -54,8 +54,8 @@ def test_what_was_used_beyond_is_counted_even_where_nothing_is_left(postgres: Cl
     async def scenario() -> None:
         journals, (mine, other) = await two(postgres.url(database))
         await mine.reserve("money", cap=10.0, amount=4.0)
-        assert (await mine.reserve("money", cap=10.0, amount=4.0, owed=5.0)).amount == 1.0
-        assert (await other.reserve("money", cap=10.0, amount=1.0, owed=3.0)).amount == 0.0
+        assert (await mine.reserve("money", cap=10.0, amount=4.0, overdrawn=5.0)).amount == 1.0
+        assert (await other.reserve("money", cap=10.0, amount=1.0, overdrawn=3.0)).amount == 0.0
         await close(journals)
 
     run(scenario())

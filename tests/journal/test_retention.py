@@ -255,7 +255,7 @@ def test_a_file_that_does_not_shrink_by_itself_is_made_to_by_compacting_it(tmp_p
 
 
 def test_limits_are_not_negative() -> None:
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         Keep(days=-1)
 
 

@@ -338,7 +338,7 @@ def test_a_journal_whose_writer_has_died_says_so_instead_of_hanging(
     [
         ([said("ep-1", 4)], "event 4 does not follow event 2"),
         ([said("ep-1", 3), said("ep-1", 5)], "event 5 does not follow event 3"),
-        ([said("ep-1", 3), said("ep-2", 4)], "holds event 4 of ep-2"),
+        ([said("ep-1", 3), said("ep-2", 4)], "contains event 4 of ep-2"),
         ([said("ep-2", 2)], "event 2 does not follow event 0"),
     ],
 )
@@ -368,7 +368,7 @@ def test_a_second_writer_is_refused_while_the_first_lives_and_readers_are_not(tm
         reader = await SqlJournal.open(url_of(tmp_path), writable=False)
         assert seqs(await reader.read("ep-1")) == [1]
         await reader.check()
-        with pytest.raises(JournalError, match="read only"):
+        with pytest.raises(JournalError, match="read-only"):
             await reader.append([said("ep-1", 2)])
         await journal.append([said("ep-1", 2)])
         assert seqs(await reader.read("ep-1")) == [1, 2]
@@ -418,8 +418,8 @@ def test_a_reader_makes_no_journal(tmp_path: Path) -> None:
     [
         ("not a url", "URL"),
         ("nodatabase://x/y", "URL"),
-        ("sqlite://", "durable"),
-        ("sqlite:///:memory:", "durable"),
+        ("sqlite://", "in memory"),
+        ("sqlite:///:memory:", "in memory"),
     ],
 )
 def test_a_url_that_is_none_of_a_durable_database(url: str, said: str) -> None:

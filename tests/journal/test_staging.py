@@ -93,7 +93,7 @@ def test_what_is_being_removed_becomes_no_episode(tmp_path: Path) -> None:
         await journal.unstage("ep-1")
         journal._staged.episodes["ep-1"] = staging
         journal.end_staging("ep-1")
-        with pytest.raises(JournalError, match="was removed"):
+        with pytest.raises(JournalError, match="were removed"):
             await journal.append(events[3:])
         assert await journal.read("ep-1") == []
         await journal.aclose()

@@ -175,7 +175,7 @@ def test_the_command_says_all_of_it_and_its_exit_code(
     told = CliRunner().invoke(main, ["captain", "check", "llm:mine"])
     assert told.exit_code == 3 and "check that the endpoint is running" in told.output
     told = CliRunner().invoke(main, ["captain", "check", "llm:nobody"])
-    assert told.exit_code == 1 and "there is no model captain 'llm:nobody'" in told.output
+    assert told.exit_code == 1 and "unknown model captain 'llm:nobody'" in told.output
     monkeypatch.delenv("FAKE_KEY")
     told = CliRunner().invoke(main, ["captain", "check", "llm:mine"])
     assert told.exit_code == 1 and "there is no key in the variable FAKE_KEY" in told.output

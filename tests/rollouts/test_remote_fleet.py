@@ -198,11 +198,11 @@ def test_a_server_that_stays_away_halts_the_run_within_its_deadline(tmp_path: Pa
     ("address", "said"),
     [
         ("http://127.0.0.1:9", "cannot be read"),
-        ("openenv+ws://127.0.0.1:9/envs/counting", "cannot be read"),
+        ("openenv+ws://127.0.0.1:9/envs/counting", "cannot read"),
         ("http://", "names no host"),
         ("http://host:99999/qa", "names no host"),
         ("ftp://host/qa", "neither a world nor an address"),
-        ("openenv+ftp://host", "is not an address"),
+        ("openenv+ftp://host", "is not a URL of a server"),
     ],
 )
 def test_an_address_that_leads_nowhere_is_refused_and_writes_nothing(

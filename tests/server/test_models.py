@@ -174,7 +174,7 @@ def test_a_wrong_captains_file_is_refused_at_the_start(
 
 def test_a_live_opponent_that_nobody_knows_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTATOR_LLM_LIVE", "llm:nobody")
-    with pytest.raises(SystemExit, match="there is no model captain 'llm:nobody'; there are llm:hf"):
+    with pytest.raises(SystemExit, match="unknown model captain 'llm:nobody'; use one of llm:hf"):
         main(["--port", "0"])
 
 

@@ -56,7 +56,7 @@ def test_while_episodes_are_recovered_the_server_answers_reads_and_refuses_start
     readiness = client.get("/readyz")
     assert (readiness.status_code, problem(readiness)) == (503, "/problems/recovering")
     assert readiness.headers["retry-after"] == "1"
-    assert "0 of 1 episodes looked at" in readiness.json()["detail"]
+    assert "0 of 1 done" in readiness.json()["detail"]
     assert len(recovering.events(ended)) == client.get(f"/api/episodes/{ended}").json()["head_seq"]
     assert [one["episode_id"] for one in client.get("/api/episodes").json()["episodes"]] == [unended, ended]
     for path, body in (

@@ -61,7 +61,7 @@ MUTANTS: Final = (
     ),
     Mutant(DERIVED, "(beginning := self._begin_view()) and", "(beginning := []) and"),
     Mutant(DERIVED, "        async with self._showing:", "        if True:"),
-    Mutant(UNRECORDED, "self._wait(self.steps[len(steps) :])", "self._wait([])"),
+    Mutant(UNRECORDED, "self._set_steps(self.steps[len(steps) :])", "self._set_steps([])"),
     Mutant(DERIVED, "            await self._publish(events)\n", ""),
     Mutant(
         DERIVED,

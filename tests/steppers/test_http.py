@@ -272,15 +272,15 @@ def test_a_prompt_is_asked_for_again_and_given_up_in_the_end() -> None:
 @pytest.mark.parametrize(
     ("operation", "answer", "said"),
     [
-        ("step", status(200, "no json"), "no JSON"),
-        ("step", status(200, [1]), "answered list, not a JSON object"),
-        ("step", status(200, {"error": "x"}), "a step without a reward"),
+        ("step", status(200, "no json"), "not JSON"),
+        ("step", status(200, [1]), "is list, not a JSON object"),
+        ("step", status(200, {"error": "x"}), "a step has no reward"),
         ("step", status(200, '{"reward": NaN}'), "NaN is not JSON"),
         ("step", status(200, {"reward": "much"}), "not a finite number"),
         ("step", status(200, {"reward": 0, "terminated": "yes"}), "neither true nor false"),
         ("step", status(200, {"reward": 0, "step_id": "other"}), "answered step 'other'"),
-        ("get_task_prompt", status(200, '"say 1"'), "the prompt is no list of messages but str"),
-        ("get_task_prompt", status(200, "null"), "the prompt is no list of messages but NoneType"),
+        ("get_task_prompt", status(200, '"say 1"'), "the prompt is not a list of messages but str"),
+        ("get_task_prompt", status(200, "null"), "the prompt is not a list of messages but NoneType"),
     ],
 )
 def test_garbage_is_a_fault_of_its_own(operation: str, answer: Answer, said: str) -> None:
@@ -344,7 +344,7 @@ def test_a_hanging_step_ends_at_its_deadline_and_nothing_more_is_sent() -> None:
         with pytest.raises(StepTimeout, match=r"within 0\.05 s"):
             await stepper.step(say("0"), limit_s=0.05)
         await until(lambda: pool.count("step") == 1)
-        with pytest.raises(EnvironmentFault, match="given up"):
+        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.step(say("0"), limit_s=20)
         gate.set()
         await stepper.aclose()

@@ -115,7 +115,7 @@ def test_after_it_was_closed_nothing_reaches_it(open_with: Open) -> None:
         await stepper.aclose()
         await stepper.aclose()
         assert stepper.given_up
-        with pytest.raises(EnvironmentFault, match="given up"):
+        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.step(say(1), limit_s=20)
 
     run(scenario)

@@ -65,7 +65,7 @@ def test_an_episode_of_our_own_server(ours: Serving) -> None:
         assert json.loads(last.facts[0].data["text"])["turn"] == 2
         await stepper.aclose()
         await stepper.aclose()
-        with pytest.raises(EnvironmentFault, match="given up"):
+        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.step({"text": "ACTION: 3"}, limit_s=20)
 
     run(scenario)
@@ -88,7 +88,7 @@ def test_a_malformed_action_is_refused_and_nothing_is_done(ours: Serving) -> Non
 def test_options_that_the_server_does_not_take_are_a_fault(ours: Serving) -> None:
     async def scenario() -> None:
         stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
-        with pytest.raises(EnvironmentFault, match=r"does not take these options: .*tern"):
+        with pytest.raises(EnvironmentFault, match=r"rejects these options: .*tern"):
             await begun(stepper, terns=2)
         await stepper.aclose()
 
@@ -165,9 +165,9 @@ def test_nobody_at_the_address() -> None:
             await begun(OpenEnvStepper("http://127.0.0.1:1"))
 
     run(scenario)
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="cannot read"):
         remote_world("http://127.0.0.1:1")
-    with pytest.raises(ConfigurationError, match="is not an address"):
+    with pytest.raises(ConfigurationError, match="is not a URL of a server"):
         OpenEnvStepper("localhost:8000")
 
 
@@ -195,20 +195,20 @@ def sending(text: str) -> Any:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("no json", "answered what is no JSON"),
-        ("[1, 2]", "answered list, not a JSON object"),
-        ("{}", "answered a message without data"),
-        ('{"type": "state", "data": {}}', "answered 'state' where 'observation' was due"),
-        ('{"type": "observation", "data": {"reward": 1, "done": false}}', "without an observation"),
+        ("no json", "its answer is not JSON"),
+        ("[1, 2]", "is list, not a JSON object"),
+        ("{}", "its answer has no data"),
+        ('{"type": "state", "data": {}}', "answered 'state' instead of 'observation'"),
+        ('{"type": "observation", "data": {"reward": 1, "done": false}}', "has no observation"),
         ('{"type": "observation", "data": {"observation": {}, "reward": NaN}}', "NaN is not JSON"),
         ('{"type": "observation", "data": {"observation": {}, "reward": "much"}}', "not a finite number"),
         ('{"type": "observation", "data": {"observation": {}, "done": "maybe"}}', "neither true nor false"),
         (
             '{"type": "observation", "data": {"observation": {"legal_actions": [7]}}}',
-            "lists a legal action that is no",
+            "a legal action must have the form",
         ),
-        ('{"type": "observation", "data": {"observation": {"x": "\\ud800"}}}', "no plain finite JSON"),
-        ("[" * 100_000, "answered what is no JSON"),
+        ('{"type": "observation", "data": {"observation": {"x": "\\ud800"}}}', "not plain finite JSON"),
+        ("[" * 100_000, "its answer is not JSON"),
     ],
 )
 def test_garbage_is_a_fault_of_its_own(text: str, said: str) -> None:
@@ -244,10 +244,14 @@ FULL = {"type": "error", "data": {"code": "CAPACITY_REACHED", "message": "all ta
 @pytest.mark.parametrize(
     ("second", "error", "said"),
     [
-        (BEGUN, EnvironmentMalformed, "nobody asked for"),
-        ({"type": "error", "data": {"code": "VALIDATION_ERROR"}}, EnvironmentMalformed, "nobody asked for"),
-        ({"type": "error"}, EnvironmentMalformed, "nobody asked for"),
-        (FULL, EnvironmentUnavailable, "no environment: CAPACITY_REACHED: all taken"),
+        (BEGUN, EnvironmentMalformed, "unsolicited message"),
+        (
+            {"type": "error", "data": {"code": "VALIDATION_ERROR"}},
+            EnvironmentMalformed,
+            "unsolicited message",
+        ),
+        ({"type": "error"}, EnvironmentMalformed, "unsolicited message"),
+        (FULL, EnvironmentUnavailable, "no free environment: CAPACITY_REACHED: all taken"),
     ],
 )
 def test_a_second_answer_to_a_step_is_never_taken_for_that_of_the_next(
@@ -313,7 +317,7 @@ def test_an_answer_after_its_deadline_is_never_taken_for_the_next() -> None:
         gate.set()
         await until(sent.is_set)
         assert stepper.given_up
-        with pytest.raises(EnvironmentFault, match="given up"):
+        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.step({"x": 2}, limit_s=20)
         await stepper.aclose()
 
@@ -325,7 +329,7 @@ def test_garbage_in_the_middle_is_the_end_of_the_episode() -> None:
     with socket_server(after_the_beginning(sending("no json"))) as url:
         one = played(remote_at(url), Same({"x": 1}))
     assert one.end["reason"] == "environment_error"
-    assert one.end["detail"].startswith("answered what is no JSON")
+    assert one.end["detail"].startswith("its answer is not JSON")
     assert one.end["failure_class"] == "env_infra"
 
 
@@ -358,7 +362,7 @@ def test_after_a_call_that_was_cancelled_nothing_more_is_asked() -> None:
         step.cancel()
         with pytest.raises(asyncio.CancelledError):
             await step
-        with pytest.raises(EnvironmentFault, match="given up"):
+        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.step({"x": 2}, limit_s=20)
         await stepper.aclose()
 

@@ -66,10 +66,10 @@ def test_a_call_that_misses_its_deadline_gives_the_environment_up() -> None:
         with pytest.raises(StepTimeout, match=r"did not answer within 0\.05 s"):
             await queued
         assert stepper.given_up
-        with pytest.raises(EnvironmentFault, match="given up"):
+        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.call_within(None, World.note)
         gate.set()
-        with pytest.raises(EnvironmentFault, match="given up"):
+        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await behind
         await until(lambda: not threads_called("test-deadline"), what="the end of the thread")
         assert calls == ["hang"], "an environment was called after it was given up"
@@ -189,7 +189,7 @@ def test_a_loop_that_closes_during_a_call_ends_the_thread_and_other_loops_are_to
     for thread in threads_called("test-loop"):
         thread.join(5)
     assert not threads_called("test-loop")
-    with pytest.raises(EnvironmentFault, match="given up"):
+    with pytest.raises(EnvironmentFault, match="closed or abandoned"):
         asyncio.run(kept[0].call_within(None, World.note))
 
 

@@ -84,5 +84,5 @@ def test_what_is_drawn_by_a_schema_fits_the_model(rng: Any) -> None:
 @pytest.mark.parametrize("url", ["", "ftp://host", "http://", "http:///", "file:///etc/passwd", "host:80"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     for use in (OpenEnvStepper, remote_world):
-        with pytest.raises(ConfigurationError, match="is not an address"):
+        with pytest.raises(ConfigurationError, match="is not a URL of a server"):
             use(url)

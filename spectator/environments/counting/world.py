@@ -50,7 +50,7 @@ LEGAL: Final[tuple[LegalAction, ...]] = (
 
 
 class CountingAction(BaseModel):
-    """What the counter says."""
+    """The counter's action."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -67,7 +67,7 @@ class CountingOptions(OptionsModel):
 
 
 class CountingObservation(ObservationModel):
-    """What the counter sees."""
+    """The counter's observation."""
 
     turn: int = Field(ge=0, description="Integers said so far")
     turns: int = Field(ge=1, description="How far to count")
@@ -103,7 +103,7 @@ class CountFinished(EventData):
 
 
 def snapshot_for(snapshot: bytes, episode_id: str) -> bytes:
-    """A snapshot as one of another episode."""
+    """Convert a snapshot to one of another episode."""
     state, *rest = json.loads(snapshot)
     return json.dumps([{**state, "episode_id": episode_id}, *rest]).encode()
 
@@ -146,7 +146,7 @@ class CountingEnvironment:
         return self._observe()
 
     def step(self, action: Action) -> Observation:
-        """Hear the next integer."""
+        """Take the next integer."""
         if self._done:
             return self._observe(
                 refused=Refusal("episode.over", "The count is complete; reset to count again.")
@@ -192,11 +192,11 @@ class CountingEnvironment:
         }
 
     def snapshot(self) -> bytes:
-        """The state and the generator behind the payload."""
+        """Return the state and the random generator of the payload."""
         return json.dumps([self.state, self._payload_bytes, self._random.getstate()]).encode()
 
     def restore(self, snapshot: bytes) -> Observation:
-        """Go on from ``snapshot``."""
+        """Resume from ``snapshot``."""
         state, self._payload_bytes, (version, internal, gauss) = json.loads(snapshot)
         self._random.setstate((version, tuple(internal), gauss))
         self._episode_id, self._turn, self._turns = state["episode_id"], state["turn"], state["turns"]
@@ -204,12 +204,12 @@ class CountingEnvironment:
         return self._observe(reward=self._score if self._done else 0.0)
 
     def facts(self) -> Sequence[Fact]:
-        """What was said since the last call."""
+        """Return what was said since the last call."""
         facts, self._facts = self._facts, []
         return facts
 
     def truth(self) -> Mapping[str, Any]:
-        """Nothing is hidden."""
+        """Return nothing, as nothing is hidden."""
         return {}
 
     @property
@@ -221,7 +221,7 @@ class CountingEnvironment:
         return 1.0 if self._correct == self._turns else 0.0
 
     def _observe(self, *, reward: float = 0.0, refused: Refusal | None = None) -> Observation:
-        """What is seen now; its rubric is what is right so far, what is said, and both together."""
+        """Make the current observation, with a rubric of correctness, progress and their product."""
         right, said = float(self._correct == self._turn), self._turn / self._turns
         return Observation(
             actor=None if self._done else "counter",
@@ -238,22 +238,22 @@ class CarefulCounter(Stateless, ScriptedPolicy):
     """Says the integer that comes next."""
 
     def choose(self, observation: Observation) -> Decision:
-        """Say it."""
+        """Say the next integer."""
         number = observation.content["next"]
         return Decision({"text": f"ACTION: {number}"}, "heuristic", f"{number} comes after {number - 1}")
 
     def snapshot(self) -> Any:
-        """Nothing is remembered."""
+        """Do nothing, as there is no memory."""
 
     def restore(self, snapshot: Any) -> None:
-        """Nothing is remembered."""
+        """Do nothing, as there is no memory."""
 
 
 class RandomCounter(ScriptedPolicy):
     """Says an integer within one of the right one.
 
     Args:
-        seed: Seed of its own generator.
+        seed: Seed of its random generator.
     """
 
     def __init__(self, seed: int) -> None:
@@ -265,16 +265,16 @@ class RandomCounter(ScriptedPolicy):
         return Decision({"text": f"ACTION: {number}"}, "random", "drawn at random")
 
     def snapshot(self) -> Any:
-        """Where its generator stands."""
+        """Return the state of its random generator."""
         return generator_snapshot(self._random)
 
     def restore(self, snapshot: Any) -> None:
-        """Guess on from there."""
+        """Restore the state of its random generator."""
         restore_generator(self._random, snapshot)
 
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
-    """The viewer sees how far the count has come and whether it is right so far."""
+    """Show how far the count has come and whether it is right so far."""
     if event.type == "episode.started":
         return {
             "turns": event.data["options"]["turns"],
@@ -301,7 +301,7 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
 
 
 def comment(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
-    """Mistakes and the end are worth a line."""
+    """Make a line for each mistake and for the end."""
     if event.type == "counting.number_said" and not event.data["correct"]:
         said, expected = event.data["number"], event.data["expected"]
         return [Line(f"{said}, where {expected} was due.", priority=1, label="slip", at=str(expected))]

@@ -64,7 +64,7 @@ def test_what_is_damaged_is_refused_and_the_process_goes_on(tmp_path: Path) -> N
         journal, reading = await opened(tmp_path)
         with closing(sqlite3.connect(tmp_path / "journal.db")) as file, file:
             file.execute("UPDATE events SET text = '{}' WHERE seq = 20")
-        with pytest.raises(EpisodeDamaged, match="event 20 is not as it was recorded"):
+        with pytest.raises(EpisodeDamaged, match="event 20 was changed after it was recorded"):
             await reading.read(PieceRequest(EPISODE, 15, 10))
         process = reading.process_id
         assert (await reading.read(PieceRequest(EPISODE, 0, 10))).events == 10

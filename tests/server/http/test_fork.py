@@ -89,8 +89,8 @@ def test_what_lies_too_far_into_a_long_record_is_refused_before_it_is_read(
         monkeypatch.setattr(ViewReader, "stream", None)
         rule = refused(fork(serving, episode_id=parent, seq=last + 1), 422)["errors"][0]["rule"]
         assert rule == (
-            "lies beyond the first 0.02 MB of the record, as long as an episode may be "
-            f"(SPECTATOR_EPISODE_MB); fork up to event {last}"
+            "is beyond the first 0.02 MB of the record, the size limit of an episode "
+            f"(SPECTATOR_EPISODE_MB); fork at event {last} or earlier"
         )
         rule = refused(fork(serving, episode_id=parent, seq=10_000), 422)["errors"][0]["rule"]
         assert "from 1 to" in rule

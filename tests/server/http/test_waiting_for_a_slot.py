@@ -141,7 +141,7 @@ def test_whoever_waits_is_sent_away_when_the_server_goes(tmp_path: Path) -> None
             thread, answers = aside(lambda: ask(serving, {**LONG, "wait_s": 50}))
             until_waiting(serving, 1)
         thread.join(PATIENCE_S)
-    assert answers[0].status_code == 409 and "going away" in answers[0].json()["detail"]
+    assert answers[0].status_code == 409 and "shutting down" in answers[0].json()["detail"]
 
 
 def test_an_episode_gives_way_to_another_address(tmp_path: Path) -> None:

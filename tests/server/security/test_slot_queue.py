@@ -311,9 +311,9 @@ def test_everybody_is_sent_away_when_the_server_goes() -> None:
         waiting = asyncio.create_task(house.want("b"))
         await until(lambda: house.queue.waiting == 1)
         house.queue.close()
-        with pytest.raises(EpisodeBusy, match="going away"):
+        with pytest.raises(EpisodeBusy, match="shutting down"):
             await waiting
-        with pytest.raises(EpisodeBusy, match="going away"):
+        with pytest.raises(EpisodeBusy, match="shutting down"):
             await house.want("c")
 
     run(scenario)

@@ -92,7 +92,7 @@ async function follow() {
     }
   } catch {
     say.hidden = false;
-    setText(say, "A record cannot be read now. It is asked for again.");
+    setText(say, "A record cannot be read right now; retrying.");
     setTimeout(follow, AGAIN_MS);
   }
   reading = false;
@@ -107,8 +107,8 @@ function arrange() {
     one.way = drawWay(one.key, one.counts, siblings.length, longest, go);
   }
   const parted = firstParting(ways);
-  replace(byId("ways"), ...siblings.map((one) => one.way?.element), h("p", { class: "ways__legend" }, ...[["all", "all the same"], ["some", "some the same, a colour for each way"], ["one", "alone"]].map(([of, said]) => h("span", {}, h("i", { data: { of }, "aria-hidden": "true" }), said))));
-  replace(byId("part"), ...(parted === null ? ["As far as they go, all decide the same."] : [`At decision ${parted + 1} of ${longest}: `, h("button", { class: "more", type: "button", on: { click: () => go(parted) } }, "go there")]));
+  replace(byId("ways"), ...siblings.map((one) => one.way?.element), h("p", { class: "ways__legend" }, ...[["all", "all the same"], ["some", "some the same, one colour per path"], ["one", "alone"]].map(([of, said]) => h("span", {}, h("i", { data: { of }, "aria-hidden": "true" }), said))));
+  replace(byId("part"), ...(parted === null ? ["So far all decisions are the same."] : [`At decision ${parted + 1} of ${longest}: `, h("button", { class: "more", type: "button", on: { click: () => go(parted) } }, "go there")]));
   setAttribute(scrub, "max", Math.max(1, longest - 1));
   if (!touched) at = parted ?? longest - 1;
   at = Math.min(at, longest - 1);
@@ -135,15 +135,15 @@ function draw() {
   scrub.style.setProperty("--done", String(at / Math.max(1, longest - 1)));
   setText(where, `Decision ${at + 1} of ${longest}`);
   setAttribute(scrub, "aria-valuetext", `decision ${at + 1} of ${longest}`);
-  setText(playKey, playing ? "Stand still" : "Play");
+  setText(playKey, playing ? "Pause" : "Play");
 }
 
 function drawFigures() {
   drawState();
   say.hidden = !told.problem;
-  setText(say, told.problem ? `${clip(plain(told.problem), 300)} What is shown was read before.` : "");
-  const figures = [[`${told.over} of ${told.size}`, "over"], [String(told.usable), "usable"], ...(typeof told.mean === "number" ? [[`${figure(told.mean)}${typeof told.spread === "number" ? ` ± ${figure(told.spread)}` : ""}`, "mean reward"]] : []), [String(told.seed), "seed"]];
-  replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(told.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), told.again ? h("span", {}, `${plural(told.again, "attempt")} tried again`) : null);
+  setText(say, told.problem ? `${clip(plain(told.problem), 300)} Showing the last data read.` : "");
+  const figures = [[`${told.over} of ${told.size}`, "finished"], [String(told.usable), "usable"], ...(typeof told.mean === "number" ? [[`${figure(told.mean)}${typeof told.spread === "number" ? ` ± ${figure(told.spread)}` : ""}`, "mean reward"]] : []), [String(told.seed), "seed"]];
+  replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(told.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), told.again ? h("span", {}, `${plural(told.again, "attempt")} retried`) : null);
   const link = byId("run");
   link.hidden = !told.run;
   if (told.run) { setText(link, clip(plain(told.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(told.run)}`, root).href); }
@@ -151,7 +151,7 @@ function drawFigures() {
 
 function drawState() {
   const over = told.over >= told.size && (phase === "open" || phase === "polling");
-  setText(byId("state"), over ? "Over" : { connecting: "Connecting", open: "Following", polling: "Polling", away: "Server away" }[phase]);
+  setText(byId("state"), over ? "Finished" : { connecting: "Connecting", open: "Live", polling: "Polling", away: "Offline" }[phase]);
   setAttribute(byId("state"), "data-tone", over ? "over" : phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
 }
 
@@ -195,6 +195,6 @@ if (answer.ok) {
   feed.open();
 } else {
   setAttribute(say, "class", "notice notice--bad early");
-  replace(say, `${answer.message} `, h("a", { href: new URL("rollouts", root).href }, "To the runs"));
-  setText(byId("state"), "Not shown");
+  replace(say, `${answer.message} `, h("a", { href: new URL("rollouts", root).href }, "Back to the runs"));
+  setText(byId("state"), "Unavailable");
 }

@@ -28,7 +28,7 @@ const tilesSeen = new Promise((resolve) => { seeTiles = () => resolve(undefined)
 
 /** The header says what the tiles below it show, in the same moment; only whether the server is there is asked for. */
 function tell() {
-  setText(state, away ? "Server away" : onAir ? "On air" : "Ready");
+  setText(state, away ? "Offline" : onAir ? "On air" : "Ready");
   setAttribute(state, "data-tone", away ? "bad" : onAir ? "live" : null);
 }
 

@@ -85,6 +85,6 @@ export function wrongFields(body) {
   if (!Array.isArray(list)) return [];
   return list.map((item) => ({
     field: String(item?.field ?? item?.loc?.join?.(".") ?? "body"),
-    rule: String(item?.rule ?? item?.message ?? item?.msg ?? "is wrong"),
+    rule: String(item?.rule ?? item?.message ?? item?.msg ?? "is invalid"),
   }));
 }

@@ -23,14 +23,14 @@ export const WORTHS = /** @type {const} */ ([["gained", "gained"], ["lost", "los
 
 /** Classes of failure in a few words; docs/failures.md has a sentence on each. @type {Record<string, string>} */
 export const FAILURE_WORDS = {
-  model_infra: "the endpoint failed", model_resting: "the endpoint is paused after failures", model_rejected: "the endpoint turned it down", rate_limited: "the endpoint asked to wait",
-  declined: "the model would not answer", unparsable: "the answer named no action", illegal_action: "the action was not legal", truncated: "the answer was cut short",
+  model_infra: "the endpoint failed", model_resting: "the endpoint is paused after failures", model_rejected: "the endpoint rejected it", rate_limited: "the endpoint asked to wait",
+  declined: "the model declined to answer", unparsable: "the answer named no action", illegal_action: "the action was not legal", truncated: "the answer was cut short",
   timeout: "no answer in time", spent: "a cap was reached", policy_fault: "the policy raised an error", env_infra: "the environment failed",
-  env_verdict: "the environment ended it", journal: "the record could not be written", cancelled: "cancelled", killed: "the process went away", unknown: "for a reason that is not recorded",
+  env_verdict: "the environment ended it", journal: "the record could not be written", cancelled: "cancelled", killed: "the process died", unknown: "the reason was not recorded",
 };
 
 /** What kinds of deciders are called. @type {Record<string, string>} */
-export const SOURCE_WORDS = { model: "model", fallback: "fallback", random: "random", human: "person", heuristic: "scripted", oracle: "sees the truth", remote: "elsewhere" };
+export const SOURCE_WORDS = { model: "model", fallback: "fallback", random: "random", human: "person", heuristic: "scripted", oracle: "sees the truth", remote: "remote" };
 
 /** @param {number} seq @param {number} turn @param {Record<string, any>} data @returns {Decided} */
 export function newDecision(seq, turn, data) {

@@ -82,6 +82,6 @@ export class Director {
 /** @param {{name: keyof typeof WEIGHTS, weight: number, moved: number}[]} reasons */
 function whyOf(reasons) {
   const { name, moved, weight } = reasons.reduce((most, one) => (one.weight > most.weight ? one : most));
-  if (weight <= 0) return "it has begun";
-  return { swing: `the chance to win moved ${Math.round(100 * moved)} points`, suspense: "it may go either way", loud: "something big has just happened", progress: "it is the furthest along" }[name];
+  if (weight <= 0) return "it has just begun";
+  return { swing: `the chance to win moved ${Math.round(100 * moved)} points`, suspense: "it could go either way", loud: "something big has just happened", progress: "it is the furthest along" }[name];
 }

@@ -82,13 +82,13 @@ export function mountAlternatives(card, toggle, root, episodeId, { timeline, seq
     setText(note, "");
     if (!made) {
       replace(who);
-      return setText(status, "Nothing has been decided yet.");
+      return setText(status, "No decision yet.");
     }
     const place = timeline.decisions.indexOf(made);
     const [before, after] = [timeline.decisions[place - 1], timeline.decisions[place + 1]];
     const where = timeline.stateAt(made.seq).world?.glance?.at;
     replace(who, h("b", {}, h("bdi", {}, clip(plain(names[made.actor] ?? words(made.actor)), 40))), where ? h("span", { class: "quiet" }, ` at ${clip(plain(where), 40)}`) : null,
-      h("span", { class: "alternatives__steps" }, before ? momentLink(before.seq, { class: "more" }, "before") : null, after ? momentLink(after.seq, { class: "more" }, "after") : null));
+      h("span", { class: "alternatives__steps" }, before ? momentLink(before.seq, { class: "more" }, "previous") : null, after ? momentLink(after.seq, { class: "more" }, "next") : null));
     const told = known.get(made.seq);
     if (told) return fill(told);
     setText(status, "Simulating…");
@@ -123,7 +123,7 @@ export function mountAlternatives(card, toggle, root, episodeId, { timeline, seq
     const shownOf = told.best.length;
     setText(status, shownOf ? "Chance to win · points over what was played" : told.how);
     replace(list, ...told.best.map((one) => rowOf(one, told.seq)));
-    setText(note, shownOf ? `${told.how} ${told.weighed} calls weighed by ${told.futures.toLocaleString("en")} futures with the same luck for each; ± holds nineteen times of twenty.` : "");
+    setText(note, shownOf ? `${told.how} ${told.weighed} calls compared over ${told.futures.toLocaleString("en")} simulated futures, with the same luck for each; ± is a 95 % interval.` : "");
   }
 
   /** @param {Alternative} one @param {number} at */
@@ -134,7 +134,7 @@ export function mountAlternatives(card, toggle, root, episodeId, { timeline, seq
         h("span", { class: "alternative__words" }, h("bdi", {}, clip(plain(one.words), 120))),
         one.played ? h("span", { class: "badge" }, "played") : h("b", { class: `alternative__gain ${look}`, title: within(one.gain_error, 2) }, gainText(one.gain))),
       h("p", { class: "call" }, ...callParts(one.action)),
-      h("p", { class: "quiet" }, `${percent(one.chance)} % ${within(one.error)}${one.played ? "" : `; ${gainText(one.gain)} ${within(one.gain_error, 2)} points${isSure(one) ? "" : ": as good as what was played, as far as can be told"}`}`),
+      h("p", { class: "quiet" }, `${percent(one.chance)} % ${within(one.error)}${one.played ? "" : `; ${gainText(one.gain)} ${within(one.gain_error, 2)} points${isSure(one) ? "" : ": no measurable difference from what was played"}`}`),
       h("button", { class: "more alternative__fork", type: "button", on: { click: () => void forkBefore(at, one.action.tool) } }, "Play on from just before this call")));
   }
 

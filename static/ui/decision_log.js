@@ -108,7 +108,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
     return h("li", { class: "log__row", data: { moment: made.seq } },
       momentLink(made.seq, { class: "log__go" }, h("span", { class: "log__who" }, h("bdi", {}, clip(plain(names[made.actor] ?? words(made.actor)), 40))),
         h("code", {}, h("bdi", {}, clip(plain(made.tool || "says"), 40))), h("span", { class: "log__given quiet" }, h("bdi", {}, clip(plain(given), 120)))),
-      h("b", { class: `log__worth ${(made.points ?? 0) >= 0.05 ? "up" : (made.points ?? 0) <= -0.05 ? "down" : "quiet"}`, title: points ? "Worth, in the world’s own unit" : null }, points),
+      h("b", { class: `log__worth ${(made.points ?? 0) >= 0.05 ? "up" : (made.points ?? 0) <= -0.05 ? "down" : "quiet"}`, title: points ? "Value, in the world’s own unit" : null }, points),
       h("p", { class: "log__why" }, stranger ? h("span", { class: "badge badge--foreign" }, clip(plain(stranger), 60)) : null, h("bdi", {}, clip(plain(made.data.reasoning || "no reason given"), 160))),
       h("button", { class: "more log__inspect", type: "button", data: { inspect: made.seq } }, "inspect"));
   }
@@ -133,7 +133,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
       if (costs) found.sort((a, b) => (a.points ?? 0) - (b.points ?? 0));
       setAttribute(list, "aria-label", `Decisions, the ${costs ? "costliest" : "newest"} first`);
       const worth = found.some((made) => made.points !== null) ? `, worth ${pointsText(found.reduce((total, made) => total + (made.points ?? 0), 0))} in all` : "";
-      setText(told, `${found.length.toLocaleString("en")} of ${plural(timeline.decisions.length, "decision")}${worth}${timeline.complete ? "" : "; reading the earlier ones…"}`);
+      setText(told, `${found.length.toLocaleString("en")} of ${plural(timeline.decisions.length, "decision")}${worth}${timeline.complete ? "" : "; loading earlier ones…"}`);
       draw();
     },
   };

@@ -15,19 +15,19 @@ const LONGEST = 300;
 export function noticeOf(state, trouble = null) {
   const { episode = {}, warning } = state;
   if (episode.status === "ended" && episode.reason !== "finished") {
-    return { words: `${endWords(episode.reason)}${episode.detail ? `: ${plain(episode.detail)}` : ""}. What was played is kept.`, bad: episode.reason !== "stopped" };
+    return { words: `${endWords(episode.reason)}${episode.detail ? `: ${plain(episode.detail)}` : ""}. The episode so far is kept.`, bad: episode.reason !== "stopped" };
   }
-  if (trouble && episode.status !== "ended") return { words: `Play stands still: ${plain(trouble)}. It goes on by itself once that is over; nothing is lost.`, bad: true };
+  if (trouble && episode.status !== "ended") return { words: `Play is paused: ${plain(trouble)}. It resumes automatically; nothing is lost.`, bad: true };
   if (episode.parent && episode.turn <= episode.parent.turn && episode.status !== "paused") {
-    return { words: `Retold from the match that this one was forked from. Its own captains take over after turn ${episode.parent.turn}.`, bad: false };
+    return { words: `Copied from the match that this one was forked from. Its own captains take over after turn ${episode.parent.turn}.`, bad: false };
   }
-  if (episode.status === "paused") return { words: "The operator paused it. It goes on when they let it.", bad: false };
+  if (episode.status === "paused") return { words: "Paused by the operator.", bad: false };
   if (warning && episode.status === "live") return { words: plain(warning.message), bad: true };
   return { words: "", bad: false };
 }
 
 const PACE_MS = 8_000;
-const PACES = { broadcast: "broadcast", fast: "fast", max: "as fast as it goes" };
+const PACES = { broadcast: "broadcast", fast: "fast", max: "as fast as possible" };
 
 /** @param {HTMLElement} place */
 export function mountNotice(place) {

@@ -45,9 +45,9 @@ export function mountOwnModel(root) {
     address.searchParams.set("next", `/?with=${CHOOSE}#start`);
     const apart = framed() ? { target: "_blank", rel: "noopener" } : {};
     return [
-      expired ? h("p", { class: "own__over", role: "status" }, h("b", {}, "Your Hugging Face sign-in expired; sign in again to play with a model of yours.")) : null,
+      expired ? h("p", { class: "own__over", role: "status" }, h("b", {}, "Your Hugging Face sign-in expired; sign in again to play with your own model.")) : null,
       h("a", { class: "button own__sign-in", href: address.href, ...apart }, "Sign in with Hugging Face"),
-      h("p", { class: "quiet" }, `To play with any chat model on your own quota. ${promise}`, framed() ? " It opens in a tab of its own, and you play on there: a page inside another site cannot keep a sign-in." : ""),
+      h("p", { class: "quiet" }, `To play with any chat model on your own quota. ${promise}`, framed() ? " It opens in a new tab, and you continue there: a page inside another site cannot keep a sign-in." : ""),
     ];
   };
 
@@ -87,9 +87,9 @@ export function mountOwnModel(root) {
     style.addEventListener("input", () => { values.style = style.value; });
     return h("div", { class: "own__row" },
       input("base_url", `Endpoint of the ${seat}`, { inputmode: "url", placeholder: "http://localhost:11434/v1" }),
-      input("model", "Model there", { placeholder: "its name" }),
+      input("model", "Model name", { placeholder: "as the endpoint calls it" }),
       input("api_key", "Key, if it needs one", { type: "password", placeholder: "kept for this match only" }),
-      h("div", { class: "field" }, h("label", { for: style.id }, "Asked by"), style));
+      h("div", { class: "field" }, h("label", { for: style.id }, "Call format"), style));
   };
 
   const listModels = async () => {
@@ -101,7 +101,7 @@ export function mountOwnModel(root) {
     listed = models.length > 0;
     const missing = rows.querySelector(".own__unlisted");
     if (models.length) missing?.remove();
-    else if (!missing) rows.append(h("p", { class: "own__unlisted quiet", role: "status" }, "The list of models cannot be read now. Type a model’s name, such as google/gemma-3-27b-it."));
+    else if (!missing) rows.append(h("p", { class: "own__unlisted quiet", role: "status" }, "The list of models is unavailable. Type a model’s name, such as google/gemma-3-27b-it."));
   };
 
   /** Asks who is signed in, and what may be brought. */

@@ -10,7 +10,7 @@ const HEIGHT = 100;
 
 /** @param {string} title @param {{least: number, most: number, counts: number[], whole?: boolean} | null | undefined} told @param {string} meaning */
 export function histogram(title, told, meaning) {
-  if (!told) return card(title, h("p", { class: "quiet" }, "Nothing is over yet."));
+  if (!told) return card(title, h("p", { class: "quiet" }, "No episode has finished yet."));
   const { least, most, counts } = told;
   const top = Math.max(1, ...counts);
   const wide = WIDTH / counts.length;
@@ -25,7 +25,7 @@ export function histogram(title, told, meaning) {
 /** @param {number[]} means */
 export function curve(means) {
   const title = "Mean reward as episodes end";
-  if (!means.length) return card(title, h("p", { class: "quiet" }, "No verdict yet."));
+  if (!means.length) return card(title, h("p", { class: "quiet" }, "No reward yet."));
   const [low, high] = [Math.min(0, ...means), Math.max(0.001, ...means)];
   const x = linear([0, Math.max(1, means.length - 1)], [0, WIDTH]);
   const y = linear([low, high], [HEIGHT - 2, 2]);

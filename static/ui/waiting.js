@@ -34,6 +34,6 @@ export async function waitForSlot(root, fields, say, signal) {
 /** @param {{place?: number, waiting?: number, within_s?: number}} queue @returns {string} */
 export function placeInWords({ place, waiting = 0, within_s: within }) {
   if (!place) return "The queue is full. Trying again.";
-  const soon = within === undefined || within === null ? "" : ` A slot is free within ${Math.max(1, Math.ceil(within / 60))} min.`;
+  const soon = within === undefined || within === null ? "" : ` A slot should be free within ${Math.max(1, Math.ceil(within / 60))} min.`;
   return `${place === 1 ? "You are next" : `You are number ${place}`} of ${Math.max(waiting, place)} in the queue.${soon}`;
 }

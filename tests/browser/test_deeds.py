@@ -94,7 +94,7 @@ def test_every_over_tells_what_was_said_set_and_got_and_leads_there(wild: Wild, 
     newest = page.locator(".deeds__table tbody tr").first
     expect(newest).to_contain_text(re.compile(r"said|no plan"))
     page.keyboard.press("Home")
-    expect(kept).to_contain_text("Nothing has been bowled yet")
+    expect(kept).to_contain_text("No ball has been bowled yet")
 
 
 def test_nobody_is_said_to_have_no_plan_before_the_record_is_read(
@@ -112,7 +112,7 @@ def test_nobody_is_said_to_have_no_plan_before_the_record_is_read(
     with page.expect_request("**/events?**"):
         page.locator(".deeds").scroll_into_view_if_needed()
     page.wait_for_timeout(300)
-    expect(page.locator(".deeds")).not_to_contain_text("has told no plan")
+    expect(page.locator(".deeds")).not_to_contain_text("has given no plan")
     for route in held:
         route.continue_()
     expect(page.locator(".deeds__kept")).to_contain_text("kept to its plan")

@@ -49,7 +49,7 @@ def test_rewards_and_advantages_of_siblings_form_live_and_nothing_is_asked_for_a
     page = open_page("about:blank", forgive=("404",))
     asked: list[str] = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
-    playing = page.locator(".sibling .badge", has_text="under way")
+    playing = page.locator(".sibling .badge", has_text="running")
     rewards = page.locator(".sibling__earned span").filter(has_text=re.compile(r" reward$"))
     advantages = page.locator(".sibling__earned span").filter(has_text=re.compile(r" advantage$"))
     with RecordedRun(watched.root / "siblings", group_size=4) as run:
@@ -61,8 +61,8 @@ def test_rewards_and_advantages_of_siblings_form_live_and_nothing_is_asked_for_a
         page.wait_for_function(PLAYED_ONE_TURN, arg="api/groups/g-000000?run=siblings")
         asked.clear()
         page.goto(f"{watched.serving.base_url}/group/g-000000?run=siblings")
-        expect(page.locator("#state")).to_have_text("Following")
-        expect(playing).to_have_text(["turn 1, under way"] * 4)
+        expect(page.locator("#state")).to_have_text("Live")
+        expect(playing).to_have_text(["turn 1, running"] * 4)
         expect(page.locator("#where")).to_have_text("Decision 1 of 1")
         assert len([path for path in asked if path.endswith("/events")]) == 4
         for over, one in enumerate(siblings, start=1):
@@ -72,7 +72,7 @@ def test_rewards_and_advantages_of_siblings_form_live_and_nothing_is_asked_for_a
             expect(playing).to_have_count(4 - over)
             expect(rewards).to_have_count(over)
             expect(advantages).to_have_count(over)
-        expect(page.locator("#state")).to_have_text("Over")
+        expect(page.locator("#state")).to_have_text("Finished")
         expect(page.locator("#part")).to_contain_text("At decision 3 of 3")
         expect(page.locator(".sibling__earned").first).to_contain_text("−0.866 advantage")
     assert [path for path in asked if "/groups/" in path] == ["/api/groups/g-000000"]
@@ -87,17 +87,17 @@ def test_a_group_whose_run_vanishes_keeps_what_was_read_and_says_so(
         TextEpisode("counting", {"turns": 3}, run=run).reset(seed=7)
     page = open_page(f"{watched.serving.base_url}/group/g-000000?run=going", forgive=("404",))
     expect(page.locator("#figures")).to_contain_text("1 of 1 over")
-    expect(page.locator("#state")).to_have_text("Over")
+    expect(page.locator("#state")).to_have_text("Finished")
     (watched.root / "going").rename(watched.root.parent / "gone")
-    expect(page.locator("#say")).to_contain_text("What is shown was read before.")
+    expect(page.locator("#say")).to_contain_text("Showing the last data read.")
     expect(page.locator(".sibling")).to_have_count(1)
 
 
 def test_a_run_is_watched_live_from_the_list_to_its_end(watched: Watched, open_page: Opener) -> None:
     page = open_page(f"{watched.serving.base_url}/rollouts")
     page.locator(".runcard", has_text="live").click()
-    expect(page.locator("#figures")).to_contain_text("0 of 8 episodes over")
-    expect(page.locator("#slowest li").first).to_contain_text("waits for")
+    expect(page.locator("#figures")).to_contain_text("0 of 8 episodes finished")
+    expect(page.locator("#slowest li").first).to_contain_text("waiting for")
     expect(page.locator(".cell[data-standing=playing]").first).to_be_visible()
     address = str(page.locator("#slowest a").first.evaluate("link => link.href"))
     episode = open_page(address)
@@ -105,11 +105,11 @@ def test_a_run_is_watched_live_from_the_list_to_its_end(watched: Watched, open_p
     group = open_page(f"{watched.serving.base_url}/group/g-000000?run=live&at=1")
     expect(group.locator("#where")).to_contain_text("Decision 1 of")
     watched.gate.set()
-    expect(page.locator("#figures")).to_contain_text("8 of 8 episodes over")
+    expect(page.locator("#figures")).to_contain_text("8 of 8 episodes finished")
     expect(group.locator("#figures")).to_contain_text("4 of 4 over")
     expect(group.locator("#where")).to_have_text("Decision 1 of 4")
-    expect(group.locator(".sibling .badge", has_text="under way")).to_have_count(0)
-    expect(page.locator("#state")).to_have_text("Over")
+    expect(group.locator(".sibling .badge", has_text="running")).to_have_count(0)
+    expect(page.locator("#state")).to_have_text("Finished")
     expect(page.locator(".cell[data-standing=over]")).to_have_count(8)
     expect(page.locator(".group .badge").first).to_have_text("complete · 4 of 4")
     expect(episode.locator("#state")).not_to_contain_text("Live")
@@ -159,11 +159,11 @@ def test_a_decision_is_noted_in_the_player(watched: Watched, open_page: Opener) 
     dialog.locator("summary", has_text="Notes and labels").click()
     dialog.get_by_label("Your name").fill("Ada")
     dialog.get_by_label("Note", exact=True).fill("<b>calm</b>")
-    dialog.get_by_role("button", name="Keep this note").click()
+    dialog.get_by_role("button", name="Save note").click()
     expect(dialog.locator(".notes__list li")).to_contain_text("<b>calm</b>")
     expect(dialog.locator(".notes__list b")).to_have_count(0)
-    dialog.get_by_role("button", name="take back").click()
-    expect(dialog.locator(".notes__list")).to_contain_text("Nobody noted anything here.")
+    dialog.get_by_role("button", name="delete").click()
+    expect(dialog.locator(".notes__list")).to_contain_text("No notes yet.")
 
 
 def test_what_is_not_there_is_said(watched: Watched, open_page: Opener) -> None:

@@ -47,12 +47,12 @@ def test_all_tiles_are_live_over_one_socket(crowded: Serving, open_page: Opener)
 
 def test_what_is_chosen_stays_in_the_address(crowded: Serving, open_page: Opener) -> None:
     page = open_page(f"{crowded.base_url}/wall", viewport=PHONE)
-    page.get_by_label("Search what is on").fill("nobody at all")
-    expect(page.locator("#empty")).to_contain_text("Nothing that is on matches")
-    page.get_by_label("Search what is on").fill("seed 77")
+    page.get_by_label("Search live episodes").fill("nobody at all")
+    expect(page.locator("#empty")).to_contain_text("No live episode matches")
+    page.get_by_label("Search live episodes").fill("seed 77")
     expect(page.locator("#tiles .tile")).to_have_count(1)
     page.reload()
-    expect(page.get_by_label("Search what is on")).to_have_value("seed 77")
+    expect(page.get_by_label("Search live episodes")).to_have_value("seed 77")
     tile = page.locator("#tiles .tile")
     expect(tile).to_have_count(1)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
@@ -67,19 +67,19 @@ def test_a_director_says_what_it_shows_large_and_can_be_overruled(
     """Its reason is told; one can be stayed with or none be large, and the address keeps it."""
     page = open_page(f"{crowded.base_url}/wall")
     tv = page.locator("#tv")
-    expect(tv).to_contain_text("Large because it ")
+    expect(tv).to_contain_text("Featured because it ")
     stay = page.get_by_role("button", name="Stay with this one")
     stay.focus()
     page.keyboard.press("Enter")
     expect(stay).to_have_attribute("aria-pressed", "true")
-    expect(tv).to_contain_text("Large because you chose it")
+    expect(tv).to_contain_text("Featured because you chose it")
     watched = tv.locator(".tile").get_attribute("href")
     assert watched is not None
     assert f"large={watched.rsplit('/', 1)[1]}" in page.url
     page.reload()
-    expect(tv).to_contain_text("Large because you chose it")
+    expect(tv).to_contain_text("Featured because you chose it")
     expect(tv.locator(".tile")).to_have_attribute("href", watched)
-    page.get_by_label("What is shown large").select_option("nothing large")
+    page.get_by_label("Featured episode").select_option("none featured")
     expect(tv).to_be_hidden()
     page.reload()
     expect(page.locator("#tiles .tile").first).to_be_visible()
@@ -90,7 +90,7 @@ def test_a_director_says_what_it_shows_large_and_can_be_overruled(
 
 def test_an_end_is_seen_and_an_empty_wall_says_what_to_do(quiet_app: Serving, open_page: Opener) -> None:
     page = open_page(f"{quiet_app.base_url}/wall")
-    expect(page.locator("#empty")).to_contain_text("Nothing is on. Start one in the lobby")
+    expect(page.locator("#empty")).to_contain_text("Nothing is live. Start one in the lobby")
     episode_id = quiet_app.start(pace="broadcast", max_overs=1)
     tile = page.locator("#tiles .tile")
     expect(tile).to_contain_text("Live")

@@ -77,7 +77,7 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
       blinded.length === 2 ? h("span", { class: "spectrum__key spectrum__key--hidden" }, "blinded") : null,
       merged > 1 ? h("span", { class: "quiet" }, `${merged} bins drawn as one`) : null);
     setText(title, `Mass spectrum, ${channelName(name)}`);
-    setText(note, fit?.converged ? `Peak at ${measured(fit.corrected_mass_gev, fit.corrected_error_gev)} GeV, χ² ${figure(fit.chi2)} for ${fit.ndf} degrees of freedom` : open ? "Below: how far each bin lies from the background, in its own standard deviations" : "The window opens when the selection is frozen");
+    setText(note, fit?.converged ? `Peak at ${measured(fit.corrected_mass_gev, fit.corrected_error_gev)} GeV, χ² ${figure(fit.chi2)} for ${fit.ndf} degrees of freedom` : open ? "Below: each bin’s distance from the background, in standard deviations" : "The window opens when the selection is frozen");
     replace(figures, charts.figuresTable(`Events by mass, ${channelName(name)}`, ["GeV", "events", "background"], bins.map((bin, index) => [`${figure(bin.low, 5)} to ${figure(bin.high, 5)}`, bin.hidden ? "blinded" : bin.count, told[index] === undefined ? "–" : figure(told[index])])));
   }
 

@@ -100,7 +100,7 @@ export function mountBall({ ui }) {
       if (!ball) {
         replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
         setText(line, "No ball has been bowled yet.");
-        setText(detail, world.toss ? "The captains choose who opens and who bowls first." : "First the toss.");
+        setText(detail, world.toss ? "The captains choose who opens and who bowls first." : "The toss comes first.");
         sides.batting.show(null, "");
         return sides.bowling.show(null, "");
       }
@@ -129,7 +129,7 @@ function worthParts(h, value) {
   if (typeof value !== "number") return [];
   const points = (100 * value).toFixed(1).replace("-", "−").replace("−0.0", "0.0");
   const look = Math.abs(value) < 0.0005 ? "" : value > 0 ? "up" : "down";
-  return [h("span", { title: "What this decision did to its side’s chance to win, beside what real sides do here; simulated" }, "worth ",
+  return [h("span", { title: "How this decision changed its side’s chance to win, compared with what real sides do here; simulated" }, "worth ",
     h("b", { class: look }, `${look === "up" ? "+" : ""}${points} %`))];
 }
 
@@ -137,7 +137,7 @@ function worthParts(h, value) {
 function planParts(h, planned, deed, segment) {
   if (typeof planned !== "number" || typeof deed !== "number") return [];
   const kept = Math.abs(planned - deed) < 0.15;
-  return [h("span", { title: `Announced for the ${segment}, and set for this ball; 0 careful, 1 all out` }, "plan ", h("b", {}, planned.toFixed(2)), ` → ${deed.toFixed(2)} `,
+  return [h("span", { title: `Planned for the ${segment}, then set for this ball; 0 careful, 1 all out` }, "plan ", h("b", {}, planned.toFixed(2)), ` → ${deed.toFixed(2)} `,
     h("b", { class: kept ? "quiet" : "ball__off" }, kept ? "kept" : "off plan"))];
 }
 

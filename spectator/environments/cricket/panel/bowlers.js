@@ -8,7 +8,7 @@ export function mountBowlers({ ui: { h, svg, replace, setText, clip, plain } }) 
   const note = h("span", { class: "quiet" });
   const rows = h("tbody");
   const head = h("thead", {}, h("tr", {}, ...["Bowler", "O", "M", "R", "W", "Econ", "Overs left"].map((name) => h("th", { scope: "col" }, name))));
-  const empty = h("p", { class: "quiet" }, "Nobody has bowled yet.");
+  const empty = h("p", { class: "quiet" }, "No one has bowled yet.");
   const table = h("table", {}, head, rows);
   const element = h("section", { class: "card bowlers", "aria-label": "Bowling card" },
     h("header", { class: "card__head" }, h("h2", {}, "Bowling"), note), empty, table);

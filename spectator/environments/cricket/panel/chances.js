@@ -73,11 +73,11 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     told = key;
     const found = explained(all, point);
     const link = (/** @type {any} */ swing) => [momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" }, h("span", { class: "quiet" }, `${placeOf(swing)} `)), clip(plain(whyWords(swing, world.teams)), 220)];
-    replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Swings of five points and more are explained here.")]));
+    replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Swings of five points or more are explained here.")]));
     const large = countLarge(points, point);
     everyBox.hidden = large < 2;
     const known = found.length >= large;
-    setText(everyTitle, `${known ? "All " : ""}${large} swings of five points and more, beyond the simulation’s error${known ? "" : `; ${found.length} explained`}`);
+    setText(everyTitle, `${known ? "All " : ""}${large} swings of five points or more, beyond the simulation’s error${known ? "" : `; ${found.length} explained`}`);
     replace(every, ...found.map((swing) => h("li", {}, ...link(swing))));
   }
 
@@ -88,7 +88,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     setText(futures, "");
     setText(range, "");
     replace(drawing, svg("path", { class: "chances__half", d: `M0 ${HEIGHT / 2}H${WIDTH}` }));
-    replace(turns, h("li", { class: "quiet" }, "After every ball many futures are played; this line will show how many of them each side wins."));
+    replace(turns, h("li", { class: "quiet" }, "After each ball the rest of the match is simulated many times; this line will show each side’s share of wins."));
   }
 
   /** A swing on the line: a dot where it ended, its mark and over beside it. @param {any} swing @param {(value: number) => number} x @param {(value: number) => number} y */
@@ -114,7 +114,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       for (const actor of /** @type {const} */ (["home", "away"])) show(world, actor);
       share.setAttribute("width", String(100 * world.forecast.home));
       const { futures: played, total_low: low, total_high: high, total_median: median } = world.forecast;
-      setText(futures, played ? `${played.toLocaleString("en")} simulations a ball` : "decided");
+      setText(futures, played ? `${played.toLocaleString("en")} simulations per ball` : "decided");
       setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high}` : "");
       const points = pointsOf(world.chances);
       if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24));

@@ -37,7 +37,7 @@ export function mountChart({ ui, charts }) {
     const later = view === "worm" ? import("./worm.js") : view === "stands" ? import("./stands.js") : null;
     const found = /** @type {any} */ (later && await later.catch(() => null));
     if (asked !== view) return;
-    if (later && !found) return setText(legend, "This could not be fetched; choose it again.");
+    if (later && !found) return setText(legend, "This could not be loaded; choose it again.");
     if (view === "stands") {
       const stands = found.drawStands(world, ui, charts);
       replace(drawing, ...stands.bars);

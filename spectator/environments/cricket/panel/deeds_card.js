@@ -13,8 +13,8 @@ export const deedOf = ({ type, data }) => (KEPT.has(type) ? { deed: data } : nul
 export function mountDeeds(ctx) {
   const { h, replace } = ctx.ui;
   const body = h("div", { class: "deeds__body" });
-  const element = h("section", { class: "card deeds with-minds", hidden: true, "aria-label": "Plans against deeds" },
-    h("header", { class: "card__head" }, h("h2", {}, "Plans against deeds"), h("span", { class: "quiet" }, "what each said, what it did, what came of it")), body);
+  const element = h("section", { class: "card deeds with-minds", hidden: true, "aria-label": "Plans and results" },
+    h("header", { class: "card__head" }, h("h2", {}, "Plans and results"), h("span", { class: "quiet" }, "what each captain planned, did and got")), body);
   /** @type {any} */ let newest = {};
   /** @type {{update(world: any): void} | null} */ let table = null;
   let near = false;
@@ -36,7 +36,7 @@ export function mountDeeds(ctx) {
         table = mountDeedsTable(body, ctx);
       } catch {
         asked = false;
-        return replace(body, h("p", { class: "quiet" }, "This could not be fetched; it is asked for again when you come back to it."));
+        return replace(body, h("p", { class: "quiet" }, "This could not be loaded; it will be tried again when you come back."));
       }
       await ctx.whole();
       known = true;

@@ -7,7 +7,7 @@ import { inningsWords, momentNames, ordinal, surname } from "./words.js";
 /** Overs that are shown until all are asked for. */
 const NEWEST = 6;
 const WIDTH = 60;
-/** Less than this, of 1, is told as nothing. */
+/** Changes below this, of 1, count as none. */
 const NOTHING = 0.0005;
 
 /** @param {any} place @param {any} ctx */
@@ -30,7 +30,7 @@ export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, p
 
   /** @param {import("./deeds.js").Part} part @param {string} did @param {[string, string]} left what it is called to leave the plan upwards and downwards */
   const cell = (part, did, [harder, softer]) => [
-    h("span", { class: "deeds__levels" }, gauge(part), part.plan === null ? "no plan told, " : `said ${part.plan.toFixed(2)}, `, `${did} ${part.level.toFixed(2)}`,
+    h("span", { class: "deeds__levels" }, gauge(part), part.plan === null ? "no plan, " : `planned ${part.plan.toFixed(2)}, `, `${did} ${part.level.toFixed(2)}`,
       offPlan(part) ? h("b", { class: "deeds__off" }, part.level > (part.plan ?? 0) ? harder : softer) : null),
     part.replanned ? h("span", { class: "deeds__new" }, "New plan: ", quote(part.replanned)) : null,
     part.fresh && part.order?.note ? quote(part.order.note) : null,
@@ -49,7 +49,7 @@ export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, p
     const gains = (change ?? 0) >= 0 ? "home" : "away";
     return [h("span", { class: "deeds__came" }, h("b", {}, `${runs} run${runs === 1 ? "" : "s"}`), wickets ? h("b", { class: "down" }, ` ${wickets} wicket${wickets === 1 ? "" : "s"}`) : null),
       change === null ? null : h("span", { class: "deeds__facts" }, `${name(gains)} ${points(Math.abs(change))} %`),
-      change === null ? null : h("span", { class: "deeds__facts" }, [worth.home, worth.away].every((value) => Math.abs(value) < NOTHING) ? "both captains’ calls were the usual" : `calls: ${name(batting)} ${points(worth[batting])}, ${name(fielding)} ${points(worth[fielding])}`)];
+      change === null ? null : h("span", { class: "deeds__facts" }, [worth.home, worth.away].every((value) => Math.abs(value) < NOTHING) ? "both captains called as usual" : `calls: ${name(batting)} ${points(worth[batting])}, ${name(fielding)} ${points(worth[fielding])}`)];
   }
   const name = (/** @type {string} */ side) => clip(plain(world.teams?.[side]?.name ?? side), 24);
 
@@ -66,14 +66,14 @@ export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, p
     const { batting, innings: number } = overs[0];
     const called = number > 2 ? "Super over" : inningsWords({ innings: number }) || `${ordinal(number)} innings`;
     return h("table", { class: "deeds__table" }, h("caption", {}, `${called} · `, h("bdi", {}, name(batting))),
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Over"), h("th", { scope: "col" }, h("bdi", {}, name(batting)), " batting"), h("th", { scope: "col" }, h("bdi", {}, name(batting === "home" ? "away" : "home")), " bowling"), h("th", { scope: "col" }, "Came of it"))),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Over"), h("th", { scope: "col" }, h("bdi", {}, name(batting)), " batting"), h("th", { scope: "col" }, h("bdi", {}, name(batting === "home" ? "away" : "home")), " bowling"), h("th", { scope: "col" }, "Result"))),
       h("tbody", {}, ...overs.map(row)));
   };
 
   /** @param {import("./deeds.js").Over[]} overs */
   const keptWords = (overs) => /** @type {const} */ (["home", "away"]).map((side) => {
     const found = keptTo(overs, side);
-    return found ? `${name(side)} kept to its plan in ${found.overs - found.left} of ${found.overs} overs, ${(1 - found.kept).toFixed(2)} away on average.` : `${name(side)} has told no plan.`;
+    return found ? `${name(side)} kept to its plan in ${found.overs - found.left} of ${found.overs} overs, ${(1 - found.kept).toFixed(2)} away on average.` : `${name(side)} has given no plan.`;
   }).join(" ");
 
   function draw() {
@@ -83,7 +83,7 @@ export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, p
     if (key === told) return;
     told = key;
     const overs = oversOf(all, world.scorecards ?? {}, place_);
-    setText(kept, overs.length ? keptWords(overs) : "Nothing has been bowled yet: what was said stands among the plans.");
+    setText(kept, overs.length ? keptWords(overs) : "No ball has been bowled yet. The plans are on their own card.");
     const shown = overs.slice(whole ? 0 : -NEWEST).reverse();
     const numbers = [...new Set(shown.map((over) => over.innings))];
     replace(body, ...numbers.map((number) => innings(shown.filter((over) => over.innings === number))));

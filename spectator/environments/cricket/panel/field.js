@@ -92,7 +92,7 @@ export function mountField({ ui: { h, svg, replace, setText, keyed }, charts }) 
   charts.readable(drawing);
   const preset = h("b");
   const count = h("span", { class: "quiet ground__note" });
-  const element = h("section", { class: "card ground", "aria-label": "Field and way of the ball" },
+  const element = h("section", { class: "card ground", "aria-label": "Field and path of the ball" },
     h("header", { class: "card__head" }, h("h2", {}, "Field"), preset, count), drawing,
     h("p", { class: "ground__foot" }, "Simulated: positions as set, the ball’s direction from the model. Drawn for a right-hander, bowler at the top."));
   /** @type {unknown} */ let field = null;

@@ -65,7 +65,7 @@ export function whyWords(swing, teams) {
   const name = (/** @type {"home" | "away"} */ side) => teams?.[side]?.name ?? side;
   const calls = [[own, `${owner(name(gains))} call ${signed(own)}`], [others, `${owner(name(loses))} call ${signed(others)}`]]
     .filter(([value]) => Math.abs(/** @type {number} */ (value)) >= NOTHING).map(([, words]) => words);
-  if (calls.length === 0) return `${name(gains)} +${Math.round(100 * points)}: all of it from how ${ballWords(swing.mark)} came out: both captains called as usual.`;
+  if (calls.length === 0) return `${name(gains)} +${Math.round(100 * points)}: all of it from how ${ballWords(swing.mark)} came out; both captains called as usual.`;
   return `${name(gains)} +${Math.round(100 * points)}: ${calls.join(", ")}, how ${ballWords(swing.mark)} came out ${signed(luck)}.`;
 }
 

@@ -23,5 +23,5 @@ export function drawWorm(world, all, { svg, charts, x, y, cell, goTo }) {
   };
   const overs = Math.max(...all.map((one) => one.overs.length), world.format?.overs ?? 5);
   const target = world.target !== undefined && !world.super_over ? svg("path", { class: "chart__target", d: `M${x(0)} ${y(world.target)}H${x(overs)}` }) : null;
-  return { marks: [par.length ? band() : null, ...all.map(line), target], key: par.length ? "real innings: the middle, and four in five" : "" };
+  return { marks: [par.length ? band() : null, ...all.map(line), target], key: par.length ? "real innings: median and middle 80 %" : "" };
 }

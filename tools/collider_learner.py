@@ -2,7 +2,7 @@
 
 ``nice -n 10 python -m tools.collider_learner --minutes 3 --page`` learns, prints the score by iteration
 beside the random, heuristic and reference physicists on seeds that no iteration saw, and with ``--page``
-writes the curve to docs/collider-skill/ and its section of docs/collider-skill.md. Two processes at most.
+writes the curve and its section of docs/reports/collider-skill.md. Two processes at most.
 """
 
 from __future__ import annotations

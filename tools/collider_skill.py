@@ -1,4 +1,4 @@
-"""Writes docs/collider-skill.md: what skill is worth at the collider, by tier, and what each action is worth.
+"""Write docs/reports/collider-skill.md: what skill is worth by tier, and what each action is worth.
 
 Run ``python -m tools.collider_skill`` after rules, tiers or policies have changed; ten minutes.
 """
@@ -28,7 +28,7 @@ from spectator.environments.collider.reference_physicist import ReferencePhysici
 from spectator.environments.collider.scenarios import TIERS
 from spectator.policies.policy import ScriptedPolicy, SeesTruth
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "collider-skill.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reports" / "collider-skill.md"
 
 LEARNING = "What a learner finds"
 NULLS = "Claims where there is nothing"

@@ -1,1 +1,1 @@
-"""The validation of the collider analysis, which writes docs/collider-physics.md."""
+"""The validation of the collider analysis, which writes docs/reports/collider-physics.md."""

@@ -1,4 +1,4 @@
-"""The published comparison of simulated with real matches: ``docs/cricket-realism.md`` and its plots.
+"""The published comparison of simulated with real matches: ``docs/reports/cricket-realism.md`` and its plots.
 
 Run ``python -m tools.cricket_model.realism_report``; every figure in the page is measured by it.
 """
@@ -284,7 +284,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--matches", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of the page")
+    parser.add_argument("--out", type=Path, default=Path("docs/reports"), help="folder of the page")
     chosen = parser.parse_args(argv)
     write(chosen.out, chosen.matches, chosen.seed)
 

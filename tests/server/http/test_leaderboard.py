@@ -195,7 +195,7 @@ def test_a_result_of_another_version_of_its_world_says_so(tmp_path: Path) -> Non
         keep_verified(tmp_path, old)
         text = Page(serving.client.get("/leaderboard").text).text
         now = load_world("cricket").version
-        assert f"played with version 1.0 of this world, and version {now} plays here" in text
+        assert f"it used version 1.0 of this world; this server has version {now}" in text
 
 
 def test_verified_results_stand_apart_and_no_episode_of_theirs_is_in_the_journal(tmp_path: Path) -> None:

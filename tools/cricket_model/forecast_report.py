@@ -1,6 +1,6 @@
 """The report of the forecast: before any ball, from ball to ball, and against a logistic.
 
-``python -m tools.cricket_model.forecast_report`` writes docs/reports/cricket-forecast.md. What is judged is the
+``python -m tools.cricket_model.forecast_report`` writes docs/reports/cricket-forecast.md. It judges the
 forecast of the watch page (`forecast_data`), on matches of the engine between drawn squads, on drawn pitches
 and evenings, and on real chases.
 """

@@ -25,7 +25,7 @@ const asked = readQuery(["a", "b"]);
 let at = 0;
 let touched = false;
 let playing = false;
-/** @type {number | null} step at which they part */ let partedAt = null;
+/** @type {number | null} step at which they diverge */ let partedAt = null;
 
 /** @param {"a" | "b"} name @returns {Promise<Half>} */
 async function open(name) {
@@ -37,7 +37,7 @@ async function open(name) {
   return half;
 }
 
-/** Read what has been recorded since. @param {Half} half */
+/** Read the events recorded since. @param {Half} half */
 async function more(half) {
   const before = half.events.length;
   await readRecord(root, half.id, half.timeline.headSeq, (events) => {
@@ -68,7 +68,7 @@ function drawParting(parted) {
     figuresPart(), ...(same ? halves : []).map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(index ? parted.b : parted.a, half))));
 }
 
-/** Where what people follow differs first, which may be long after the first decision that does, or nowhere. */
+/** Where the world's main figure first differs, often long after the first different decision, or never. */
 function figuresPart() {
   const both = differences(halves[0].places, halves[1].places);
   const first = both.find(([, value]) => value !== 0);
@@ -104,7 +104,7 @@ function go(index) {
   draw();
 }
 
-/** Whom to compare `id` with. @param {string} id */
+/** Offer episodes to compare `id` with. @param {string} id */
 async function offer(id) {
   const mine = await get(root, `api/episodes/${encodeURIComponent(id)}`);
   if (!mine.ok) return tell(mine.status === 404 ? `This server has no episode ${plain(id)}.` : mine.message);

@@ -1,5 +1,5 @@
 // @ts-check
-// The page of one group: the siblings of a prompt side by side, in step, and where they part.
+// The page of one group: the siblings of a prompt side by side, in step, and where they diverge.
 
 import { get } from "./live/api.js";
 import { readRecord } from "./live/record.js";
@@ -25,7 +25,7 @@ const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId)
 
 /** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, head: number | string | undefined, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
 /** @type {Sibling[]} */ const siblings = [];
-/** @type {any} */ let told = { members: {}, branches: {} };
+/** @type {any} */ let latest = { members: {}, branches: {} };
 let at = Math.max(0, Number(asked.at || "0") - 1) || 0;
 let touched = asked.at !== "";
 let longest = 1;
@@ -35,7 +35,7 @@ const address = `groups/${encodeURIComponent(group)}${asked.run ? `?run=${encode
 const feed = new WallFeed({
   root,
   what: { live: `live/${address}`, poll: `api/${address}`, frame: "group", field: "group", bare: true },
-  onTiles(group) { told = group.members ? group : { ...told, problem: group.problem }; void follow(); },
+  onTiles(group) { latest = group.members ? group : { ...latest, problem: group.problem }; void follow(); },
   onPhase(next) { phase = next; drawState(); },
 });
 
@@ -57,11 +57,11 @@ function add(id, member, branch) {
 }
 
 /** What changes when more of an episode is recorded. @param {string} id */
-const headOf = (id) => `${told.heads?.[id]} ${(told.members[id] ?? told.branches?.[id])?.standing}`;
+const headOf = (id) => `${latest.heads?.[id]} ${(latest.members[id] ?? latest.branches?.[id])?.standing}`;
 
-/** Read what was recorded since of those that the server says have moved. */
+/** Read the new events of the siblings that changed. */
 async function readOn() {
-  const wanted = [...Object.entries(told.members).map(([id, member]) => ({ id, member, branch: null })), ...Object.entries(told.branches ?? {}).map(([id, branch]) => ({ id, member: branch, branch }))].slice(0, MOST);
+  const wanted = [...Object.entries(latest.members).map(([id, member]) => ({ id, member, branch: null })), ...Object.entries(latest.branches ?? {}).map(([id, branch]) => ({ id, member: branch, branch }))].slice(0, MOST);
   const stale = wanted.flatMap(({ id, member, branch }) => {
     const known = siblings.find((one) => one.id === id);
     const one = known ?? add(id, member, branch);
@@ -80,7 +80,7 @@ async function readOn() {
   drawFigures();
 }
 
-/** Take in what was told last, unless nobody sees it: once more where more was told meanwhile. */
+/** Apply the newest data, unless the page is hidden; again if more arrived meanwhile. */
 async function follow() {
   more = true;
   if (reading || document.hidden) return;
@@ -140,17 +140,17 @@ function draw() {
 
 function drawFigures() {
   drawState();
-  say.hidden = !told.problem;
-  setText(say, told.problem ? `${clip(plain(told.problem), 300)} Showing the last data read.` : "");
-  const figures = [[`${told.over} of ${told.size}`, "finished"], [String(told.usable), "usable"], ...(typeof told.mean === "number" ? [[`${figure(told.mean)}${typeof told.spread === "number" ? ` ± ${figure(told.spread)}` : ""}`, "mean reward"]] : []), [String(told.seed), "seed"]];
-  replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(told.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), told.again ? h("span", {}, `${plural(told.again, "attempt")} retried`) : null);
+  say.hidden = !latest.problem;
+  setText(say, latest.problem ? `${clip(plain(latest.problem), 300)} Showing the last data read.` : "");
+  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...(typeof latest.mean === "number" ? [[`${figure(latest.mean)}${typeof latest.spread === "number" ? ` ± ${figure(latest.spread)}` : ""}`, "mean reward"]] : []), [String(latest.seed), "seed"]];
+  replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(latest.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), latest.again ? h("span", {}, `${plural(latest.again, "attempt")} retried`) : null);
   const link = byId("run");
-  link.hidden = !told.run;
-  if (told.run) { setText(link, clip(plain(told.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(told.run)}`, root).href); }
+  link.hidden = !latest.run;
+  if (latest.run) { setText(link, clip(plain(latest.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(latest.run)}`, root).href); }
 }
 
 function drawState() {
-  const over = told.over >= told.size && (phase === "open" || phase === "polling");
+  const over = latest.over >= latest.size && (phase === "open" || phase === "polling");
   setText(byId("state"), over ? "Finished" : { connecting: "Connecting", open: "Live", polling: "Polling", away: "Offline" }[phase]);
   setAttribute(byId("state"), "data-tone", over ? "over" : phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
 }
@@ -188,7 +188,7 @@ setInterval(() => {
 
 const answer = await get(root, `api/${address}`);
 if (answer.ok) {
-  told = answer.body;
+  latest = answer.body;
   await follow();
   byId("tools").hidden = false;
   byId("main").classList.remove("waiting");

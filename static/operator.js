@@ -1,5 +1,5 @@
 // @ts-check
-// The operator's page: who takes what, refreshed while it is looked at, and what can be done about it.
+// The operator's page: usage, refreshed while visible, and controls.
 
 import { call, read, rememberToken } from "./live/api.js";
 import { byId, h, pageRoot, replace, setAttribute, setText, svg } from "./ui/dom.js";
@@ -31,7 +31,7 @@ function figures(list, pairs) {
   replace(list, ...pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-/** Do something and say what came of it. @param {string} path @param {object} fields @param {string} done @param {string} [method] */
+/** Send a command and show its result. @param {string} path @param {object} fields @param {string} done @param {string} [method] */
 async function act(path, fields, done, method) {
   const answer = await call(root, path, fields, method);
   tell(answer.ok ? done : answer.message);
@@ -79,7 +79,7 @@ function hidden(name) {
   return h("li", { class: "operator__item" }, h("p", {}, h("bdi", {}, name)), button);
 }
 
-/** Draw a list anew only when it changed, so that a button keeps its focus. @param {string} id @param {any[]} items @param {(item: any) => Element} draw */
+/** Redraw a list only when it changed, so that a button keeps its focus. @param {string} id @param {any[]} items @param {(item: any) => Element} draw */
 function list(id, items, draw) {
   const element = byId(id), text = JSON.stringify(items);
   if (element.dataset.drawn === text) return;

@@ -1,5 +1,5 @@
 // @ts-check
-// The page of one run: how far it is, what it earns, what fails, what stands still, and every episode of it.
+// The page of one run: progress, rewards, failures, stalled episodes, and every episode.
 
 import { get } from "./live/api.js";
 import { WallFeed } from "./live/wall.js";

@@ -9,7 +9,7 @@ import { makeTile } from "./ui/tile.js";
 import { clip, plain, plural, words } from "./ui/text.js";
 import { readQuery, writeQuery } from "./ui/query.js";
 
-/** What `large` in the address says where nothing is to be large. */
+/** The value of `large` in the address for no large episode. */
 const NONE = "none";
 const REORDER_MS = 2_000;
 
@@ -54,7 +54,7 @@ const feed = new WallFeed({
   },
 });
 
-/** The header: whether the server is there and, where it is, whether anything is on. */
+/** The header: whether the server answers and, if so, whether an episode is live. */
 function tell() {
   const on = Object.values(feed.tiles).some((tile) => tile.status !== "ended");
   const words_ = { connecting: "Connecting", open: on ? "On air" : "Ready", polling: "Polling", away: "Offline" };

@@ -9,9 +9,9 @@ export const STAY_MS = 20_000;
 export const END_MS = 8_000;
 /** A change of the chance to win counts for so long, ever less. */
 const SWING_MS = 60_000;
-/** So does a line that nobody should miss. */
+/** The same for an urgent line. */
 const LOUD_MS = 20_000;
-/** So much more than what is held something must weigh to take its place. */
+/** How much heavier another episode must be to replace the large one. */
 const BETTER = 0.5;
 /** Points of a swing, of 1, from which it is named. */
 const NAMED = 0.1;
@@ -43,8 +43,8 @@ export class Director {
   }
 
   /**
-   * What to show large, and why; it stays for a while with what it shows, so that nobody is torn away at every turn.
-   * @param {Named[]} found what may be shown @param {number} now milliseconds @param {string} [wanted] what somebody asked to stay with
+   * What to show large, and why; it keeps its choice for a while, so that the view does not jump.
+   * @param {Named[]} found what may be shown @param {number} now milliseconds @param {string} [wanted] the episode that the viewer pinned
    * @returns {{id: string, why: string} | null}
    */
   choose(found, now, wanted = "") {

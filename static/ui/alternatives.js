@@ -1,5 +1,5 @@
 // @ts-check
-// What else could have been called at the decision where the viewer stands, best first, as the server simulates it.
+// Alternatives to the decision at the viewer's place, best first, simulated by the server.
 
 import { get } from "../live/api.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
@@ -7,9 +7,9 @@ import { momentLink } from "./go_to.js";
 import { callParts } from "./mind.js";
 import { clip, plain, words } from "./text.js";
 
-/** Rest of the viewer before anything is asked, in milliseconds: who steps on does not wait for every step. */
+/** Milliseconds at one place before the server is asked, so that stepping through does not ask every time. */
 const REST_MS = 250;
-/** How long a simulation usually takes, in milliseconds, for the bar that says how far it is. */
+/** How long a simulation usually takes, in milliseconds, for the progress bar. */
 const USUAL_MS = 1_000;
 const BAR_MS = 80;
 /** Turns before a decision in which its captain may have called for the same ball. */
@@ -33,8 +33,8 @@ export function gainText(gain) {
 export const isSure = ({ gain, gain_error }) => Math.abs(gain) > WITHIN * gain_error;
 
 /**
- * @param {HTMLElement} card of the commentary, whose place they take when asked to
- * @param {HTMLElement} toggle the button that asks for them
+ * @param {HTMLElement} card of the commentary, which they can replace
+ * @param {HTMLElement} toggle the button that shows them
  * @param {string} root @param {string} episodeId
  * @param {{timeline: import("../live/timeline.js").Timeline, seq: () => number, wholeRecord: () => Promise<void>, schedule: () => void}} page
  */
@@ -139,7 +139,7 @@ export function mountAlternatives(card, toggle, root, episodeId, { timeline, seq
   }
 
   /**
-   * Stand where a call is still open, and ask who plays on: before this decision, or before its captain used the same tool for the same ball.
+   * Fork before this decision, or before its captain first used the same tool for the same ball.
    * @param {number} seq of the decision @param {string} tool
    */
   async function forkBefore(seq, tool) {

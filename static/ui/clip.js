@@ -1,12 +1,12 @@
 // @ts-check
-// A short film of the moment where the viewer stands: drawn by the server, kept by the viewer.
+// Downloads a clip of the viewer's moment, drawn by the server.
 
 import { h } from "./dom.js";
 
 const SAID_MS = 4_000;
 
 /**
- * @param {HTMLButtonElement} button @param {string} root @param {string} episodeId @param {() => number} seq where the viewer stands
+ * @param {HTMLButtonElement} button @param {string} root @param {string} episodeId @param {() => number} seq the viewer's place
  */
 export function mountClip(button, root, episodeId, seq) {
   const label = button.getAttribute("aria-label") ?? "";

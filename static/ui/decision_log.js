@@ -16,12 +16,12 @@ const BEYOND = 6;
 const NAMES = /** @type {const} */ (["seat", "tool", "source", "worth"]);
 /** The wish for those that lost, the costliest first. */
 const MOST = "most";
-/** The same in the address, where `seat` could be taken for a seat to play. @type {Record<string, string>} */
+/** Names in the address; `seat` could be mistaken for a seat to play. @type {Record<string, string>} */
 const QUERY = { seat: "by", tool: "call", source: "source", worth: "worth" };
 
 /**
- * @param {HTMLElement} card of the commentary, whose place the list takes when asked to
- * @param {HTMLElement} toggle the button that asks for it
+ * @param {HTMLElement} card of the commentary, which the list can replace
+ * @param {HTMLElement} toggle the button that shows it
  * @param {{timeline: import("../live/timeline.js").Timeline, wholeRecord: () => Promise<void>, schedule: () => void}} wiring
  */
 export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule }) {
@@ -35,7 +35,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
   card.append(section);
   let open = false;
   let drawn = "";
-  /** Whether the record was asked for what came before; once, for it may not answer. */
+  /** Whether earlier events were requested; once only, because the record may not answer. */
   let asked = false;
   /** @type {Record<string, string>} */ let names = {};
   /** @type {Decided[]} */ let found = [];

@@ -64,7 +64,7 @@ function make(place, both, { partedAt, unit, go, key, span }) {
   return chart;
 }
 
-/** A figure that begins anew begins a new line. @param {Place[]} places */
+/** A figure that restarts begins a new line. @param {Place[]} places */
 function runs(places) {
   /** @type {Place[][]} */
   const found = [];

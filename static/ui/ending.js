@@ -1,5 +1,5 @@
 // @ts-check
-// What stands over the commentary once an episode has ended: the result, the reward by its parts, what turned it, and what next.
+// The card above the commentary after the end: result, parts of the reward, turning points, next steps.
 
 import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";

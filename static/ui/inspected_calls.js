@@ -1,5 +1,5 @@
 // @ts-check
-// The calls to a model behind a decision, asked for when somebody wants them: prompt and reply as sent, tools, tokens.
+// The model calls behind a decision, fetched on demand: prompt and reply as sent, tools, tokens.
 
 import { readLines } from "../live/api.js";
 import { h, replace, setText } from "./dom.js";
@@ -46,7 +46,7 @@ export function mountCalls(root, episodeId) {
   };
 }
 
-/** @param {any} one a call as the server tells it @param {number} number which of several; 0 for the only one */
+/** @param {any} one a call as the server sends it @param {number} number which of several; 0 for the only one */
 function callParts(one, number) {
   const sampling = Object.entries(one.sampling ?? {}).map(([name, value]) => `${words(name)} ${JSON.stringify(value)}`).join(", ");
   const first = one.measured?.first_token_s;

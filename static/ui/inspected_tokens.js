@@ -4,7 +4,7 @@
 import { h, replace, setAttribute } from "./dom.js";
 import { plain, plural } from "./text.js";
 
-/** Tokens that are drawn: more are told, not drawn. */
+/** Most tokens that are drawn. */
 const MOST_TOKENS = 4_000;
 /** Lower ends of the classes that tokens are coloured by, the surest first. */
 const SURE = [0.9, 0.5, 0.2, 0.05];
@@ -53,7 +53,7 @@ export function maskWords(one, count) {
   return `${counted} of ${plural(count, "token")} of the answer count in training; the ${plural(one.mask.length - count, "token")} of the prompt do not.`;
 }
 
-/** @param {any} one a call as the server tells it */
+/** @param {any} one a call as the server sends it */
 export function tokensPart(one) {
   /** @type {(number | null)[]} */ const logprobs = one.logprobs ?? [];
   if (!logprobs.length) return h("p", { class: "quiet" }, "The endpoint returned no token probabilities.");

@@ -1,5 +1,5 @@
 // @ts-check
-// What was behind a decision: who made it and why, what the model wrote, tokens, time and cost; the prompt on demand.
+// Details of a decision: who made it and why, what the model wrote, tokens, time and cost; the prompt on demand.
 
 import { SOURCE_WORDS, foreignWords, pointsText } from "../live/decisions.js";
 import { makeDialog } from "./dialog.js";
@@ -33,7 +33,7 @@ export function tokenWords(data) {
 /**
  * @param {string} root @param {string} episodeId
  * @param {{timeline: import("../live/timeline.js").Timeline, seq: () => number, names: () => Record<string, string>, wholeRecord: () => Promise<void>}} wiring
- * @returns {{open: (seq?: number) => Promise<void>}} opens at a decision, by default the newest before where one stands
+ * @returns {{open: (seq?: number) => Promise<void>}} opens at a decision, by default the newest before the viewer's place
  */
 export function mountInspector(root, episodeId, { timeline, seq, names, wholeRecord }) {
   const title = h("h3", { class: "inspect__title" });

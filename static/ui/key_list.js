@@ -1,5 +1,5 @@
 // @ts-check
-// What each key does, fetched when somebody asks.
+// The list of keys, fetched on first use.
 
 import { h } from "./dom.js";
 

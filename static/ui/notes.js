@@ -1,5 +1,5 @@
 // @ts-check
-// Notes and labels that people give to a decision, or to the whole episode: read by all, written by whoever runs the server.
+// Notes and labels that people give to a decision, or to the whole episode: read by everyone, written by operators.
 
 import { call, get } from "../live/api.js";
 import { h, replace, setText } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// The line that says what is out of the ordinary: an end that is no result, a pause, a warning.
+// The line for the unusual: an end without a result, a pause, a warning.
 
 import { setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";
@@ -8,8 +8,8 @@ import { clip, plain } from "./text.js";
 const LONGEST = 300;
 
 /**
- * What is to be said; empty when everything is as it should be.
- * @param {any} state @param {string | null} [trouble] what keeps the record from being written now
+ * The notice; empty if all is well.
+ * @param {any} state @param {string | null} [trouble] why the record cannot be written now
  * @returns {{words: string, bad: boolean}}
  */
 export function noticeOf(state, trouble = null) {
@@ -35,7 +35,7 @@ export function mountNotice(place) {
   /** @type {string | null} */ let pace = null;
   let paceUntil = 0;
   return {
-    /** Note what keeps the record from being written. @param {import("../live/protocol.js").Frame} frame */
+    /** Keep why the record cannot be written. @param {import("../live/protocol.js").Frame} frame */
     take(frame) {
       if (frame.frame === "hello") trouble = null;
       if (frame.frame === "trouble") trouble = frame.message;
@@ -52,7 +52,7 @@ export function mountNotice(place) {
     },
   };
 
-  /** That somebody changed the pace, for a while. @param {any} episode */
+  /** The notice of a changed pace, for a while. @param {any} episode */
   function paceWords(episode) {
     const changed = pace !== null && episode.pace !== undefined && episode.pace !== pace;
     if (changed) paceUntil = performance.now() + PACE_MS;

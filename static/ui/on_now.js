@@ -1,5 +1,5 @@
 // @ts-check
-// What is on in the lobby: one episode large, the others as rows, and how much room is left; the last that was played where nothing is on.
+// The lobby's live episodes: one large, the others as rows, and free slots; else the last finished one.
 
 import { get } from "../live/api.js";
 import { choose } from "../live/sight.js";
@@ -93,7 +93,7 @@ export function mountOnNow(list, place, root) {
   };
 }
 
-/** The last that was played to its end, as it stood then; asked for when it is first to be shown. @param {string} root */
+/** The last finished episode, fetched when it is first shown. @param {string} root */
 function mountLastPlayed(root) {
   const element = h("div", { class: "tile-room", hidden: true });
   let id = "";

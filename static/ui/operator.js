@@ -1,5 +1,5 @@
 // @ts-check
-// The operator's reins: stop, pause, resume and pace, with the token that they may need.
+// The operator's controls: stop, pause, resume and pace, with the token if needed.
 
 import { call, rememberToken } from "../live/api.js";
 import { makeDialog } from "./dialog.js";

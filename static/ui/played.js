@@ -1,5 +1,5 @@
 // @ts-check
-// The list of what was played: searched and filtered by the server, kept in the address, two of them compared.
+// The list of past episodes: searched and filtered by the server, kept in the address, two of them compared.
 
 import { get } from "../live/api.js";
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
@@ -93,7 +93,7 @@ export function mountPlayed(place, root) {
   return {
     reload: () => load(null),
     failed: () => broken,
-    /** Offer what there is to filter by. @param {any} catalog */
+    /** Offer the filters. @param {any} catalog */
     offer(catalog) {
       const captains = new Map(catalog.environments.flatMap((/** @type {any} */ world) => world.captains).map((/** @type {any} */ one) => [one.name, one.label]));
       const packs = [...new Set(catalog.environments.flatMap((/** @type {any} */ world) => world.packs.map((/** @type {any} */ pack) => pack.name)))];

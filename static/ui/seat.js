@@ -103,7 +103,7 @@ export function mountSeat(place, root, episodeId, changed) {
     changed();
   }
 
-  /** Nothing is asked: the form rests where it is, so that the page does not jump. */
+  /** No question is open: the form keeps its place, so that the page does not jump. */
   function rest() {
     const was = asked !== null;
     asked = null;

@@ -12,7 +12,7 @@ const TOOL = "seat-tool";
 /** @typedef {{name: string, control: any, problem: HTMLElement, read: () => any}} Argument */
 
 /**
- * A control for one argument, whatever its schema.
+ * A control for one argument of any schema.
  * @param {string} name @param {any} schema @param {any} whole @param {boolean} required
  * @returns {Argument & {field: HTMLElement}}
  */
@@ -52,7 +52,7 @@ function readLong(text, isText, names, required) {
 }
 
 /**
- * The form; `onSend` hears what is to be done.
+ * The form; `onSend` gets the action.
  * @param {{onSend: (action: {tool: string, arguments: object}, reason: string) => void}} wiring
  */
 export function makeSeatForm({ onSend }) {
@@ -107,7 +107,7 @@ export function makeSeatForm({ onSend }) {
 
   return {
     element,
-    /** @param {LegalCall[]} calls @param {{tool: string, arguments: any} | null} again what was refused, to be mended */
+    /** @param {LegalCall[]} calls @param {{tool: string, arguments: any} | null} again the refused action, to correct */
     ask(calls, again) {
       legal = calls;
       replace(tools, ...calls.map((call, number) => h("label", { class: "seat__tool" },

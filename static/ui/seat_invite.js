@@ -1,5 +1,5 @@
 // @ts-check
-// The invitation of a rival: one click leaves a seat to whoever opens its link.
+// The invitation of a rival: one click gives a seat to anyone who opens its link.
 
 import { giveAway, seatsHeld } from "../live/seats.js";
 import { h, replace } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// The words of a seat: what is to be seen, how long is left, what is waited for.
+// The texts of a seat: the situation, the time left, what it waits for.
 
 import { clip, plain, words } from "./text.js";
 

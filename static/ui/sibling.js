@@ -1,5 +1,5 @@
 // @ts-check
-// One sibling on the page of a group: how it stands at a decision, and the row of its way.
+// One sibling on the page of a group: its state at a decision, and the row of its path.
 
 import { alone } from "../live/siblings.js";
 import { h, replace, setAttribute, setText, svg } from "./dom.js";

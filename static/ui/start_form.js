@@ -133,7 +133,7 @@ export function mountStartForm(form, root, onCatalog) {
   };
 }
 
-/** Goes to what was started; whether it was. @param {import("../live/api.js").Answer} answer @param {string} root */
+/** Go to the started episode; returns whether there is one. @param {import("../live/api.js").Answer} answer @param {string} root */
 export function openStarted(answer, root) {
   if (answer.ok) takeStarted(answer.body);
   if (answer.ok) location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
@@ -150,21 +150,21 @@ const withItsMark = (parts) => parts.map((part, place) => {
   return h("span", { class: "start__kept" }, part, typeof next === "string" && /^[,.]/.test(next) ? next[0] : null);
 });
 
-/** Tells the styles what a blank shows, so that it is as wide as that. @param {HTMLInputElement | HTMLSelectElement} control */
+/** Tell the styles what a blank shows, so that it gets that width. @param {HTMLInputElement | HTMLSelectElement} control */
 function fit(control) {
   const place = control.closest(".blank");
   const text = control instanceof HTMLSelectElement ? control.selectedOptions[0]?.text : control.value || control.placeholder;
   if (place) setAttribute(place, "data-shown", text ?? "");
 }
 
-/** Show what an option is unless somebody says otherwise. @param {HTMLInputElement | HTMLSelectElement} control @param {string} value */
+/** Show the default of an option. @param {HTMLInputElement | HTMLSelectElement} control @param {string} value */
 function setUsual(control, value) {
   control.value = value;
   control.dataset.usual = value;
 }
 
 /**
- * What was chosen; options that nobody changed are left out, so that the server's own choice for the pace holds.
+ * The chosen fields; unchanged options are omitted, so that the server's default for the pace holds.
  * @param {Record<string, HTMLInputElement | HTMLSelectElement>} controls
  */
 function requestFields(controls) {

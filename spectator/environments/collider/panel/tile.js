@@ -6,7 +6,7 @@ import { channelMark } from "./words.js";
 const SIZE = 160;
 const LEFT = 8;
 const WIDTH = SIZE - 2 * LEFT;
-/** Where the spectrum stands, and 0 sigma of the scan. */
+/** Baselines of the spectrum and of 0 sigma of the scan. */
 const BASE = 108;
 const ZERO = 144;
 /** Sigma from which a discovery may be claimed. */

@@ -51,7 +51,7 @@ export function localFor(zGlobal, upcrossings, channels = 1) {
   return high;
 }
 
-/** The largest global significance so far; undefined where none was estimated. @param {any} world @returns {number | undefined} */
+/** The largest global significance so far; undefined before the first estimate. @param {any} world @returns {number | undefined} */
 export function bestGlobal(world) {
   const found = Object.values(world.channels ?? {}).map((/** @type {any} */ one) => one.significance?.z_global);
   const all = [...found, world.combination?.z_global].filter((value) => typeof value === "number");

@@ -1,5 +1,5 @@
 // @ts-check
-// The runs over by over: as bars, as they add up beside par, and stand by stand.
+// The runs over by over: as bars, cumulatively beside par, and by partnership.
 
 import { parWords } from "./par.js";
 import { momentNames, oversOf } from "./words.js";

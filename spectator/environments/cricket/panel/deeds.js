@@ -27,9 +27,9 @@ export const OFF_PLAN = 0.15;
  * @property {Part} bat
  * @property {Part} bowl
  * @property {string[]} bowlers who bowled
- * @property {string} named who was ordered to bowl it; empty where nobody was
+ * @property {string} named who was ordered to bowl it; empty if no one was
  * @property {string[]} fields
- * @property {{length: string, asked: number, hit: number}[]} lengths that were asked for, and how often the ball was of that length
+ * @property {{length: string, asked: number, hit: number}[]} ordered lengths, and how often the ball had that length
  * @property {number} balls
  * @property {number} runs
  * @property {number} wickets
@@ -37,7 +37,7 @@ export const OFF_PLAN = 0.15;
  * @property {{home: number, away: number}} worth what both captains' calls did to their own side's chance, of 1
  */
 
-/** What was told so far, by side and part. @typedef {{orders: Record<string, any>, plans: Record<string, any>, bound: Record<string, any>, told: Set<string>, begun: boolean}} Told */
+/** Orders and plans so far, by side and part. @typedef {{orders: Record<string, any>, plans: Record<string, any>, bound: Record<string, any>, told: Set<string>, begun: boolean}} Told */
 
 /**
  * Every over that was begun, in order, up to a ball.

@@ -19,7 +19,7 @@ export function mountDeeds(ctx) {
   /** @type {{update(world: any): void} | null} */ let table = null;
   let near = false;
   let asked = false;
-  /** Whether every event is known: without the first ones nobody has told a plan. */
+  /** Whether every event is known: the plans are in the first ones. */
   let known = false;
 
   const observer = new IntersectionObserver((entries) => {

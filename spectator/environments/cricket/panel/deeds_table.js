@@ -4,7 +4,7 @@
 import { keptTo, offPlan, oversOf } from "./deeds.js";
 import { inningsWords, momentNames, ordinal, surname } from "./words.js";
 
-/** Overs that are shown until all are asked for. */
+/** Overs shown until the viewer asks for all. */
 const NEWEST = 6;
 const WIDTH = 60;
 /** Changes below this, of 1, count as none. */

@@ -1,11 +1,11 @@
 // @ts-check
-// How long the last ball travels before what came of it is told: as long as balls are far apart, else not at all.
+// How long the last ball is drawn in flight before its result is shown: not at all if balls come quickly.
 
 /** Longest flight, in milliseconds. */
 const LONGEST_MS = 900;
 /** Of the time between two balls, the part that the flight may take. */
 const SHARE = 0.3;
-/** What is shorter cannot be followed. */
+/** Shorter flights cannot be followed. */
 const SHORTEST_MS = 120;
 
 /** @param {() => number} [now] milliseconds */
@@ -25,7 +25,7 @@ export function makeFlight(now = () => performance.now()) {
       return true;
     },
     get seq() { return seq; },
-    /** Milliseconds of the newest ball's flight; 0 where it is not shown. */
+    /** Milliseconds of the newest ball's flight; 0 if it is not shown. */
     get took() { return took; },
     /** Milliseconds until the ball has come to rest. */
     get left() { return Math.max(0, until - now()); },

@@ -10,7 +10,7 @@ const LINE = "margin-top:3vmin;max-width:34ch;font-size:clamp(1.1rem,2.6vw,2.4re
 const LOOKS = { wicket: ["OUT", "var(--cherry)", "var(--on-colour)"], six: ["SIX", "var(--bright)", "var(--on-bright)"] };
 
 /**
- * Show it and take it away again. What it says is told elsewhere too, so readers of the screen are not told twice.
+ * Show it for a moment. Hidden from screen readers, because the same text is elsewhere.
  * @param {any} ui @param {"wicket" | "six"} kind @param {string} words of the ball
  */
 export function showLarge({ h }, kind, words) {

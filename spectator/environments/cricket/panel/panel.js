@@ -17,9 +17,9 @@ import { swingOf, whyWords } from "./why.js";
 import { mountWheel } from "./wheel.js";
 import { inningsName, isInterval, markKind, markName, momentNames, moments, names } from "./words.js";
 
-/** Flights from which on a big ball is told large: two balls are then at least a second and a half apart. */
+/** Shortest flight after which a big ball fills the screen: two balls are then at least 1.5 s apart. */
 const SLOW_MS = 450;
-/** What is told so much later than it happened is left out. */
+/** Big balls that are older than this are not shown large. */
 const LATE_MS = 500;
 
 export default {

@@ -1,5 +1,5 @@
 // @ts-check
-// Every partnership of an innings as a bar; fetched when it is first asked for.
+// Every partnership of an innings as a bar; fetched on first use.
 
 import { ordinal } from "./words.js";
 
@@ -19,7 +19,7 @@ export function standsOf(card, now) {
 }
 
 /**
- * The bars, what stands under them, and their figures as a table.
+ * The bars, their legend, and their figures as a table.
  * @param {any} world @param {any} ui @param {any} charts @returns {{bars: SVGElement[], legend: string, figures: HTMLElement}}
  */
 export function drawStands(world, { svg, clip, plain }, charts) {

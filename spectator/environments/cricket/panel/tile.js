@@ -7,7 +7,7 @@ const MIDDLE_M = PITCH_M / 2;
 /** Metres of the drawing beyond the rope, for what is hit over it. */
 const BEYOND_M = 12;
 const FLIGHT_MS = 450;
-/** Pixels from which balls travel and fielders walk; there may be many smaller drawings, in which they stand. */
+/** Smallest size in pixels at which balls and fielders move; smaller drawings are still, because there may be many. */
 const LARGE_PX = 220;
 /** What a ball brought, by its kind: the colour of its way, and the sign where it ended. */
 const COLOURS = { six: "var(--willow)", four: "var(--grass)", wicket: "var(--cherry)", extra: "var(--sky)" };

@@ -5,7 +5,7 @@
 const RESULT = 100;
 /** Standard errors that a change of the chance to win must exceed to weigh anything. */
 const SURE = 3;
-/** Weights are points of the chance to win; of what has no chance told, about what it usually moves. */
+/** Weights are points of the chance to win; without a forecast, the usual change. */
 const USUAL = { wicket: 4, six: 1.5, innings: 3, fifty: 3, five: 5 };
 
 /**

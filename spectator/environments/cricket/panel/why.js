@@ -7,7 +7,7 @@ import { markKind } from "./words.js";
 export const LEAST = 0.05;
 /** Standard errors that a change must exceed to be sure. */
 const SURE = 3;
-/** Less than this, of 1, is told as nothing. */
+/** Changes below this, of 1, count as none. */
 const NOTHING = 0.0005;
 
 /**
@@ -25,7 +25,7 @@ const NOTHING = 0.0005;
  */
 
 /**
- * The swing that a forecast tells of; null for the first of an innings, and where there was none before.
+ * The swing of a forecast; null for the first of an innings, or without an earlier forecast.
  * @param {any} event @param {any} before the state that it changed @returns {Swing | null}
  */
 export function swingOf({ type, data }, before) {

@@ -1,5 +1,5 @@
 // @ts-check
-// The runs of both innings as they add up, beside par; fetched when it is first asked for.
+// The runs of both innings as they add up, beside par; fetched on first use.
 
 import { parOf } from "./par.js";
 

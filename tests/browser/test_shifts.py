@@ -134,7 +134,7 @@ def test_other_pages_come_without_a_move(house: House, open_page: Opener) -> Non
             assert shifts(page) <= MOST, (path, size)
     for path, words in (
         ("/rollouts/live", "8 of 8 episodes finished"),
-        ("/group/g-000000?run=live", "4 of 4 over"),
+        ("/group/g-000000?run=live", "4 of 4 finished"),
     ):
         for size, page in pages.items():
             page.goto(f"{home}{path}")

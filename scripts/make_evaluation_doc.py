@@ -1,4 +1,4 @@
-"""Write docs/evaluation-heuristics.md: two evaluations of cricket's heuristic styles, with plots.
+"""Write docs/reports/evaluation-heuristics.md: two evaluations of cricket's heuristic styles, with plots.
 
 spectator evaluate --captains STYLES --matches 400 --out RESULTS
 spectator evaluate --captains STYLES --matches 20 --option forecast_futures=100 --out VALUES
@@ -17,7 +17,7 @@ from spectator.evaluation.figures import measures_of
 from spectator.evaluation.report import certain, conclusions, labels_of, percent, plots_of
 from spectator.evaluation.results import Estimate, Results
 
-DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
+DOCS: Final = Path(__file__).resolve().parent.parent / "docs" / "reports"
 PLOTS: Final = "evaluation-heuristics"
 VALUES: Final = ("decision_value", "decision_value_batting", "decision_value_bowling")
 FEW_SEEDS: Final = 10
@@ -86,7 +86,7 @@ def head(results: Results, values: Results, revision: str) -> Iterator[str]:
         f"{len(results.matches)} in all: {results.seeds} seeds, each played from both seats. "
         f"{results.title} {results.environment_version}, {results.options['max_overs']} overs, pack "
         f"`{results.pack}`, at revision {revision} of this repository. "
-        "How it is played and judged: [evaluation.md](evaluation.md).",
+        "How it is played and judged: [evaluation.md](../evaluation.md).",
         "",
         "```",
         f"spectator evaluate --captains {names} --matches {matches} --out styles",

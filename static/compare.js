@@ -25,19 +25,19 @@ const asked = readQuery(["a", "b"]);
 let at = 0;
 let touched = false;
 let playing = false;
-/** @type {number | null} step at which they part */ let partedAt = null;
+/** @type {number | null} step at which they diverge */ let partedAt = null;
 
 /** @param {"a" | "b"} name @returns {Promise<Half>} */
 async function open(name) {
   const id = asked[name];
   const answer = await get(root, `api/episodes/${encodeURIComponent(id)}`);
-  if (!answer.ok) throw new Error(answer.status === 404 ? `There is no episode ${plain(id)} here.` : answer.message);
+  if (!answer.ok) throw new Error(answer.status === 404 ? `This server has no episode ${plain(id)}.` : answer.message);
   const half = { id, entry: answer.body, events: [], timeline: new Timeline(), places: [], side: makeSide(name, root, id) };
   await more(half);
   return half;
 }
 
-/** Read what has been recorded since. @param {Half} half */
+/** Read the events recorded since. @param {Half} half */
 async function more(half) {
   const before = half.events.length;
   await readRecord(root, half.id, half.timeline.headSeq, (events) => {
@@ -61,14 +61,14 @@ function arrange() {
 
 /** @param {ReturnType<typeof parting>} parted */
 function drawParting(parted) {
-  if (!parted) return replace(part, h("p", {}, halves[0].events.length === halves[1].events.length ? "They are the same from the first step to the last." : "As far as both go, they are the same."));
-  const told = (/** @type {any} */ event, /** @type {Half} */ half) => (!event ? ["it is over"] : event.type === "decision.made" ? decidedWords(event.data, half.timeline.headState.episode ?? {}) : [words(event.type.replace(/^\w+\./, ""))]);
+  if (!parted) return replace(part, h("p", {}, halves[0].events.length === halves[1].events.length ? "They are identical from the first step to the last." : "So far they are identical."));
+  const told = (/** @type {any} */ event, /** @type {Half} */ half) => (!event ? ["it ended"] : event.type === "decision.made" ? decidedWords(event.data, half.timeline.headState.episode ?? {}) : [words(event.type.replace(/^\w+\./, ""))]);
   const same = halves[0].entry.seed === halves[1].entry.seed;
-  replace(part, h("p", {}, h("b", {}, same ? "Where they part: " : "Their seeds differ, so they part at once: "), h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(partedAt ?? 0)) } }, "go there")),
+  replace(part, h("p", {}, h("b", {}, same ? "They diverge here: " : "Their seeds differ, so they diverge at once: "), h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(partedAt ?? 0)) } }, "go there")),
     figuresPart(), ...(same ? halves : []).map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(index ? parted.b : parted.a, half))));
 }
 
-/** Where what people follow differs first, which may be long after the first decision that does, or nowhere. */
+/** Where the world's main figure first differs, often long after the first different decision, or never. */
 function figuresPart() {
   const both = differences(halves[0].places, halves[1].places);
   const first = both.find(([, value]) => value !== 0);
@@ -90,7 +90,7 @@ function draw() {
   const words_ = clip(plain(glance?.at ?? `step ${step}`), 30);
   setText(where, `${words_} · ${at} / ${Math.max(0, steps.length - 1)}`);
   setAttribute(scrub, "aria-valuetext", `${words_}, ${at} of ${steps.length - 1}`);
-  setText(playKey, playing ? "Stand still" : "Play");
+  setText(playKey, playing ? "Pause" : "Play");
   drawDifference(chart, halves.map((half) => half.places), { step, partedAt, unit: plain(glance?.unit), go: (/** @type {number} */ to) => go(nearest(to)) });
 }
 
@@ -104,31 +104,31 @@ function go(index) {
   draw();
 }
 
-/** Whom to compare `id` with. @param {string} id */
+/** Offer episodes to compare `id` with. @param {string} id */
 async function offer(id) {
   const mine = await get(root, `api/episodes/${encodeURIComponent(id)}`);
-  if (!mine.ok) return tell(mine.status === 404 ? `There is no episode ${plain(id)} here.` : mine.message);
+  if (!mine.ok) return tell(mine.status === 404 ? `This server has no episode ${plain(id)}.` : mine.message);
   const { environment, seed, captain_label: label, episode_id: own } = mine.body;
   const others = await get(root, `api/episodes?environment=${encodeURIComponent(environment)}&seed=${seed}&limit=50`);
   const found = (others.body?.episodes ?? []).filter((/** @type {any} */ one) => one.episode_id !== own);
-  tell(found.length ? `Compare ${plain(label)}, seed ${seed}, with another on the same seed:` : `Nothing else was played with seed ${seed} yet. Start another with this seed in the lobby, or open this one and play on from any moment with another captain.`, false);
+  tell(found.length ? `Compare ${plain(label)}, seed ${seed}, with another on the same seed:` : `No other episode has seed ${seed} yet. Start one in the lobby, or open this one and play on from any moment with another captain.`, false);
   replace(sides, h("ul", { class: "offers" }, ...found.map((/** @type {any} */ one) => h("li", {}, h("a", { href: new URL(`compare?a=${encodeURIComponent(own)}&b=${encodeURIComponent(one.episode_id)}`, root).href },
-    clip(`${plain(one.captain_label)}${one.opponent ? ` against ${plain(one.opponent_label)}` : ""}: ${plain(one.result ?? "not over")}`, 120)), h("small", {}, ` ${ago(one.started_at, Date.now())}`)))));
+    clip(`${plain(one.captain_label)}${one.opponent ? ` against ${plain(one.opponent_label)}` : ""}: ${plain(one.result ?? "still running")}`, 120)), h("small", {}, ` ${ago(one.started_at, Date.now())}`)))));
 }
 
 /** @param {string} text @param {boolean} [bad] */
 function tell(text, bad = true) {
   say.hidden = false;
   setAttribute(say, "class", bad ? "notice notice--bad" : "notice");
-  replace(say, text, " ", h("a", { href: root }, "To the lobby"));
+  replace(say, text, " ", h("a", { href: root }, "Back to the lobby"));
 }
 
 async function start() {
-  if (!asked.a && !asked.b) return tell("Pick two episodes in the lobby’s list of what was played.", false);
+  if (!asked.a && !asked.b) return tell("Pick two past episodes in the lobby’s list.", false);
   if (!asked.a || !asked.b) return offer(asked.a || asked.b);
   halves = [await open("a"), await open("b")];
   const [a, b] = halves.map((half) => half.entry);
-  if (a.environment !== b.environment) return tell(`One is ${plain(a.title)}, the other ${plain(b.title)}: they have no steps in common.`);
+  if (a.environment !== b.environment) return tell(`One is ${plain(a.title)}, the other ${plain(b.title)}. Only episodes of the same world can be compared.`);
   say.hidden = true;
   byId("tools").hidden = false;
   replace(sides, ...halves.map((half) => half.side.element));

@@ -1,5 +1,5 @@
 // @ts-check
-// The strip that other pages show: an episode in a few words, asked for again while it goes on and is in sight.
+// The strip that other pages show: an episode in a few words, refreshed while it is live and in view.
 
 const AGAIN_MS = 4_000;
 const AFTER_A_FAULT_MS = 20_000;

@@ -1,5 +1,5 @@
 // @ts-check
-// The page of one group: the siblings of a prompt side by side, in step, and where they part.
+// The page of one group: the siblings of a prompt side by side, in step, and where they diverge.
 
 import { get } from "./live/api.js";
 import { readRecord } from "./live/record.js";
@@ -25,7 +25,7 @@ const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId)
 
 /** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, head: number | string | undefined, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
 /** @type {Sibling[]} */ const siblings = [];
-/** @type {any} */ let told = { members: {}, branches: {} };
+/** @type {any} */ let latest = { members: {}, branches: {} };
 let at = Math.max(0, Number(asked.at || "0") - 1) || 0;
 let touched = asked.at !== "";
 let longest = 1;
@@ -35,7 +35,7 @@ const address = `groups/${encodeURIComponent(group)}${asked.run ? `?run=${encode
 const feed = new WallFeed({
   root,
   what: { live: `live/${address}`, poll: `api/${address}`, frame: "group", field: "group", bare: true },
-  onTiles(group) { told = group.members ? group : { ...told, problem: group.problem }; void follow(); },
+  onTiles(group) { latest = group.members ? group : { ...latest, problem: group.problem }; void follow(); },
   onPhase(next) { phase = next; drawState(); },
 });
 
@@ -57,11 +57,11 @@ function add(id, member, branch) {
 }
 
 /** What changes when more of an episode is recorded. @param {string} id */
-const headOf = (id) => `${told.heads?.[id]} ${(told.members[id] ?? told.branches?.[id])?.standing}`;
+const headOf = (id) => `${latest.heads?.[id]} ${(latest.members[id] ?? latest.branches?.[id])?.standing}`;
 
-/** Read what was recorded since of those that the server says have moved. */
+/** Read the new events of the siblings that changed. */
 async function readOn() {
-  const wanted = [...Object.entries(told.members).map(([id, member]) => ({ id, member, branch: null })), ...Object.entries(told.branches ?? {}).map(([id, branch]) => ({ id, member: branch, branch }))].slice(0, MOST);
+  const wanted = [...Object.entries(latest.members).map(([id, member]) => ({ id, member, branch: null })), ...Object.entries(latest.branches ?? {}).map(([id, branch]) => ({ id, member: branch, branch }))].slice(0, MOST);
   const stale = wanted.flatMap(({ id, member, branch }) => {
     const known = siblings.find((one) => one.id === id);
     const one = known ?? add(id, member, branch);
@@ -80,7 +80,7 @@ async function readOn() {
   drawFigures();
 }
 
-/** Take in what was told last, unless nobody sees it: once more where more was told meanwhile. */
+/** Apply the newest data, unless the page is hidden; again if more arrived meanwhile. */
 async function follow() {
   more = true;
   if (reading || document.hidden) return;
@@ -92,7 +92,7 @@ async function follow() {
     }
   } catch {
     say.hidden = false;
-    setText(say, "A record cannot be read now. It is asked for again.");
+    setText(say, "A record cannot be read right now; retrying.");
     setTimeout(follow, AGAIN_MS);
   }
   reading = false;
@@ -107,8 +107,8 @@ function arrange() {
     one.way = drawWay(one.key, one.counts, siblings.length, longest, go);
   }
   const parted = firstParting(ways);
-  replace(byId("ways"), ...siblings.map((one) => one.way?.element), h("p", { class: "ways__legend" }, ...[["all", "all the same"], ["some", "some the same, a colour for each way"], ["one", "alone"]].map(([of, said]) => h("span", {}, h("i", { data: { of }, "aria-hidden": "true" }), said))));
-  replace(byId("part"), ...(parted === null ? ["As far as they go, all decide the same."] : [`At decision ${parted + 1} of ${longest}: `, h("button", { class: "more", type: "button", on: { click: () => go(parted) } }, "go there")]));
+  replace(byId("ways"), ...siblings.map((one) => one.way?.element), h("p", { class: "ways__legend" }, ...[["all", "all the same"], ["some", "some the same, one colour per path"], ["one", "alone"]].map(([of, said]) => h("span", {}, h("i", { data: { of }, "aria-hidden": "true" }), said))));
+  replace(byId("part"), ...(parted === null ? ["So far all decisions are the same."] : [`At decision ${parted + 1} of ${longest}: `, h("button", { class: "more", type: "button", on: { click: () => go(parted) } }, "go there")]));
   setAttribute(scrub, "max", Math.max(1, longest - 1));
   if (!touched) at = parted ?? longest - 1;
   at = Math.min(at, longest - 1);
@@ -135,23 +135,23 @@ function draw() {
   scrub.style.setProperty("--done", String(at / Math.max(1, longest - 1)));
   setText(where, `Decision ${at + 1} of ${longest}`);
   setAttribute(scrub, "aria-valuetext", `decision ${at + 1} of ${longest}`);
-  setText(playKey, playing ? "Stand still" : "Play");
+  setText(playKey, playing ? "Pause" : "Play");
 }
 
 function drawFigures() {
   drawState();
-  say.hidden = !told.problem;
-  setText(say, told.problem ? `${clip(plain(told.problem), 300)} What is shown was read before.` : "");
-  const figures = [[`${told.over} of ${told.size}`, "over"], [String(told.usable), "usable"], ...(typeof told.mean === "number" ? [[`${figure(told.mean)}${typeof told.spread === "number" ? ` ± ${figure(told.spread)}` : ""}`, "mean reward"]] : []), [String(told.seed), "seed"]];
-  replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(told.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), told.again ? h("span", {}, `${plural(told.again, "attempt")} tried again`) : null);
+  say.hidden = !latest.problem;
+  setText(say, latest.problem ? `${clip(plain(latest.problem), 300)} Showing the last data read.` : "");
+  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...(typeof latest.mean === "number" ? [[`${figure(latest.mean)}${typeof latest.spread === "number" ? ` ± ${figure(latest.spread)}` : ""}`, "mean reward"]] : []), [String(latest.seed), "seed"]];
+  replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(latest.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), latest.again ? h("span", {}, `${plural(latest.again, "attempt")} retried`) : null);
   const link = byId("run");
-  link.hidden = !told.run;
-  if (told.run) { setText(link, clip(plain(told.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(told.run)}`, root).href); }
+  link.hidden = !latest.run;
+  if (latest.run) { setText(link, clip(plain(latest.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(latest.run)}`, root).href); }
 }
 
 function drawState() {
-  const over = told.over >= told.size && (phase === "open" || phase === "polling");
-  setText(byId("state"), over ? "Over" : { connecting: "Connecting", open: "Following", polling: "Polling", away: "Server away" }[phase]);
+  const over = latest.over >= latest.size && (phase === "open" || phase === "polling");
+  setText(byId("state"), over ? "Finished" : { connecting: "Connecting", open: "Live", polling: "Polling", away: "Offline" }[phase]);
   setAttribute(byId("state"), "data-tone", over ? "over" : phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
 }
 
@@ -188,13 +188,13 @@ setInterval(() => {
 
 const answer = await get(root, `api/${address}`);
 if (answer.ok) {
-  told = answer.body;
+  latest = answer.body;
   await follow();
   byId("tools").hidden = false;
   byId("main").classList.remove("waiting");
   feed.open();
 } else {
   setAttribute(say, "class", "notice notice--bad early");
-  replace(say, `${answer.message} `, h("a", { href: new URL("rollouts", root).href }, "To the runs"));
-  setText(byId("state"), "Not shown");
+  replace(say, `${answer.message} `, h("a", { href: new URL("rollouts", root).href }, "Back to the runs"));
+  setText(byId("state"), "Unavailable");
 }

@@ -10,7 +10,7 @@ import { mountQuickStart } from "./ui/quick_start.js";
 import { mountStartForm } from "./ui/start_form.js";
 
 const EVERY_MS = 4_000;
-/** How long what is on is waited for before the page is shown without it. */
+/** How long to wait for live episodes before the page is shown without them. */
 const PATIENCE_MS = 1_500;
 
 const root = pageRoot();
@@ -26,9 +26,9 @@ let onAir = "";
 /** @type {() => void} */ let seeTiles = () => {};
 const tilesSeen = new Promise((resolve) => { seeTiles = () => resolve(undefined); });
 
-/** The header says what the tiles below it show, in the same moment; only whether the server is there is asked for. */
+/** The header follows the tiles below it; only the server's state is requested. */
 function tell() {
-  setText(state, away ? "Server away" : onAir ? "On air" : "Ready");
+  setText(state, away ? "Offline" : onAir ? "On air" : "Ready");
   setAttribute(state, "data-tone", away ? "bad" : onAir ? "live" : null);
 }
 
@@ -62,7 +62,7 @@ async function keepFresh() {
   setTimeout(keepFresh, EVERY_MS);
 }
 
-/** Somebody is back: look at once. */
+/** The viewer is back: refresh at once. */
 function wake() {
   feed.wake();
   void refresh();

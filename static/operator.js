@@ -1,5 +1,5 @@
 // @ts-check
-// The operator's page: who takes what, refreshed while it is looked at, and what can be done about it.
+// The operator's page: usage, refreshed while visible, and controls.
 
 import { call, read, rememberToken } from "./live/api.js";
 import { byId, h, pageRoot, replace, setAttribute, setText, svg } from "./ui/dom.js";
@@ -31,7 +31,7 @@ function figures(list, pairs) {
   replace(list, ...pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-/** Do something and say what came of it. @param {string} path @param {object} fields @param {string} done @param {string} [method] */
+/** Send a command and show its result. @param {string} path @param {object} fields @param {string} done @param {string} [method] */
 async function act(path, fields, done, method) {
   const answer = await call(root, path, fields, method);
   tell(answer.ok ? done : answer.message);
@@ -45,7 +45,7 @@ function sure(label, go) {
   button.addEventListener("click", () => {
     if (button.dataset.sure === "yes") return go();
     button.dataset.sure = "yes";
-    setText(button, "Really?");
+    setText(button, "Click again to confirm");
   });
   return button;
 }
@@ -53,7 +53,7 @@ function sure(label, go) {
 /** @param {any} one */
 function episode(one) {
   const who = one.opponent ? `${one.captain} against ${one.opponent}` : one.captain;
-  const from = one.address === null ? "from before the restart, or not known" : `from ${one.address}`;
+  const from = one.address === null ? "address unknown" : `from ${one.address}`;
   return h("li", { class: "operator__item" },
     h("p", {}, h("a", { href: new URL(`watch/${one.episode_id}`, root).href }, h("bdi", {}, who)), ` · ${one.environment}${one.paused ? " · paused" : ""}${one.shown ? " · shown only" : ""}`, h("br"),
       h("small", {}, `${from} · ${plural(one.turn, "turn")} · ${plural(one.events, "event")} · ${plural(one.viewers, "viewer")} · ${one.episode_id}`)),
@@ -74,12 +74,12 @@ const deleted = (one) => h("li", { class: "operator__item" }, h("p", {}, h("code
 
 /** @param {string} name */
 function hidden(name) {
-  const button = h("button", { class: "button", type: "button" }, "Show again");
-  button.addEventListener("click", () => void act("operator/unhide", { name }, `${name} is shown again.`));
+  const button = h("button", { class: "button", type: "button" }, "Unhide");
+  button.addEventListener("click", () => void act("operator/unhide", { name }, `${name} is visible again.`));
   return h("li", { class: "operator__item" }, h("p", {}, h("bdi", {}, name)), button);
 }
 
-/** Draw a list anew only when it changed, so that a button keeps its focus. @param {string} id @param {any[]} items @param {(item: any) => Element} draw */
+/** Redraw a list only when it changed, so that a button keeps its focus. @param {string} id @param {any[]} items @param {(item: any) => Element} draw */
 function list(id, items, draw) {
   const element = byId(id), text = JSON.stringify(items);
   if (element.dataset.drawn === text) return;
@@ -90,18 +90,18 @@ function list(id, items, draw) {
 /** @param {any} status */
 function show(status) {
   paused = status.paused_since !== null;
-  setText(byId("summary"), `${plural(status.episodes.length, "episode")} now; the journal has ${status.journal.bytes === null ? "not been looked at yet" : mb(status.journal.bytes)}.`);
-  setText(byId("starts"), paused ? `Paused since ${status.paused_since}. What runs goes on; only you can start, fork or publish.` : "Open: everybody may start within the budgets below.");
-  setText(pause, paused ? "Let everybody start again" : "Pause starts");
+  setText(byId("summary"), `${plural(status.episodes.length, "episode")} running; the journal ${status.journal.bytes === null ? "has not been measured yet" : `has ${mb(status.journal.bytes)}`}.`);
+  setText(byId("starts"), paused ? `Paused since ${status.paused_since}. Running episodes continue; only operators can start, fork or publish.` : "Open: anyone may start within the budgets below.");
+  setText(pause, paused ? "Resume starts" : "Pause starts");
   const { journal, models_today: models } = status;
   figures(byId("figures"), [
-    ["Loop lag, longest of a minute", `${(1000 * status.loop_lag_s).toFixed(1)} ms`],
-    ["Tokens of models today", number(models.tokens)],
-    ["Their cost today", `US$${models.cost.toFixed(2)}`],
+    ["Event loop lag, maximum over a minute", `${(1000 * status.loop_lag_s).toFixed(1)} ms`],
+    ["Model tokens today", number(models.tokens)],
+    ["Model cost today", `US$${models.cost.toFixed(2)}`],
     ["Characters spoken today", number(status.characters_today)],
-    ["Journal", journal.bytes === null ? "not known yet" : `${mb(journal.bytes)}${journal.limit_bytes ? ` of ${mb(journal.limit_bytes)}` : ""}`],
-    ["Episodes in it", journal.episodes === null ? "not known yet" : number(journal.episodes)],
-    ["Without an end", mb(journal.unended_bytes)],
+    ["Journal", journal.bytes === null ? "unknown yet" : `${mb(journal.bytes)}${journal.limit_bytes ? ` of ${mb(journal.limit_bytes)}` : ""}`],
+    ["Episodes in the journal", journal.episodes === null ? "unknown yet" : number(journal.episodes)],
+    ["Unfinished episodes", mb(journal.unended_bytes)],
   ]);
   list("episodes", status.episodes, episode);
   byId("none").hidden = status.episodes.length > 0;
@@ -118,7 +118,7 @@ async function refresh() {
   const locked = answer.status === 401 || answer.status === 403;
   byId("token-form").hidden = answer.status !== 401;
   byId("parts").hidden = !answer.ok && locked;
-  setText(state, answer.ok ? (paused ? "Starts paused" : "Open") : locked ? "Locked" : "Server away");
+  setText(state, answer.ok ? (paused ? "Starts paused" : "Open") : locked ? "Locked" : "Offline");
   if (answer.ok) {
     show(answer.body);
     setText(state, paused ? "Starts paused" : "Open");
@@ -132,7 +132,7 @@ async function keepFresh() {
   setTimeout(keepFresh, EVERY_MS);
 }
 
-pause.addEventListener("click", () => void act(paused ? "operator/resume" : "operator/pause", {}, paused ? "Everybody may start again." : "Starts are paused, also after a restart."));
+pause.addEventListener("click", () => void act(paused ? "operator/resume" : "operator/pause", {}, paused ? "Anyone may start again." : "Starts are paused, even after a restart."));
 byId("token-form").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
   rememberToken(byId("token").value);

@@ -15,13 +15,13 @@ const list = byId("runs");
 function parts(run) {
   const what = [run.environment, run.model].filter(Boolean).map((text) => clip(plain(text), 80)).join(" · ");
   const total = run.episodes ?? 0;
-  const counted = run.over === null ? "" : total ? `${run.over} of ${plural(total, "episode")} over` : `${plural(run.over, "episode")} over`;
-  const mean = typeof run.mean === "number" ? `mean reward ${figure(run.mean)} of ${run.verdicts}` : "";
-  const when = run.moved_at ? `last news ${ago(run.moved_at, Date.now())}` : "";
+  const counted = run.over === null ? "" : total ? `${run.over} of ${plural(total, "episode")} finished` : `${plural(run.over, "episode")} finished`;
+  const mean = typeof run.mean === "number" ? `mean reward ${figure(run.mean)} over ${run.verdicts}` : "";
+  const when = run.moved_at ? `updated ${ago(run.moved_at, Date.now())}` : "";
   return [h("span", { class: "runcard__name" }, h("bdi", {}, clip(plain(run.name), 64))),
     run.problem ? h("span", { class: "notice notice--bad" }, clip(plain(run.problem), 300)) : h("span", { class: "runcard__what" }, h("bdi", {}, what)),
     total ? h("progress", { max: total, value: run.over ?? 0, "aria-label": counted }) : null,
-    h("span", { class: "runcard__figures" }, [counted, run.playing ? `${run.playing} are played` : "", mean, when].filter(Boolean).join(" · "))];
+    h("span", { class: "runcard__figures" }, [counted, run.playing ? `${run.playing} running` : "", mean, when].filter(Boolean).join(" · "))];
 }
 
 /** @param {number} value */
@@ -48,8 +48,8 @@ async function show() {
   });
   setText(byId("count"), runs.length ? plural(runs.length, "run") : "");
   empty.hidden = runs.length > 0;
-  replace(empty, watched ? "There is no run in the folder that this server watches. Start one with " : "This server watches no folder of runs: SPECTATOR_RUNS_DIR names it. A run is started with ",
-    h("code", {}, "spectator rollouts run --out runs/first"), ", and it appears here by itself.");
+  replace(empty, watched ? "The folder that this server watches has no run. Start one with " : "This server does not watch runs yet: set SPECTATOR_RUNS_DIR to their folder. Start a run with ",
+    h("code", {}, "spectator rollouts run --out runs/first"), "; it appears here automatically.");
 }
 
 async function keepUp() {

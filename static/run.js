@@ -1,5 +1,5 @@
 // @ts-check
-// The page of one run: how far it is, what it earns, what fails, what stands still, and every episode of it.
+// The page of one run: progress, rewards, failures, stalled episodes, and every episode.
 
 import { get } from "./live/api.js";
 import { WallFeed } from "./live/wall.js";
@@ -32,7 +32,7 @@ setText(byId("crumb"), clip(name, 40));
 setText(byId("title"), clip(name, 64));
 
 const text = h("input", { class: "input", type: "search", placeholder: "Group or episode…", "aria-label": "Search groups and episodes", value: wanted.text });
-const standing = h("select", { class: "input", "aria-label": "Which groups" }, ...[["", "every group"], ["open", "still open"], ["complete", "complete"], ["partial", "some without a verdict"], ["void", "none with a verdict"], ["same", "all the same reward"]]
+const standing = h("select", { class: "input", "aria-label": "Which groups" }, ...[["", "every group"], ["open", "still open"], ["complete", "complete"], ["partial", "some episodes failed"], ["void", "all episodes failed"], ["same", "all rewards equal"]]
   .map(([value, label]) => h("option", { value, selected: value === wanted.standing }, label)));
 const order = h("select", { class: "input", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([value, label]) => h("option", { value, selected: value === wanted.order }, label)));
 replace(byId("tools"), text, standing, order);
@@ -46,7 +46,7 @@ const feed = new WallFeed({
 
 function drawState() {
   const over = run.episodes && run.over >= run.episodes && (phase === "open" || phase === "polling");
-  setText(state, over ? "Over" : { connecting: "Connecting", open: "Following", polling: "Polling", away: "Server away" }[phase]);
+  setText(state, over ? "Finished" : { connecting: "Connecting", open: "Live", polling: "Polling", away: "Offline" }[phase]);
   setAttribute(state, "data-tone", over ? "over" : phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
 }
 
@@ -58,7 +58,7 @@ function schedule() {
 
 function draw() {
   scheduled = false;
-  tell(run.problem ? `${clip(plain(run.problem), 300)} What is shown was read before.` : "");
+  tell(run.problem ? `${clip(plain(run.problem), 300)} Showing the last data read.` : "");
   setText(byId("what"), [run.title, run.environment, run.model, run.group_size > 1 ? `groups of ${run.group_size}` : ""].filter(Boolean).map((one) => clip(plain(one), 80)).join(" · "));
   const bar = byId("bar");
   setAttribute(bar, "max", Math.max(1, run.episodes ?? run.begun ?? 1));
@@ -89,17 +89,17 @@ function drawCharts() {
 function tick() {
   replace(byId("figures"), ...progressWords(run, Date.now()).map(([figure, said]) => h("span", {}, h("b", {}, figure), ` ${said}`)));
   const slowest = Object.entries(run.slowest ?? {}).map(([id, one]) => ({ id, ...one, standing: standingOf(one, run, Date.now()) })).sort((a, b) => Date.parse(a.moved_at) - Date.parse(b.moved_at)).slice(0, FEW);
-  setText(byId("usual"), run.usual_turn_s ? `a turn takes ${run.usual_turn_s < 1 ? `${Math.round(run.usual_turn_s * 1000)} ms` : `${run.usual_turn_s.toFixed(1)} s`} as a rule` : "");
+  setText(byId("usual"), run.usual_turn_s ? `typical turn: ${run.usual_turn_s < 1 ? `${Math.round(run.usual_turn_s * 1000)} ms` : `${run.usual_turn_s.toFixed(1)} s`}` : "");
   keyed(byId("slowest"), slowest.length ? slowest : [{ id: "", standing: "", moved_at: "" }], (one) => one.id, (one) => fillSlow(h("li"), one), fillSlow);
 }
 
 /** @param {HTMLElement} element @param {any} one */
 function fillSlow(element, one) {
   if (!one.id) {
-    if (!element.textContent) element.append("Nothing is being played.");
+    if (!element.textContent) element.append("No episode is running.");
     return element;
   }
-  const why = `waits for ${one.waits_for}, turn ${one.turns}${one.attempt > 1 ? `, attempt ${one.attempt}` : ""}${one.group ? `, ${clip(plain(one.group), 40)}` : ""}`;
+  const why = `waiting for ${one.waits_for}, turn ${one.turns}${one.attempt > 1 ? `, attempt ${one.attempt}` : ""}${one.group ? `, ${clip(plain(one.group), 40)}` : ""}`;
   if (!element.firstElementChild) element.append(link(one.id), h("span", { class: "run__why" }), h("span", { class: "run__when" }, h("span", { class: "badge" }), " ", h("span")));
   const [, said, when] = element.children;
   setText(said, why);
@@ -125,8 +125,8 @@ function drawFailed() {
   const rest = byId("rest");
   rest.hidden = every.length <= FEW;
   setText(rest, allFailed ? "Show fewer" : `Show the newest ${every.length}`);
-  keyed(byId("failed"), failed.length ? failed : [["", null]], ([id]) => id, ([id, one]) => (one === null ? h("li", {}, "No attempt failed so far.")
-    : h("li", {}, link(id), h("span", { class: "run__why" }, h("bdi", {}, `${words(one.class)}: ${clip(plain(one.detail), 200)}`)), h("span", { class: "run__when" }, `attempt ${one.attempt}, ${one.again ? "tried again" : "kept"}`))));
+  keyed(byId("failed"), failed.length ? failed : [["", null]], ([id]) => id, ([id, one]) => (one === null ? h("li", {}, "No attempt has failed.")
+    : h("li", {}, link(id), h("span", { class: "run__why" }, h("bdi", {}, `${words(one.class)}: ${clip(plain(one.detail), 200)}`)), h("span", { class: "run__when" }, `attempt ${one.attempt}, ${one.again ? "retried" : "final"}`))));
 }
 
 function drawGroups() {
@@ -145,9 +145,9 @@ function drawGroups() {
     drawn.set(key, group);
   }
   const all = Object.keys(run.groups ?? {}).length;
-  replace(byId("shown"), found.length === all ? plural(all, "group") : `${found.length} of ${plural(all, "group")}`, found.length > shown.length ? h("button", { class: "more", type: "button", on: { click: () => { more += MOST_DRAWN; draw(); } } }, `draw ${Math.min(MOST_DRAWN, found.length - shown.length)} more`) : null);
+  replace(byId("shown"), found.length === all ? plural(all, "group") : `${found.length} of ${plural(all, "group")}`, found.length > shown.length ? h("button", { class: "more", type: "button", on: { click: () => { more += MOST_DRAWN; draw(); } } }, `show ${Math.min(MOST_DRAWN, found.length - shown.length)} more`) : null);
   place.empty.hidden = found.length > 0;
-  setText(place.empty, all ? "No group matches. Choose others above." : "Nothing was played yet.");
+  setText(place.empty, all ? "No group matches the filter." : "Nothing has been played yet.");
 }
 
 /** @param {Record<string, string>} change */
@@ -177,6 +177,6 @@ if (answer.ok) {
   feed.open();
 } else {
   tell(answer.message);
-  setText(state, "Not shown");
+  setText(state, "Unavailable");
   setAttribute(state, "data-tone", "bad");
 }

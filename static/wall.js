@@ -9,7 +9,7 @@ import { makeTile } from "./ui/tile.js";
 import { clip, plain, plural, words } from "./ui/text.js";
 import { readQuery, writeQuery } from "./ui/query.js";
 
-/** What `large` in the address says where nothing is to be large. */
+/** The value of `large` in the address for no large episode. */
 const NONE = "none";
 const REORDER_MS = 2_000;
 
@@ -21,11 +21,11 @@ const count = byId("count");
 const tv = byId("tv");
 const wanted = readQuery(["text", "environment", "order", "large"]);
 
-const text = h("input", { class: "input", type: "search", placeholder: "Team, captain, seed…", "aria-label": "Search what is on", value: wanted.text });
+const text = h("input", { class: "input", type: "search", placeholder: "Team, captain, seed…", "aria-label": "Search live episodes", value: wanted.text });
 const environment = h("select", { class: "input", "aria-label": "World" });
 const order = h("select", { class: "input", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([value, label]) =>
   h("option", { value, selected: value === wanted.order }, label)));
-const large = h("select", { class: "input", "aria-label": "What is shown large" });
+const large = h("select", { class: "input", "aria-label": "Featured episode" });
 replace(byId("tools"), text, environment, order, large);
 const why = h("span", { role: "status" });
 const stay = h("button", { class: "button", type: "button", "aria-pressed": "false", on: { click: () => showLarge(wanted.large ? "" : looked.id) } }, "Stay with this one");
@@ -54,10 +54,10 @@ const feed = new WallFeed({
   },
 });
 
-/** The header: whether the server is there and, where it is, whether anything is on. */
+/** The header: whether the server answers and, if so, whether an episode is live. */
 function tell() {
   const on = Object.values(feed.tiles).some((tile) => tile.status !== "ended");
-  const words_ = { connecting: "Connecting", open: on ? "On air" : "Ready", polling: "Polling", away: "Server away" };
+  const words_ = { connecting: "Connecting", open: on ? "On air" : "Ready", polling: "Polling", away: "Offline" };
   setText(state, words_[reached]);
   setAttribute(state, "data-tone", { connecting: "wait", open: on ? "live" : null, polling: "live", away: "bad" }[reached]);
 }
@@ -88,10 +88,10 @@ function draw() {
   drawLarge(found, tiles, now);
   byId("main").classList.remove("waiting");
   const running = found.filter(([, tile]) => tile.status !== "ended").length;
-  setText(count, `${plural(running, "episode")} on${found.length > running ? `, ${found.length - running} just over` : ""}`);
+  setText(count, `${plural(running, "episode")} live${found.length > running ? `, ${found.length - running} just ended` : ""}`);
   const all = Object.keys(tiles).length;
-  replace(empty, ...(all ? ["Nothing that is on matches. ", h("a", { href: new URL("wall", root).href }, "Show everything")]
-    : ["Nothing is on. ", h("a", { href: `${root}#start` }, "Start one in the lobby"), ", and it appears here by itself."]));
+  replace(empty, ...(all ? ["No live episode matches. ", h("a", { href: new URL("wall", root).href }, "Show everything")]
+    : ["Nothing is live. ", h("a", { href: `${root}#start` }, "Start one in the lobby"), "; it appears here automatically."]));
   empty.hidden = found.length > 0;
 }
 
@@ -114,7 +114,7 @@ function drawLarge(found, tiles, now) {
   const said = looked.draw(tiles, wanted.large === NONE || (found.length < 2 && !wanted.large) ? [] : found, now, wanted.large);
   tv.hidden = said === "";
   if (tv.hidden) return;
-  setText(why, `Large because ${said}`);
+  setText(why, `Featured because ${said}`);
   setAttribute(stay, "aria-pressed", String(wanted.large === looked.id));
 }
 
@@ -124,7 +124,7 @@ function drawChoices(found) {
   const key = `${names.join()} ${wanted.large}`;
   if (large.dataset.names === key || large === document.activeElement && wanted.large === large.value) return;
   large.dataset.names = key;
-  replace(large, ...[["", "director chooses"], [NONE, "nothing large"], ...found.map(([id, tile]) => [id, clip(`${(tile.seats ?? []).map(plain).join(" v ")} · seed ${tile.seed}`, 60)])]
+  replace(large, ...[["", "automatic"], [NONE, "none featured"], ...found.map(([id, tile]) => [id, clip(`${(tile.seats ?? []).map(plain).join(" v ")} · seed ${tile.seed}`, 60)])]
     .map(([value, label]) => h("option", { value, selected: value === wanted.large }, label)));
 }
 

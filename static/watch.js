@@ -25,11 +25,11 @@ import { mountViews } from "./ui/views.js";
 const FAR_BEHIND = 30;
 /** Events of a record up to which nothing is drawn before the last: the page would show the past, then its end. */
 const HELD = 10_000;
-/** Events of a record that is read whole at the end without being asked for: more would take too long at once. */
+/** Longest record, in events, that is read whole at the end; more would take too long at once. */
 const SHORT_RECORD = 1_200;
-/** Events in one drawing from which on they come faster than anybody can see. */
+/** Events in one drawing from which on they are too fast to follow. */
 const FLOOD = 12;
-/** Rest after a drawing in a flood, as a multiple of what it took: the page stays free for whoever uses it. */
+/** Rest after a drawing in a flood, as a multiple of what it took: the page stays responsive. */
 const REST = 2;
 /** Longest rest, in milliseconds. */
 const MOST_REST_MS = 250;
@@ -145,7 +145,7 @@ function draw() {
   drawnSeq = seq;
 }
 
-/** Say how it ended; whoever joined a short one late reads what came before, once, for it names earlier moments. @param {any} state */
+/** Show the end; a late viewer of a short episode then loads the earlier events, because the report names earlier moments. @param {any} state */
 function showEnding(state) {
   ending.update(state);
   if (!readForEnding && timeline.headSeq <= SHORT_RECORD) void wholeRecord();
@@ -173,7 +173,7 @@ async function open() {
 
 const letGo = () => { holding = false; schedule(); };
 
-/** Stand where the address says, until somebody moves: at an event, at the beginning of a replay, at the end. */
+/** Go where the address says, until the viewer moves: to an event, the beginning of a replay, or the end. */
 function takePlace() {
   const seq = wanted === null ? null : placeNamed(timeline, wanted);
   if (seq !== null) player.seek(seq);

@@ -20,7 +20,7 @@ from tests.journal.calls import TOOLS, call_of, decided, reply, user
 from tests.journal.records import run, said, started, url_of
 from tests.journal.test_conformance import end_with, started_for
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "training-record.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "exports.md"
 TRUTH = {"mass_gev": 91.2}
 
 
@@ -126,5 +126,6 @@ def test_the_truth_of_ended_episodes(folder: Path) -> None:
 
 
 def test_the_page_lists_the_columns_of_a_call() -> None:
-    listed = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    section = PAGE.read_text(encoding="utf-8").partition("\n## `messages`\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section, re.MULTILINE)
     assert listed == list(CALL_COLUMNS.items())

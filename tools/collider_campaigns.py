@@ -122,7 +122,7 @@ def upper_limit(found: int, number: int) -> float:
 
 
 def null_section(counted: Sequence[NullClaims], how: str) -> str:
-    """Return the section of docs/collider-skill.md on false claims."""
+    """Return the section of docs/reports/collider-skill.md on false claims."""
     together = NullClaims(
         "all three",
         sum(each.discoveries for each in counted),
@@ -154,7 +154,7 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nulls", type=int, default=0, help="campaigns of each kind of null")
-    parser.add_argument("--page", action="store_true", help="write them to docs/collider-skill.md")
+    parser.add_argument("--page", action="store_true", help="write them to docs/reports/collider-skill.md")
     asked = parser.parse_args()
     load = os.getloadavg()[0]
     print("| figure | value | how |\n|---|---|---|")

@@ -1,4 +1,4 @@
-"""Write docs/collider-skill.md: scores by tier and policy, and the value of each action.
+"""Write docs/reports/collider-skill.md: scores by tier and policy, and the value of each action.
 
 Run ``python -m tools.collider_skill`` after a change of rules, tiers or policies; it takes ten minutes.
 """
@@ -28,7 +28,7 @@ from spectator.environments.collider.reference_physicist import ReferencePhysici
 from spectator.environments.collider.scenarios import TIERS
 from spectator.policies.policy import ScriptedPolicy, SeesTruth
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "collider-skill.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reports" / "collider-skill.md"
 
 LEARNING = "What a learner finds"
 NULLS = "Claims where there is nothing"

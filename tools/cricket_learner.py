@@ -2,7 +2,7 @@
 
 ``nice -n 5 python -m tools.cricket_learner --cpu-seconds 600 --marks 4 --page`` learns in this process,
 prints the value of its decisions on fresh seeds, and with ``--page`` writes the curve to docs/cricket-
-learner.svg and docs/cricket-learner.md. One process, numpy only.
+learner.svg and docs/reports/cricket-learner.md. One process, numpy only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FRESH_FROM, TRAINING_FROM = 700_000, 800_000
 ASK: Final = {"new_batter": True, "boundary": True, "wicket": True}
 """Events after which it is asked again before an over ends."""
 
-ROOT: Final = Path(__file__).parent.parent / "docs"
+ROOT: Final = Path(__file__).parent.parent / "docs" / "reports"
 
 
 class Captain:
@@ -282,7 +282,7 @@ A policy gradient over {parameters:,} weights: a softmax for each part of the or
 stroke, field, length, line, pace) over {situation} numbers of the situation, and one for who bowls and who
 comes in over {player} numbers of each player. Among them is what suits the batters who are in
 (`bat_spin`, `bat_short`, `bat_leg`), pitch, form and tiredness, and how far the rope is in each sector: what
-does not fit is paid for ([cricket-game.md](cricket-game.md)).
+does not fit is paid for ([cricket-game.md](../cricket-game.md)).
 It starts from a tool-user's prior, lawful calls with arguments drawn evenly: every stroke, length, line and
 pace, every preset and a field crowded on either side. It wants to be asked again after a boundary, at a
 wicket and when a new batter comes in.

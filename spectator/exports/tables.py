@@ -1,7 +1,7 @@
 """Export records as tables: one row per event or model call, in Parquet.
 
 A Parquet file appears once it is complete, and is written one group of rows at a time. See docs/journal.md
-for the columns of events and docs/training-record.md for those of model calls.
+for the columns of events and docs/exports.md for those of model calls.
 """
 
 from __future__ import annotations

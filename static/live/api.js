@@ -35,7 +35,7 @@ export function recallSeat() {
 /** @param {string} root @param {string} path @returns {Promise<Answer>} */
 export const get = (root, path) => ask(new URL(path, root), {});
 
-/** What only the operator may read, or whoever has what `more` carries. @param {string} root @param {string} path @param {Record<string, string>} [more] @returns {Promise<Answer>} */
+/** Read with the operator's token, or with the headers in `more`. @param {string} root @param {string} path @param {Record<string, string>} [more] @returns {Promise<Answer>} */
 export const read = (root, path, more = {}) => ask(new URL(path, root), { headers: { ...authorization(), ...more } });
 
 /** The same of an answer of one JSON value a line: its body is the list of them. @param {string} root @param {string} path @returns {Promise<Answer>} */
@@ -85,6 +85,6 @@ export function wrongFields(body) {
   if (!Array.isArray(list)) return [];
   return list.map((item) => ({
     field: String(item?.field ?? item?.loc?.join?.(".") ?? "body"),
-    rule: String(item?.rule ?? item?.message ?? item?.msg ?? "is wrong"),
+    rule: String(item?.rule ?? item?.message ?? item?.msg ?? "is invalid"),
   }));
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// Decisions as a page lists them: who made them, what they were worth, which of them are asked for; pure.
+// Decisions as a page lists them: who made them, their worth, and which match the filter; pure.
 
 /**
  * @typedef {object} Decided
@@ -13,7 +13,7 @@
  * @property {{rule: string, message: string} | null} refused
  */
 
-/** What a viewer asks of the list; empty texts ask for nothing. @typedef {{seat: string, tool: string, source: string, worth: string}} Wish */
+/** The viewer's filter of the list; empty texts match everything. @typedef {{seat: string, tool: string, source: string, worth: string}} Wish */
 
 /** Points from which on a decision counts as a gain or a loss: what is shown as 0.0 is neither. */
 const COUNTS = 0.05;
@@ -23,14 +23,14 @@ export const WORTHS = /** @type {const} */ ([["gained", "gained"], ["lost", "los
 
 /** Classes of failure in a few words; docs/failures.md has a sentence on each. @type {Record<string, string>} */
 export const FAILURE_WORDS = {
-  model_infra: "the endpoint failed", model_resting: "the endpoint is paused after failures", model_rejected: "the endpoint turned it down", rate_limited: "the endpoint asked to wait",
-  declined: "the model would not answer", unparsable: "the answer named no action", illegal_action: "the action was not legal", truncated: "the answer was cut short",
+  model_infra: "the endpoint failed", model_resting: "the endpoint is paused after failures", model_rejected: "the endpoint rejected it", rate_limited: "the endpoint asked to wait",
+  declined: "the model declined to answer", unparsable: "the answer named no action", illegal_action: "the action was not legal", truncated: "the answer was cut short",
   timeout: "no answer in time", spent: "a cap was reached", policy_fault: "the policy raised an error", env_infra: "the environment failed",
-  env_verdict: "the environment ended it", journal: "the record could not be written", cancelled: "cancelled", killed: "the process went away", unknown: "for a reason that is not recorded",
+  env_verdict: "the environment ended it", journal: "the record could not be written", cancelled: "cancelled", killed: "the process died", unknown: "the reason was not recorded",
 };
 
 /** What kinds of deciders are called. @type {Record<string, string>} */
-export const SOURCE_WORDS = { model: "model", fallback: "fallback", random: "random", human: "person", heuristic: "scripted", oracle: "sees the truth", remote: "elsewhere" };
+export const SOURCE_WORDS = { model: "model", fallback: "fallback", random: "random", human: "person", heuristic: "scripted", oracle: "sees the truth", remote: "remote" };
 
 /** @param {number} seq @param {number} turn @param {Record<string, any>} data @returns {Decided} */
 export function newDecision(seq, turn, data) {
@@ -43,7 +43,7 @@ export function takeWorth(made, points) {
 }
 
 /**
- * Why a decision is not its seat's own, in words; empty where it is.
+ * Why a decision is not its seat's own, in words; empty if it is.
  * @param {{source?: string, failure_class?: string | null, fallback_reason?: string | null}} decision @param {string} [own] kind of the decider whose seat it is
  */
 export function foreignWords(decision, own = "") {
@@ -51,7 +51,7 @@ export function foreignWords(decision, own = "") {
   return decision.source && own && decision.source !== own && own === "model" ? `not the model’s: ${SOURCE_WORDS[decision.source] ?? decision.source}` : "";
 }
 
-/** Those that are asked for, the newest first. @param {Decided[]} decisions @param {Wish} wish */
+/** Those that match the filter, newest first. @param {Decided[]} decisions @param {Wish} wish */
 export function wanted(decisions, wish) {
   const found = decisions.filter((made) => (!wish.seat || made.actor === wish.seat) && (!wish.tool || made.tool === wish.tool) && (!wish.source || made.source === wish.source) && matches(made, wish.worth));
   return found.reverse();

@@ -9,9 +9,9 @@ export const STAY_MS = 20_000;
 export const END_MS = 8_000;
 /** A change of the chance to win counts for so long, ever less. */
 const SWING_MS = 60_000;
-/** So does a line that nobody should miss. */
+/** The same for an urgent line. */
 const LOUD_MS = 20_000;
-/** So much more than what is held something must weigh to take its place. */
+/** How much heavier another episode must be to replace the large one. */
 const BETTER = 0.5;
 /** Points of a swing, of 1, from which it is named. */
 const NAMED = 0.1;
@@ -43,8 +43,8 @@ export class Director {
   }
 
   /**
-   * What to show large, and why; it stays for a while with what it shows, so that nobody is torn away at every turn.
-   * @param {Named[]} found what may be shown @param {number} now milliseconds @param {string} [wanted] what somebody asked to stay with
+   * What to show large, and why; it keeps its choice for a while, so that the view does not jump.
+   * @param {Named[]} found what may be shown @param {number} now milliseconds @param {string} [wanted] the episode that the viewer pinned
    * @returns {{id: string, why: string} | null}
    */
   choose(found, now, wanted = "") {
@@ -82,6 +82,6 @@ export class Director {
 /** @param {{name: keyof typeof WEIGHTS, weight: number, moved: number}[]} reasons */
 function whyOf(reasons) {
   const { name, moved, weight } = reasons.reduce((most, one) => (one.weight > most.weight ? one : most));
-  if (weight <= 0) return "it has begun";
-  return { swing: `the chance to win moved ${Math.round(100 * moved)} points`, suspense: "it may go either way", loud: "something big has just happened", progress: "it is the furthest along" }[name];
+  if (weight <= 0) return "it has just begun";
+  return { swing: `the chance to win moved ${Math.round(100 * moved)} points`, suspense: "it could go either way", loud: "something big has just happened", progress: "it is the furthest along" }[name];
 }

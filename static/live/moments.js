@@ -4,9 +4,9 @@
 /** @typedef {{seq: number, text: string, at?: string | null, label?: string, priority?: number, for_seq?: number, reply?: string}} Line */
 /** @typedef {{seq: number, kind: "turning" | "big", label: string, at: string, text: string}} Moment */
 
-/** Most marks on a timeline: beyond, none of them stands out. */
+/** Most marks on a timeline: with more, none would be visible. */
 const MOST_MARKS = 10;
-/** Weights of a line's moment where the world weighs nothing. */
+/** Weights of a line's moment if the world gives none. */
 const UNWEIGHED = { turning: 2, big: 1 };
 
 /** @param {number} seq @param {Record<string, any>} line @returns {Moment[]} */

@@ -1,5 +1,5 @@
 // @ts-check
-// A part of a long episode's past that was read for itself, beside the events that are kept.
+// A part of a long episode's past, read separately from the newest events.
 
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent @typedef {import("./timeline.js").Timeline} Timeline */
 
@@ -14,11 +14,11 @@ export class Past {
     this.#begun = begun;
   }
 
-  /** After which event the part begins, and its last one; `null` where there is none. */
+  /** Numbers of the event before the part and of its last one; `null` without a part. */
   get part() { return this.timeline && { base: this.timeline.base, last: this.timeline.headSeq }; }
 
   /**
-   * Take a part; one that goes on from the one before, or leads up to it, is joined to it.
+   * Add a part; an adjacent one is joined.
    * @param {number} base number of the event that it begins after @param {Record<string, any>} state the one then @param {LiveEvent[]} events
    */
   take(base, state, events) {
@@ -33,7 +33,7 @@ export class Past {
     this.#joined.clear();
   }
 
-  /** Let go of the part. */
+  /** Drop the part. */
   drop() {
     this.timeline = null;
     this.#events = [];

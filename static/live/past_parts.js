@@ -1,5 +1,5 @@
 // @ts-check
-// Reads a long episode's past in parts, about wherever somebody goes; fetched where an episode is long.
+// Reads a long episode's past in parts around the viewer's place; fetched for long episodes only.
 
 import { Past } from "./past.js";
 import { parseEvent } from "./protocol.js";
@@ -8,13 +8,13 @@ import { parseEvent } from "./protocol.js";
 
 /** Events of a part. */
 export const PART = 1_000;
-/** Events of the past that are kept: a part that would make it more takes the place of all. */
+/** Most events of the past that are kept; beyond, a new part replaces them all. */
 const MOST_KEPT = 5 * PART;
-/** After how long a wait is told how far the server is, in milliseconds. */
+/** Milliseconds of waiting after which the server's progress is shown. */
 const SLOW_MS = 700;
 /** Events between the states that the server keeps on its way. */
 const SPACING = 2 * PART;
-/** How often it is told at most. */
+/** Milliseconds between two reports of progress. */
 const STEPS = 20;
 
 /** @typedef {{done: number, all: number}} Reading events that the server has gone through, of how many; 0 of 0 before that is known */
@@ -26,7 +26,7 @@ export class PastParts {
 
   /**
    * @param {string} root @param {string} episodeId @param {Timeline} timeline @param {() => void} onChange
-   * @param {(reading: Reading | null) => void} [onReading] told how far the server is, where it takes long, and `null` once it is there
+   * @param {(reading: Reading | null) => void} [onReading] hears the server's progress if it takes long, and `null` at the end
    */
   constructor(root, episodeId, timeline, onChange, onReading = () => {}) {
     this.#root = root;
@@ -77,7 +77,7 @@ export class PastParts {
     return (await response.text()).split("\n").filter(Boolean).map(parseEvent);
   }
 
-  /** The same as `#stateThen`; where it takes long, how far the server is is told meanwhile. @param {number | null} at */
+  /** The same as `#stateThen`, with reports of progress if it takes long. @param {number | null} at */
   async #state(at) {
     let [waits, slow] = [true, false];
     const follow = () => {
@@ -94,7 +94,7 @@ export class PastParts {
     }
   }
 
-  /** Ask for places on the way: each is answered once the server has come there. @param {number | null} at @param {() => boolean} waits */
+  /** Ask for earlier places: each is answered once the server has reached it. @param {number | null} at @param {() => boolean} waits */
   async #follow(at, waits) {
     let all = at ?? 0;
     this.#onReading({ done: 0, all });
@@ -106,7 +106,7 @@ export class PastParts {
     }
   }
 
-  /** What viewers saw after an event. @param {number | null} at the newest where it is `null` @returns {Promise<{epoch: string, seq: number, head_seq: number, state: Record<string, any>}>} */
+  /** What viewers saw after an event. @param {number | null} at `null` for the newest @returns {Promise<{epoch: string, seq: number, head_seq: number, state: Record<string, any>}>} */
   async #stateThen(at) {
     return (await this.#ask(`state${at === null ? "" : `?at=${at}`}`)).json();
   }

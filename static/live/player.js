@@ -1,5 +1,5 @@
 // @ts-check
-// Where in an episode this viewer stands: at the live edge, or anywhere behind it, playing or still.
+// The viewer's place in an episode: at the live edge or behind it, playing or paused.
 
 import { Timeline } from "./timeline.js";
 
@@ -28,7 +28,7 @@ export class Player {
   /** Whether it moves by itself through the past. */
   get playing() { return this.#playing; }
   get speed() { return this.#speed; }
-  /** Whether it stands at the newest event. */
+  /** Whether the place is the newest event. */
   get atEdge() { return this.seq === this.#timeline.headSeq; }
   /** Beats between here and the newest event. */
   get behind() {
@@ -49,13 +49,13 @@ export class Player {
     this.#due = 0;
   }
 
-  /** Stand still where the turn in which event `seq` happened ends. @param {number} seq */
+  /** Pause at the end of the turn of event `seq`. @param {number} seq */
   goTo(seq) {
     this.pause();
     this.seek(this.#timeline.turnEnd(seq));
   }
 
-  /** Stand still, wherever it is. */
+  /** Pause here. */
   pause() {
     if (this.#following) this.seek(this.#timeline.headSeq);
     this.#playing = false;
@@ -144,7 +144,7 @@ export class Player {
     return moved;
   }
 
-  /** Seconds to stay where it is. */
+  /** Seconds to stay at this place. */
   #dwell() {
     return Math.max(TURN_S, BEAT_S * this.#timeline.beatsAt(this.#seq)) / this.#speed;
   }

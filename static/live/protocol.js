@@ -79,7 +79,7 @@ function requireShape(value, shape, name) {
 }
 
 /**
- * Address of a socket or record beside the page's own root, at whatever prefix the page is served.
+ * Address of a socket or record relative to the page's root, for any prefix.
  * @param {string} root absolute address of the lobby
  * @param {string} path
  * @param {{epoch: string, seq: number} | null} [from] what the viewer already has

@@ -21,7 +21,7 @@ export const seatsHeld = (episodeId) => (held[episodeId] ?? []).map((key) => key
 /** What requests for a seat carry. @param {string} episodeId @returns {Record<string, string>} */
 export const seatHeaders = (episodeId) => (held[episodeId]?.length ? { "X-Seat-Key": held[episodeId].join(",") } : {});
 
-/** Take the seats that somebody who started an episode was given. @param {{episode_id: string, seats?: Record<string, {key: string}>}} started */
+/** Keep the seat keys from the response to a start. @param {{episode_id: string, seats?: Record<string, {key: string}>}} started */
 export function takeStarted(started) {
   const keys = Object.values(started.seats ?? {}).map((seat) => seat.key);
   if (!keys.length) return;
@@ -29,7 +29,7 @@ export function takeStarted(started) {
   rememberSeat(started.episode_id);
 }
 
-/** Take the seat of a link, and let the address forget its key; whether there was one. @param {string} episodeId */
+/** Take the seat key from the address and remove it there; returns whether there was one. @param {string} episodeId */
 export function takeFromAddress(episodeId) {
   const found = /^#seat=([\w.,-]+)$/.exec(location.hash);
   if (!found) return false;
@@ -39,7 +39,7 @@ export function takeFromAddress(episodeId) {
   return true;
 }
 
-/** Leave a seat to somebody else; the link that takes it. @param {string} root @param {string} episodeId @param {string} actor */
+/** Give a seat away; returns the link that takes it. @param {string} root @param {string} episodeId @param {string} actor */
 export function giveAway(root, episodeId, actor) {
   const keys = held[episodeId] ?? [];
   const given = keys.filter((key) => key.startsWith(`${actor}.`));

@@ -1,5 +1,5 @@
 // @ts-check
-// Episodes of one prompt side by side: their decisions in step, where they part, what each had earned. Pure.
+// Episodes of one prompt side by side: their decisions in step, where they diverge, and what each earned. Pure.
 
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent */
 /** @typedef {{seq: number, until: number, essence: string, data: any, earned: number}} Decided a decision, the last event before the next one, what it says, and the rewards up to there */
@@ -8,7 +8,7 @@
 const EPSILON = 1e-4;
 
 /**
- * The agent's decisions, and those of all others between them as part of what followed.
+ * The agent's decisions; those of others in between belong to the step before.
  * @param {LiveEvent[]} events from the first on @param {string} agent @returns {Decided[]}
  */
 export function decisionsOf(events, agent) {
@@ -52,7 +52,7 @@ export function company(ways) {
   return found;
 }
 
-/** The first decision at which siblings part; `null` while all that decided agree. @param {string[][]} ways */
+/** The first decision at which siblings diverge; `null` while all agree. @param {string[][]} ways */
 export function firstParting(ways) {
   const longest = Math.max(0, ...ways.map((way) => way.length));
   for (let step = 0; step < longest; step += 1) {

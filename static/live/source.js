@@ -1,5 +1,5 @@
 // @ts-check
-// Where a page's events come from: a connection while they happen, the record for what was and where none opens.
+// Where a page's events come from: a live connection, or the record for the past and without a connection.
 
 import { readRecord, readWholeRecord } from "./record.js";
 import { Connection } from "./socket.js";
@@ -25,7 +25,7 @@ export class Source {
   /** Whether the record answers in the place of a connection. */ #polling = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #poll;
   /** @type {Link} */ link = { phase: "connecting", way: "socket", attempt: 0, reason: "" };
-  /** Who watches, as far as the server told. @type {number | null} */ viewers = null;
+  /** Viewers, as the server last reported. @type {number | null} */ viewers = null;
   /** Milliseconds to the server and back, smoothed. @type {number | null} */ lag = null;
 
   /**
@@ -64,7 +64,7 @@ export class Source {
     if (this.#connected && !this.over) this.#connection.wake();
   }
 
-  /** The page came out of the browser's own cache: whatever it had is old. */
+  /** The page came from the browser's back/forward cache: its data is old. */
   restart() {
     if (this.#connected && !this.over) this.#connection.resync();
   }
@@ -104,7 +104,7 @@ export class Source {
     this.#onChange();
   }
 
-  /** Have the events about one of the past: of a long record the part that it is in, else everything. @param {number} seq */
+  /** Load the events around a past one: its part of a long record, or everything. @param {number} seq */
   async reach(seq) {
     if (!this.#timeline.inParts) return this.whole();
     return this.#past().then((past) => past.reach(seq), () => { /* what is known can still be shown */ });
@@ -159,7 +159,7 @@ export class Source {
     this.lag = this.lag === null ? took : 0.7 * this.lag + 0.3 * took;
   }
 
-  /** Ask the record for what no connection brought; go on asking while none opens. */
+  /** Poll the record while no connection opens. */
   async #catchUp() {
     if (this.over || this.#asking) return;
     clearTimeout(this.#poll);

@@ -16,9 +16,9 @@ const REPLY = 1;
 /**
  * The line to begin when the viewer's place moves from `from` to `to`; null when there is none.
  *
- * At the live edge of an episode that a server speaks at, a line is said when its clip is told. Anywhere else it is said
- * where it was told, by its clip if there is one.
- * @param {Timeline} timeline @param {number} from @param {number} to @param {boolean} byClip whether the server tells clips here
+ * At the live edge of an episode with server voices, a line is said when its clip arrives. Anywhere else it is said
+ * at its place, by its clip if there is one.
+ * @param {Timeline} timeline @param {number} from @param {number} to @param {boolean} byClip whether the server sends clips here
  * @returns {Utterance | null}
  */
 export function lineToSay(timeline, from, to, byClip) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Two episodes side by side: which event of each belongs to a step, and where they part. Pure.
+// Two episodes side by side: which event of each belongs to a step, and where they diverge. Pure.
 
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent */
 /** @typedef {{step: number, seq: number, value: number | null}} Place the last event of a step, and the figure then */

@@ -9,7 +9,7 @@ import { Turns } from "./turns.js";
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent @typedef {import("./moments.js").Moment} Moment */
 
 const KEYFRAME_EVERY = 128;
-/** Events beyond which the past is read in parts, for all of it would take seconds. */
+/** Events beyond which the past is read in parts, because all of it would take seconds. */
 export const READ_WHOLE = 20_000;
 
 export class Timeline extends Turns {
@@ -25,7 +25,7 @@ export class Timeline extends Turns {
   /** @type {number[]} */ #chapters = [];
   #beats; #endings;
   /** A part of what lies before, where that is read in parts. @type {import("./past.js").Past | null} */ past = null;
-  /** The last state that was asked for, so that playing forward costs one patch a step. */
+  /** The last requested state, so that playing forward costs one patch a step. */
   #last = { seq: 0, state: /** @type {Record<string, any>} */ ({}) };
 
   /**
@@ -47,7 +47,7 @@ export class Timeline extends Turns {
   get complete() { return this.#base === 0; }
   /** Number of the event that it begins after, but for parts of the past. */
   get base() { return this.#base; }
-  /** Whether its past is read in parts, wherever somebody goes. */
+  /** Whether its past is read in parts. */
   get inParts() { return this.#base > READ_WHOLE; }
   get headState() { return this.#head; }
   /** Numbers of the events at which a beat ends: where stepping and the scrub bar stop. */
@@ -71,7 +71,7 @@ export class Timeline extends Turns {
   get chapterName() { return Object.values(this.#endings)[0] ?? ""; }
 
   /**
-   * Begin anew from a snapshot, or from nothing with seq 0.
+   * Restart from a snapshot, or from nothing with seq 0.
    * @param {string} epoch @param {number} seq @param {Record<string, any>} state
    */
   reset(epoch, seq, state) {

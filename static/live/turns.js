@@ -10,7 +10,7 @@ export class Turns {
   get firstSeq() { return 0; }
   /** Number of the event after which all events are known. */
   get base() { return 0; }
-  /** Whether what lies before that is read in parts. */
+  /** Whether earlier events are read in parts. */
   get inParts() { return false; }
   /** @param {number} seq @returns {LiveEvent | null} */
   eventAt(seq) { return seq ? null : null; }

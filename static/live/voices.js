@@ -10,7 +10,7 @@ const LOWER = 0.8;
 /** Longest that an utterance may take: a browser may forget to say that it ended. */
 const watchdogMs = (/** @type {string} */ text) => 3_000 + 400 * text.split(/\s+/).length;
 
-/** Plays clips. To be made in a click, or the browser keeps it silent. */
+/** Plays clips. Create it in a click, or the browser keeps it silent. */
 export class ClipVoice {
   #context = new AudioContext();
   #gain = this.#context.createGain();
@@ -66,7 +66,7 @@ export class ClipVoice {
     });
   }
 
-  /** Fade out whatever plays. */
+  /** Fade out the current clip. */
   stop() {
     const source = /** @type {any} */ (this.#playing);
     this.#playing = null;

@@ -18,7 +18,7 @@ import { socketAddress, streamAddress } from "./protocol.js";
  * @property {"socket" | "stream"} name
  * @property {() => string} address asked before every attempt, so that it can say what the viewer has
  * @property {(address: string) => Line} open
- * @property {number} deadAfterMs silence after which nobody is there any more
+ * @property {number} deadAfterMs silence after which the connection counts as dead
  */
 
 /**
@@ -36,8 +36,8 @@ export function waysTo(root, path, place) {
 }
 
 /**
- * Server-sent events in the shape of a socket that cannot be written to. It never comes back by itself: the connection
- * says when, and what the viewer has by then.
+ * Server-sent events in the shape of a read-only socket. It never reconnects by itself: the connection
+ * says when, and what the viewer has.
  * @param {EventSource} source @returns {Line}
  */
 export function lineOf(source) {

@@ -13,7 +13,7 @@ export function mountAbout(opener, root, episodeId) {
   const download = h("a", { class: "button", href: record, download: `${episodeId}.ndjson` }, "Download the events");
   const said = h("p", { class: "dialog__say", role: "status" });
   const dialog = makeDialog("About this episode", facts, h("div", { class: "dialog__row" }, seed, download), said,
-    h("p", { class: "quiet" }, "The same seed with the same decisions gives the same events, byte for byte but for times. What happens in it is simulated."));
+    h("p", { class: "quiet" }, "The same seed with the same decisions gives the same events, byte for byte except for times. Everything in it is simulated."));
   /** @type {any} */ let episode = {};
   let head = 0;
 
@@ -22,7 +22,7 @@ export function mountAbout(opener, root, episodeId) {
       await navigator.clipboard.writeText(String(episode.seed));
       setText(said, `Seed ${episode.seed} copied.`);
     } catch {
-      setText(said, `The browser does not let this page copy. The seed is ${episode.seed}.`);
+      setText(said, `The browser blocked copying. The seed is ${episode.seed}.`);
     }
   });
   download.addEventListener("click", () => setText(said, `${plural(head, "event")} so far, one JSON object a line.`));
@@ -36,7 +36,7 @@ export function mountAbout(opener, root, episodeId) {
     const seats = Object.entries(episode.seats ?? {}).map(([actor, seat]) => `${words(actor)}: ${seat.label ?? seat.policy} (${seat.source ?? "unknown"})`);
     const options = Object.entries(episode.options ?? {}).map(([name, value]) => `${words(name)} ${JSON.stringify(value)}`);
     const rows = [["Episode", episodeId], ["World", episode.title], ["Seed", episode.seed], ["Who decides", seats.join("; ")], ["Pack", episode.pack],
-      ["Options", options.join(", ")], ["Began", episode.started_at], ["Ended", episode.ended_at], ["End", episode.reason && words(episode.reason)],
+      ["Options", options.join(", ")], ["Started", episode.started_at], ["Ended", episode.ended_at], ["End", episode.reason && words(episode.reason)],
       ["Score", typeof episode.score === "number" ? episode.score.toFixed(3) : ""], ["Rewards", rewardText(episode.total_reward)]];
     replace(facts, ...rows.filter(([, value]) => value !== undefined && value !== "").flatMap(([name, value]) =>
       [h("dt", {}, name), h("dd", {}, h("bdi", {}, clip(plain(value), 300)))]));

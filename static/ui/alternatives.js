@@ -1,5 +1,5 @@
 // @ts-check
-// What else could have been called at the decision where the viewer stands, best first, as the server simulates it.
+// Alternatives to the decision at the viewer's place, best first, simulated by the server.
 
 import { get } from "../live/api.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
@@ -7,9 +7,9 @@ import { momentLink } from "./go_to.js";
 import { callParts } from "./mind.js";
 import { clip, plain, words } from "./text.js";
 
-/** Rest of the viewer before anything is asked, in milliseconds: who steps on does not wait for every step. */
+/** Milliseconds at one place before the server is asked, so that stepping through does not ask every time. */
 const REST_MS = 250;
-/** How long a simulation usually takes, in milliseconds, for the bar that says how far it is. */
+/** How long a simulation usually takes, in milliseconds, for the progress bar. */
 const USUAL_MS = 1_000;
 const BAR_MS = 80;
 /** Turns before a decision in which its captain may have called for the same ball. */
@@ -33,8 +33,8 @@ export function gainText(gain) {
 export const isSure = ({ gain, gain_error }) => Math.abs(gain) > WITHIN * gain_error;
 
 /**
- * @param {HTMLElement} card of the commentary, whose place they take when asked to
- * @param {HTMLElement} toggle the button that asks for them
+ * @param {HTMLElement} card of the commentary, which they can replace
+ * @param {HTMLElement} toggle the button that shows them
  * @param {string} root @param {string} episodeId
  * @param {{timeline: import("../live/timeline.js").Timeline, seq: () => number, wholeRecord: () => Promise<void>, schedule: () => void}} page
  */
@@ -82,13 +82,13 @@ export function mountAlternatives(card, toggle, root, episodeId, { timeline, seq
     setText(note, "");
     if (!made) {
       replace(who);
-      return setText(status, "Nothing has been decided yet.");
+      return setText(status, "No decision yet.");
     }
     const place = timeline.decisions.indexOf(made);
     const [before, after] = [timeline.decisions[place - 1], timeline.decisions[place + 1]];
     const where = timeline.stateAt(made.seq).world?.glance?.at;
     replace(who, h("b", {}, h("bdi", {}, clip(plain(names[made.actor] ?? words(made.actor)), 40))), where ? h("span", { class: "quiet" }, ` at ${clip(plain(where), 40)}`) : null,
-      h("span", { class: "alternatives__steps" }, before ? momentLink(before.seq, { class: "more" }, "before") : null, after ? momentLink(after.seq, { class: "more" }, "after") : null));
+      h("span", { class: "alternatives__steps" }, before ? momentLink(before.seq, { class: "more" }, "previous") : null, after ? momentLink(after.seq, { class: "more" }, "next") : null));
     const told = known.get(made.seq);
     if (told) return fill(told);
     setText(status, "Simulating…");
@@ -123,7 +123,7 @@ export function mountAlternatives(card, toggle, root, episodeId, { timeline, seq
     const shownOf = told.best.length;
     setText(status, shownOf ? "Chance to win · points over what was played" : told.how);
     replace(list, ...told.best.map((one) => rowOf(one, told.seq)));
-    setText(note, shownOf ? `${told.how} ${told.weighed} calls weighed by ${told.futures.toLocaleString("en")} futures with the same luck for each; ± holds nineteen times of twenty.` : "");
+    setText(note, shownOf ? `${told.how} ${told.weighed} calls compared over ${told.futures.toLocaleString("en")} simulated futures, with the same luck for each; ± is a 95 % interval.` : "");
   }
 
   /** @param {Alternative} one @param {number} at */
@@ -134,12 +134,12 @@ export function mountAlternatives(card, toggle, root, episodeId, { timeline, seq
         h("span", { class: "alternative__words" }, h("bdi", {}, clip(plain(one.words), 120))),
         one.played ? h("span", { class: "badge" }, "played") : h("b", { class: `alternative__gain ${look}`, title: within(one.gain_error, 2) }, gainText(one.gain))),
       h("p", { class: "call" }, ...callParts(one.action)),
-      h("p", { class: "quiet" }, `${percent(one.chance)} % ${within(one.error)}${one.played ? "" : `; ${gainText(one.gain)} ${within(one.gain_error, 2)} points${isSure(one) ? "" : ": as good as what was played, as far as can be told"}`}`),
+      h("p", { class: "quiet" }, `${percent(one.chance)} % ${within(one.error)}${one.played ? "" : `; ${gainText(one.gain)} ${within(one.gain_error, 2)} points${isSure(one) ? "" : ": no measurable difference from what was played"}`}`),
       h("button", { class: "more alternative__fork", type: "button", on: { click: () => void forkBefore(at, one.action.tool) } }, "Play on from just before this call")));
   }
 
   /**
-   * Stand where a call is still open, and ask who plays on: before this decision, or before its captain used the same tool for the same ball.
+   * Fork before this decision, or before its captain first used the same tool for the same ball.
    * @param {number} seq of the decision @param {string} tool
    */
   async function forkBefore(seq, tool) {

@@ -26,7 +26,7 @@ export function mountAnnouncer(region) {
     if (!quiet) setText(region, clip(told, MOST));
   };
   return {
-    /** Leave speaking to the page's own voice, or take it up again. @param {boolean} wanted */
+    /** Pause while the page's own voice speaks. @param {boolean} wanted */
     beQuiet(wanted) { quiet = wanted; },
     /** @param {Record<string, any>} state @param {{jumped: boolean}} view */
     update(state, view) {

@@ -32,7 +32,7 @@ export function markAt(points, { count, every }, place) {
   return [x, x1 > x0 ? y0 + ((y1 - y0) * (x - x0)) / (x1 - x0) : y1];
 }
 
-/** It says nothing to a screen reader: the chances stand below it in words. */
+/** Hidden from screen readers: the chances are below it in words. */
 export function makeChanceLine() {
   const area = (/** @type {string} */ of) => svg("path", { class: `chance-line__${of}` });
   const parts = { second: area("second"), first: area("first"), ahead: area("ahead"), half: svg("path", { class: "chance-line__half", d: `M0 ${HEIGHT / 2}H${WIDTH}` }), line: area("line"), marks: area("marks"), now: area("now") };

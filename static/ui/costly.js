@@ -24,21 +24,21 @@ export function nextCostly(decisions, seq, by) {
 }
 
 /**
- * @param {HTMLElement} card where it is told @param {{timeline: import("../live/timeline.js").Timeline, seq: () => number, wholeRecord: () => Promise<void>}} page
- * @returns {(by: -1 | 1) => Promise<Decided | null>} where to go; tells what it found
+ * @param {HTMLElement} card that shows the result @param {{timeline: import("../live/timeline.js").Timeline, seq: () => number, wholeRecord: () => Promise<void>}} page
+ * @returns {(by: -1 | 1) => Promise<Decided | null>} where to go; shows what it found
  */
 export function mountCostly(card, { timeline, seq, wholeRecord }) {
-  const told = h("p", { class: "quiet costly", role: "status" });
-  card.querySelector(".card__head")?.after(told);
+  const status = h("p", { class: "quiet costly", role: "status" });
+  card.querySelector(".card__head")?.after(status);
   /** @type {ReturnType<typeof setTimeout> | undefined} */ let clearing;
   return async (by) => {
     if (!timeline.complete) await wholeRecord();
     const here = timeline.decisions.findLast((made) => made.seq <= seq())?.seq ?? 0;
     const found = nextCostly(timeline.decisions, here, by);
     const where = by > 0 ? "later" : "earlier";
-    setText(told, found ? `Cost ${pointsText(found.made.points)} points: ${found.number} of ${found.count} that cost ${COSTLY} or more` : `No ${where} decision cost ${COSTLY} points or more`);
+    setText(status, found ? `Cost ${pointsText(found.made.points)} points: ${found.number} of ${found.count} that cost ${COSTLY} or more` : `No ${where} decision cost ${COSTLY} points or more`);
     clearTimeout(clearing);
-    clearing = setTimeout(() => setText(told, ""), SAID_MS);
+    clearing = setTimeout(() => setText(status, ""), SAID_MS);
     return found?.made ?? null;
   };
 }

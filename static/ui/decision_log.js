@@ -16,12 +16,12 @@ const BEYOND = 6;
 const NAMES = /** @type {const} */ (["seat", "tool", "source", "worth"]);
 /** The wish for those that lost, the costliest first. */
 const MOST = "most";
-/** The same in the address, where `seat` could be taken for a seat to play. @type {Record<string, string>} */
+/** Names in the address; `seat` could be mistaken for a seat to play. @type {Record<string, string>} */
 const QUERY = { seat: "by", tool: "call", source: "source", worth: "worth" };
 
 /**
- * @param {HTMLElement} card of the commentary, whose place the list takes when asked to
- * @param {HTMLElement} toggle the button that asks for it
+ * @param {HTMLElement} card of the commentary, which the list can replace
+ * @param {HTMLElement} toggle the button that shows it
  * @param {{timeline: import("../live/timeline.js").Timeline, wholeRecord: () => Promise<void>, schedule: () => void}} wiring
  */
 export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule }) {
@@ -35,7 +35,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
   card.append(section);
   let open = false;
   let drawn = "";
-  /** Whether the record was asked for what came before; once, for it may not answer. */
+  /** Whether earlier events were requested; once only, because the record may not answer. */
   let asked = false;
   /** @type {Record<string, string>} */ let names = {};
   /** @type {Decided[]} */ let found = [];
@@ -108,7 +108,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
     return h("li", { class: "log__row", data: { moment: made.seq } },
       momentLink(made.seq, { class: "log__go" }, h("span", { class: "log__who" }, h("bdi", {}, clip(plain(names[made.actor] ?? words(made.actor)), 40))),
         h("code", {}, h("bdi", {}, clip(plain(made.tool || "says"), 40))), h("span", { class: "log__given quiet" }, h("bdi", {}, clip(plain(given), 120)))),
-      h("b", { class: `log__worth ${(made.points ?? 0) >= 0.05 ? "up" : (made.points ?? 0) <= -0.05 ? "down" : "quiet"}`, title: points ? "Worth, in the world’s own unit" : null }, points),
+      h("b", { class: `log__worth ${(made.points ?? 0) >= 0.05 ? "up" : (made.points ?? 0) <= -0.05 ? "down" : "quiet"}`, title: points ? "Value, in the world’s own unit" : null }, points),
       h("p", { class: "log__why" }, stranger ? h("span", { class: "badge badge--foreign" }, clip(plain(stranger), 60)) : null, h("bdi", {}, clip(plain(made.data.reasoning || "no reason given"), 160))),
       h("button", { class: "more log__inspect", type: "button", data: { inspect: made.seq } }, "inspect"));
   }
@@ -133,7 +133,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
       if (costs) found.sort((a, b) => (a.points ?? 0) - (b.points ?? 0));
       setAttribute(list, "aria-label", `Decisions, the ${costs ? "costliest" : "newest"} first`);
       const worth = found.some((made) => made.points !== null) ? `, worth ${pointsText(found.reduce((total, made) => total + (made.points ?? 0), 0))} in all` : "";
-      setText(told, `${found.length.toLocaleString("en")} of ${plural(timeline.decisions.length, "decision")}${worth}${timeline.complete ? "" : "; reading the earlier ones…"}`);
+      setText(told, `${found.length.toLocaleString("en")} of ${plural(timeline.decisions.length, "decision")}${worth}${timeline.complete ? "" : "; loading earlier ones…"}`);
       draw();
     },
   };

@@ -1,5 +1,5 @@
 // @ts-check
-// Fetches the list of decisions and what was behind one when somebody first asks for them.
+// Fetches the list of decisions and the inspector on first use.
 
 import { h } from "./dom.js";
 import { styles } from "./later.js";
@@ -9,7 +9,7 @@ import { styles } from "./later.js";
 /** @typedef {ReturnType<typeof import("./alternatives.js").mountAlternatives>} Alternatives */
 
 /**
- * Make something once; what failed is tried again by the next who asks.
+ * Make something once; a failure is retried on the next call.
  * @template T @param {() => Promise<T>} make @returns {() => Promise<T | null>} null where it failed
  */
 function once(make) {

@@ -46,7 +46,7 @@ function make(place, both, { partedAt, unit, go, key, span }) {
   const picture = svg("svg", { class: "difference__picture", viewBox: `0 0 ${span} ${BOTTOM + 8}`, role: "img", "aria-label": `${unit || "The figure"} of both, and the difference` },
     grid(marks, y, { left: LEFT, right: span - 8 }),
     ...both.flatMap((places, index) => runs(places).map((run) => svg("path", { class: `difference__line difference__line--${"ab"[index]}`, d: linePath(run.map(({ step, value }) => [x(step), y(value ?? 0)])) }))),
-    svg("text", { class: "difference__word", x: LEFT + 6, y: MIDDLE + 22 }, `Difference, first less second: ${rest.length ? signed(rest.at(-1)?.[1] ?? 0) : "none yet"} at the end`),
+    svg("text", { class: "difference__word", x: LEFT + 6, y: MIDDLE + 22 }, `Difference, first minus second: ${rest.length ? signed(rest.at(-1)?.[1] ?? 0) : "none yet"} at the end`),
     svg("path", { class: "difference__zero", d: `M${LEFT} ${dy(0)}H${span - 8}` }),
     ...rest.map(([step, value]) => svg("rect", { class: value > 0 ? "difference__more" : "difference__less", x: x(step) - width / 2, y: Math.min(dy(0), dy(value)), width, height: Math.abs(dy(value) - dy(0)) })),
     partedAt === null ? null : svg("path", { class: "difference__part", d: `M${x(partedAt)} ${TOP}V${BOTTOM}` }), cursor);
@@ -57,14 +57,14 @@ function make(place, both, { partedAt, unit, go, key, span }) {
   });
   const every = Math.max(1, Math.ceil(last / 20));
   const rows = rest.filter(([step]) => step % every === 0).map(([step, value]) => [step, ...both.map((places) => placeAt(places, step)?.value ?? 0), value]);
-  replace(place, h("div", { class: "card__head" }, h("h2", {}, unit ? `${unit} of both` : "Both"), partedAt === null ? null : h("span", { class: "quiet" }, "dashed: where they part")), picture,
+  replace(place, h("div", { class: "card__head" }, h("h2", {}, unit ? `${unit} of both` : "Both"), partedAt === null ? null : h("span", { class: "quiet" }, "dashed: where they diverge")), picture,
     figuresTable("Figures of both", ["step", "first", "second", "difference"], rows));
   const chart = { key, cursor, x };
   drawn.set(place, chart);
   return chart;
 }
 
-/** A figure that begins anew begins a new line. @param {Place[]} places */
+/** A figure that restarts begins a new line. @param {Place[]} places */
 function runs(places) {
   /** @type {Place[][]} */
   const found = [];

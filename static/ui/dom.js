@@ -83,5 +83,5 @@ export function byId(id) {
   return element;
 }
 
-/** Absolute address of the lobby, whatever prefix the page is served under. */
+/** Absolute address of the lobby, with the page's prefix. */
 export const pageRoot = () => new URL(document.documentElement.dataset.root ?? "./", location.href).href;

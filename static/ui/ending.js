@@ -1,5 +1,5 @@
 // @ts-check
-// What stands over the commentary once an episode has ended: the result, the reward by its parts, what turned it, and what next.
+// The card above the commentary after the end: result, parts of the reward, turning points, next steps.
 
 import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
@@ -43,7 +43,7 @@ export function mountEnding(root, { timeline, restart, turns, fork }) {
   const rematch = h("button", { class: "button button--go", type: "button" }, "Rematch");
   const again = h("button", { class: "button", type: "button", on: { click: restart } }, "Watch from the start");
   const branch = h("button", { class: "button", type: "button", on: { click: () => fork.click() } }, "Play on from before the end");
-  const next = h("a", { class: "button", href: root }, "What is on");
+  const next = h("a", { class: "button", href: root }, "Live episodes");
   const element = h("li", { class: "ending", data: { key: "ending" } }, result, score, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, turned);
   /** @type {any} */ let episode = {};
   let drawn = "";

@@ -35,7 +35,7 @@ export function mountFeed(card, { timeline, wholeRecord, schedule }) {
     schedule();
   });
   return {
-    /** @param {number} seq the event after which the page is drawn @param {{animate: boolean}} view @param {Element | null} ending what stands above all lines once it is over */
+    /** @param {number} seq the event after which the page is drawn @param {{animate: boolean}} view @param {Element | null} ending the card above all lines after the end */
     update(seq, view, ending) {
       const all = linesUntil(timeline.lines, seq);
       const now = `${timeline.complete} ${all.length} ${all.at(-1)?.seq} ${shown} ${ending !== null}`;

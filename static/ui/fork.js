@@ -9,7 +9,7 @@ import { blank, presetOptions } from "./form_parts.js";
 import { showRefusal } from "./refusal.js";
 import { clip, plain } from "./text.js";
 
-const PACES = [["broadcast", "at broadcast pace"], ["fast", "fast"], ["max", "as fast as it goes"]];
+const PACES = [["broadcast", "at broadcast pace"], ["fast", "fast"], ["max", "as fast as possible"]];
 
 /**
  * @param {HTMLButtonElement} opener @param {string} root @param {string} episodeId
@@ -22,9 +22,9 @@ export function mountFork(opener, root, episodeId, { timeline, seq, wholeRecord 
   const go = h("button", { class: "button button--go" }, "Play on from here");
   const parent = timeline.headState.episode?.parent?.episode_id;
   const pair = parent ? `compare?a=${encodeURIComponent(parent)}&b=${encodeURIComponent(episodeId)}` : `compare?a=${encodeURIComponent(episodeId)}`;
-  const compare = h("a", { class: "button", href: new URL(pair, root).href }, parent ? "Compare with what it was forked from" : "Compare with others on this seed");
+  const compare = h("a", { class: "button", href: new URL(pair, root).href }, parent ? "Compare with the original" : "Compare with others on this seed");
   const form = h("form", { class: "fork" }, where, fields, wrong, h("div", { class: "dialog__row" }, go, compare));
-  const dialog = makeDialog("Play on from here", h("p", { class: "quiet" }, "A new match begins with this one’s past and goes on with the captains that you choose. This one stays as it is."), form);
+  const dialog = makeDialog("Play on from here", h("p", { class: "quiet" }, "A new match shares this one’s past and continues with the captains you choose. This one does not change."), form);
   /** @type {Record<string, any>} */
   let controls = {};
   let at = 0;
@@ -33,7 +33,7 @@ export function mountFork(opener, root, episodeId, { timeline, seq, wholeRecord 
     const episode = state.episode ?? {};
     const answer = await get(root, "custom/catalog");
     const world = answer.body?.environments?.find((/** @type {any} */ one) => one.name === episode.environment);
-    if (!world) return replace(fields, h("p", {}, answer.ok ? "Its world is not in this server’s catalogue any more, so it cannot be played on." : answer.message));
+    if (!world) return replace(fields, h("p", {}, answer.ok ? "This server no longer has its world, so it cannot be continued." : answer.message));
     const seats = Object.entries(episode.seats ?? {});
     const other = seats.find(([actor]) => actor !== episode.agent)?.[1];
     controls = { captain_preset: blank("fork-captain", "Captain", presetOptions(world.captains, episode.seats?.[episode.agent]?.policy ?? null)) };
@@ -42,7 +42,7 @@ export function mountFork(opener, root, episodeId, { timeline, seq, wholeRecord 
     }
     controls.pace = blank("fork-pace", "Pace", PACES.map(([value, label]) => ({ value, label })));
     controls.seed = h("input", { class: "input", id: "fork-seed", inputmode: "numeric", autocomplete: "off", placeholder: "as before" });
-    const labels = { captain_preset: "Captain", opponent_choice: "Opponent", pace: "Pace", seed: "Seed of the captains; the world keeps its luck" };
+    const labels = { captain_preset: "Captain", opponent_choice: "Opponent", pace: "Pace", seed: "Seed of the captains; the world’s luck does not change" };
     replace(fields, ...Object.entries(controls).map(([name, control]) => {
       control.classList.add("input");
       return h("div", { class: "field" }, h("label", { for: control.id }, labels[/** @type {"seed"} */ (name)]), control);
@@ -57,14 +57,14 @@ export function mountFork(opener, root, episodeId, { timeline, seq, wholeRecord 
     const state = timeline.stateAt(at);
     wrong.hidden = true;
     const place = [state.world?.glance?.at, state.world?.headline].filter(Boolean).map((text) => clip(plain(text), 120)).join(": ") || `after turn ${state.episode?.turn ?? 0}`;
-    setText(where, over ? `The game is over here, so from just before its end: ${place}` : place);
+    setText(where, over ? `The game is over here; continuing from just before its end: ${place}` : place);
     dialog.showModal();
     await compose(timeline.headState);
   });
   form.addEventListener("submit", async (/** @type {Event} */ event) => {
     event.preventDefault();
     go.disabled = true;
-    setText(go, "Telling its past…");
+    setText(go, "Loading earlier events…");
     const asked = Object.fromEntries(Object.entries(controls).map(([name, control]) => [name, control.value.trim()]).filter(([, value]) => value !== ""));
     const seed = /^\d+$/.test(asked.seed ?? "") ? { seed: Number(asked.seed) } : {};
     const answer = await call(root, "custom/fork", { episode_id: episodeId, seq: at, ...asked, ...seed });

@@ -18,7 +18,7 @@ export function blank(field, label, choices) {
 export function presetOptions(presets, chosen) {
   return presets.map((preset) => ({
     value: preset.name, label: preset.label, chosen: preset.name === chosen,
-    missing: preset.available === false ? preset.missing || "something that is not here" : null,
+    missing: preset.available === false ? preset.missing || "not available here" : null,
   }));
 }
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Leads from whatever names a moment to that moment: a line of commentary, a bar of a chart, a mark.
+// Links to moments: from a line of commentary, a bar of a chart, a mark.
 
 import { h } from "./dom.js";
 
@@ -15,7 +15,7 @@ export function momentLink(moment, props, ...children) {
 }
 
 /**
- * Number of the event that a moment's name stands for; null when it names none that is known.
+ * Number of the event of a moment's name; null if it is unknown.
  * @param {Timeline} timeline @param {string} moment
  */
 export function seqOf(timeline, moment) {
@@ -24,7 +24,7 @@ export function seqOf(timeline, moment) {
 }
 
 /**
- * Where an address leads: to the event of that number, or to the end of the turn of the one of that name; null where it is not known.
+ * The event of an address: of that number, or the end of the named event's turn; null if it is unknown.
  * @param {Timeline} timeline @param {string} moment
  */
 export function placeNamed(timeline, moment) {
@@ -36,8 +36,8 @@ export function placeNamed(timeline, moment) {
 const DRAWN_MS = 300;
 
 /**
- * Go wherever a click on `[data-moment]` says: to the end of the turn in which it happened, the record read first where it lies
- * before what is known. Clicks that open a tab stay the browser's.
+ * Go to the moment of a click on `[data-moment]`: the end of its turn. Read the record first if it lies
+ * before the known events. Clicks that open a tab are left to the browser.
  * @param {{timeline: Timeline, act: (action: (player: Player) => void) => void, wholeRecord: () => Promise<void>}} wiring
  */
 export function mountGoTo({ timeline, act, wholeRecord }) {
@@ -55,7 +55,7 @@ export function mountGoTo({ timeline, act, wholeRecord }) {
   });
 }
 
-/** Where what had the focus is gone with the moment that it stood in, the focus goes to the same one's link, else to the timeline. @param {string} moment */
+/** If the focused element disappeared, focus the link of the same moment, else the timeline. @param {string} moment */
 function keepFocus(moment) {
   if (document.activeElement !== document.body) return;
   const found = document.querySelector(`a[data-moment="${CSS.escape(moment)}"]`) ?? document.querySelector(".player__scrub");

@@ -18,10 +18,10 @@ export function statusWords(link, episode, player) {
   if (link.phase === "connecting") return { words: link.attempt ? "Reconnecting" : "Connecting", tone: "wait", title: link.reason };
   if (link.phase === "closed" && !ended) return { words: link.reason ? `Closed: ${link.reason}` : "Closed", tone: "bad", title: link.reason };
   if (ended) return { words: player.atEdge ? endWords(episode.reason) : "Replay", tone: "over", title: episode.detail ?? "" };
-  if (!player.following) return { words: player.playing ? "Catching up" : "Standing still", tone: "wait", title: "" };
-  if (episode?.status === "paused") return { words: "Paused", tone: "wait", title: "The operator paused it" };
-  if (link.phase === "open" && link.way === "stream") return { words: "Live, by stream", tone: "live", title: "No socket could be opened; the server sends events over plain HTTP" };
-  if (link.phase === "record") return { words: "Live, polling", tone: "live", title: "No socket could be opened; the page asks for news every two seconds" };
+  if (!player.following) return { words: player.playing ? "Catching up" : "Behind live", tone: "wait", title: "" };
+  if (episode?.status === "paused") return { words: "Paused", tone: "wait", title: "Paused by the operator" };
+  if (link.phase === "open" && link.way === "stream") return { words: "Live, streaming", tone: "live", title: "No WebSocket could be opened; events arrive over plain HTTP" };
+  if (link.phase === "record") return { words: "Live, polling", tone: "live", title: "No WebSocket could be opened; the page polls every two seconds" };
   return { words: "Live", tone: "live", title: "" };
 }
 

@@ -1,5 +1,5 @@
 // @ts-check
-// The calls to a model behind a decision, asked for when somebody wants them: prompt and reply as sent, tools, tokens.
+// The model calls behind a decision, fetched on demand: prompt and reply as sent, tools, tokens.
 
 import { readLines } from "../live/api.js";
 import { h, replace, setText } from "./dom.js";
@@ -12,7 +12,7 @@ const TOOLS = 2_000;
 export function mountCalls(root, episodeId) {
   const place = h("div", { class: "inspect__calls" });
   const status = h("p", { class: "dialog__say", role: "status" });
-  const element = h("details", { class: "inspect__part" }, h("summary", {}, "Prompt, reply and tokens as they were sent"), status, place);
+  const element = h("details", { class: "inspect__part" }, h("summary", {}, "Prompt, reply and tokens as sent"), status, place);
   /** @type {Map<number, any[]>} */ const known = new Map();
   let wanted = 0;
   let of = { turn: 0, actor: "" };
@@ -26,10 +26,10 @@ export function mountCalls(root, episodeId) {
       const answer = await readLines(root, `api/episodes/${encodeURIComponent(episodeId)}/calls?turn=${of.turn}`);
       if (answer.ok) known.set(seq, answer.body.filter((/** @type {any} */ one) => one.actor === undefined || one.actor === of.actor));
       if (seq !== wanted) return;
-      if (!answer.ok) return setText(status, `${answer.message} What a seat was shown is for the operator alone; the token is asked for on the operator’s page.`);
+      if (!answer.ok) return setText(status, `${answer.message} Only operators may read prompts; enter the token on the operator page.`);
     }
     const calls = known.get(seq) ?? [];
-    setText(status, calls.length ? "" : "The record holds no prompt of this decision.");
+    setText(status, calls.length ? "" : "The record has no prompt for this decision.");
     replace(place, ...calls.flatMap((one, index) => callParts(one, calls.length > 1 ? index + 1 : 0)));
   }
 
@@ -46,13 +46,13 @@ export function mountCalls(root, episodeId) {
   };
 }
 
-/** @param {any} one a call as the server tells it @param {number} number which of several; 0 for the only one */
+/** @param {any} one a call as the server sends it @param {number} number which of several; 0 for the only one */
 function callParts(one, number) {
   const sampling = Object.entries(one.sampling ?? {}).map(([name, value]) => `${words(name)} ${JSON.stringify(value)}`).join(", ");
   const first = one.measured?.first_token_s;
   const told = [sampling, typeof first === "number" ? `first token after ${duration(first)}` : "", one.measured?.attempts > 1 ? plural(one.measured.attempts, "attempt") : ""].filter(Boolean).join("; ");
   return [
-    number ? h("h4", {}, `Question ${number}`) : null, told ? h("p", { class: "quiet" }, h("bdi", {}, clip(plain(told), 400))) : null,
+    number ? h("h4", {}, `Request ${number}`) : null, told ? h("p", { class: "quiet" }, h("bdi", {}, clip(plain(told), 400))) : null,
     ...one.messages.map(messagePart),
     one.tools?.length ? h("details", { class: "inspect__message" }, h("summary", {}, `${plural(one.tools.length, "tool")} offered`), filled("pre", TOOLS, JSON.stringify(one.tools, null, 1))) : null,
     replyPart(one.reply), tokensPart(one),
@@ -78,5 +78,5 @@ function replyPart(reply) {
   if (!reply) return null;
   const calls = reply.tool_calls?.length ? JSON.stringify(reply.tool_calls, null, 1) : "";
   const parts = [reply.thought ? `(thought) ${reply.thought}` : "", reply.content ?? "", reply.refusal ?? "", calls].filter(Boolean).join("\n\n");
-  return h("section", { class: "inspect__message" }, h("h5", {}, `The reply as it came${reply.finish_reason ? `, ended by ${words(reply.finish_reason)}` : ""}`), filled("pre", MESSAGE, parts || "(empty)"));
+  return h("section", { class: "inspect__message" }, h("h5", {}, `The reply as received${reply.finish_reason ? `, ended by ${words(reply.finish_reason)}` : ""}`), filled("pre", MESSAGE, parts || "(empty)"));
 }

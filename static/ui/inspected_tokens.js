@@ -4,7 +4,7 @@
 import { h, replace, setAttribute } from "./dom.js";
 import { plain, plural } from "./text.js";
 
-/** Tokens that are drawn: more are told, not drawn. */
+/** Most tokens that are drawn. */
 const MOST_TOKENS = 4_000;
 /** Lower ends of the classes that tokens are coloured by, the surest first. */
 const SURE = [0.9, 0.5, 0.2, 0.05];
@@ -47,16 +47,16 @@ export function versionsOf(runs, count) {
 
 /** What counts of an answer in training, in words. @param {any} one a call @param {number} count tokens of the answer */
 export function maskWords(one, count) {
-  if (!one.mask) return one.trainable === false ? "Nothing of this answer counts in training." : "Which tokens count in training is not recorded.";
+  if (!one.mask) return one.trainable === false ? "No token of this answer counts in training." : "Which tokens count in training is not recorded.";
   const own = one.mask.slice(one.mask.length - count);
   const counted = own.filter((/** @type {number} */ value) => value === 1).length;
   return `${counted} of ${plural(count, "token")} of the answer count in training; the ${plural(one.mask.length - count, "token")} of the prompt do not.`;
 }
 
-/** @param {any} one a call as the server tells it */
+/** @param {any} one a call as the server sends it */
 export function tokensPart(one) {
   /** @type {(number | null)[]} */ const logprobs = one.logprobs ?? [];
-  if (!logprobs.length) return h("p", { class: "quiet" }, "The endpoint gave no probabilities of tokens.");
+  if (!logprobs.length) return h("p", { class: "quiet" }, "The endpoint returned no token probabilities.");
   const known = /** @type {number[]} */ (logprobs.filter((value) => value !== null));
   const mean = Math.exp(known.reduce((total, value) => total + value, 0) / Math.max(1, known.length));
   const entropy = entropies(logprobs);
@@ -64,7 +64,7 @@ export function tokensPart(one) {
   const mask = one.mask?.slice(one.mask.length - logprobs.length) ?? null;
   const cells = logprobs.slice(0, MOST_TOKENS).map((value, at) => h("i", {
     class: "tokens__one", data: { masked: mask && mask[at] !== 1 ? "yes" : null, anew: at > 0 && versions[at] !== versions[at - 1] ? "yes" : null },
-    title: [`token ${at + 1}${one.token_ids?.[at] === undefined ? "" : `, number ${one.token_ids[at]}`}: ${value === null ? "unknown" : `${(100 * Math.exp(value)).toFixed(1)} %`}`,
+    title: [`token ${at + 1}${one.token_ids?.[at] === undefined ? "" : `, id ${one.token_ids[at]}`}: ${value === null ? "unknown" : `${(100 * Math.exp(value)).toFixed(1)} %`}`,
       entropy[at] === null ? "" : `entropy about ${entropy[at]?.toFixed(2)} nats`, versions[at] ? `weights ${plain(versions[at])}` : "", mask ? (mask[at] === 1 ? "counts in training" : "does not count in training") : ""].filter(Boolean).join(", "),
   }));
   const place = h("p", { class: "tokens", role: "img", "aria-label": `Of ${logprobs.length} tokens, ${known.filter((value) => sureness(value) >= 3).length} were less likely than one in five` }, ...cells);
@@ -76,10 +76,10 @@ export function tokensPart(one) {
   const colour = (/** @type {string} */ name, /** @type {(at: number) => number} */ kind, /** @type {string} */ words) => {
     cells.forEach((cell, at) => setAttribute(cell, "class", `tokens__one tokens__one--${kind(at)}`));
     chips.forEach((chip) => setAttribute(chip, "aria-pressed", String(chip.textContent === `by ${name}`)));
-    replace(legend, "From sure to surprising: ", ...[0, 1, 2, 3, 4].map((one_) => h("i", { class: `tokens__one tokens__one--${one_}` })), `${words} The record keeps the tokens’ numbers, not their text.`);
+    replace(legend, "From sure to surprising: ", ...[0, 1, 2, 3, 4].map((one_) => h("i", { class: `tokens__one tokens__one--${one_}` })), `${words} The record keeps token ids, not their text.`);
   };
   colour(...ways[0]);
   const written = [...new Set(versions.filter((version) => version !== null))];
-  return h("section", { class: "inspect__message" }, h("h5", {}, `${plural(logprobs.length, "token")}, ${(100 * mean).toFixed(0)} % on the geometric mean`), h("p", { class: "tabs" }, ...chips), place, legend,
+  return h("section", { class: "inspect__message" }, h("h5", {}, `${plural(logprobs.length, "token")}, geometric mean probability ${(100 * mean).toFixed(0)} %`), h("p", { class: "tabs" }, ...chips), place, legend,
     h("p", { class: "quiet" }, `${maskWords(one, logprobs.length)}${mask ? " Faint ones do not." : ""} `, written.length ? h("bdi", {}, `Written by weights ${written.map((version) => plain(version).slice(0, 60)).join(", then ")}.`) : "The version of the weights is not recorded."));
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// What was behind a decision: who made it and why, what the model wrote, tokens, time and cost; the prompt on demand.
+// Details of a decision: who made it and why, what the model wrote, tokens, time and cost; the prompt on demand.
 
 import { SOURCE_WORDS, foreignWords, pointsText } from "../live/decisions.js";
 import { makeDialog } from "./dialog.js";
@@ -27,13 +27,13 @@ export function tokenWords(data) {
   const sum = (/** @type {string} */ name) => (data.exchanges ?? []).reduce((/** @type {number} */ total, /** @type {any} */ one) => total + (one.reply?.usage?.[name] ?? 0), 0);
   const [cached, thought, written] = ["cached_in", "thought_out", "cache_written"].map(sum);
   const more = (/** @type {number} */ count, /** @type {string} */ what) => (count ? ` (${count.toLocaleString("en")} ${what})` : "");
-  return `${plural(data.tokens_in ?? 0, "token")} in${more(cached, "from a cache")}${more(written, "kept for later")}, ${(data.tokens_out ?? 0).toLocaleString("en")} out${more(thought, "of thought")}${data.tokens_estimated ? ", partly our own count" : ""}`;
+  return `${plural(data.tokens_in ?? 0, "token")} in${more(cached, "from a cache")}${more(written, "written to a cache")}, ${(data.tokens_out ?? 0).toLocaleString("en")} out${more(thought, "for thinking")}${data.tokens_estimated ? ", partly estimated" : ""}`;
 }
 
 /**
  * @param {string} root @param {string} episodeId
  * @param {{timeline: import("../live/timeline.js").Timeline, seq: () => number, names: () => Record<string, string>, wholeRecord: () => Promise<void>}} wiring
- * @returns {{open: (seq?: number) => Promise<void>}} opens at a decision, by default the newest before where one stands
+ * @returns {{open: (seq?: number) => Promise<void>}} opens at a decision, by default the newest before the viewer's place
  */
 export function mountInspector(root, episodeId, { timeline, seq, names, wholeRecord }) {
   const title = h("h3", { class: "inspect__title" });
@@ -50,7 +50,7 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
   const step = (/** @type {string} */ label, /** @type {-1 | 1} */ by) => h("button", { class: "button", type: "button", on: { click: () => move(by) } }, label);
   const part = (/** @type {string} */ name, /** @type {HTMLElement} */ content) => h("section", { class: "inspect__part" }, h("h4", {}, name), content);
   const parts = { reason: part("Reason", reason.element), thought: part("Thoughts", thought.element), raw: part("What the model wrote", raw.element) };
-  const dialog = makeDialog("Decision", h("p", { class: "dialog__row" }, step("Before", -1), step("After", 1)), title, badge, call, sides, facts, parts.reason, parts.thought, parts.raw, calls.element, notes.element, go);
+  const dialog = makeDialog("Decision", h("p", { class: "dialog__row" }, step("Previous", -1), step("Next", 1)), title, badge, call, sides, facts, parts.reason, parts.thought, parts.raw, calls.element, notes.element, go);
   dialog.classList.add("inspect");
   /** @type {Decided | undefined} */ let shown;
 
@@ -74,7 +74,7 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
   function draw() {
     const data = shown?.data ?? {};
     const seat = timeline.headState.episode?.seats?.[data.actor] ?? {};
-    setText(title, shown ? clip(plain(names()[data.actor] ?? words(data.actor ?? "")), 80) : "Nothing has been decided yet.");
+    setText(title, shown ? clip(plain(names()[data.actor] ?? words(data.actor ?? "")), 80) : "No decision yet.");
     const stranger = shown ? foreignWords(data, seat.source) : "";
     badge.hidden = !stranger;
     setText(badge, stranger);
@@ -105,10 +105,10 @@ function rows(made, seat) {
   const failures = (data.exchanges ?? []).filter((/** @type {any} */ one) => one.failure).map((/** @type {any} */ one) => [words(one.failure.kind), one.failure.status].filter(Boolean).join(" "));
   const all = /** @type {[string, string][]} */ ([
     ["Decided by", [SOURCE_WORDS[made.source] ?? made.source, data.model].filter(Boolean).join(", ")], ["Seat of", seat.label ?? ""],
-    ["Why not its own", data.fallback_reason ?? ""], ["Refused", made.refused ? `${made.refused.message} (${made.refused.rule})` : ""],
+    ["Fallback reason", data.fallback_reason ?? ""], ["Refused", made.refused ? `${made.refused.message} (${made.refused.rule})` : ""],
     ["Worth", pointsText(made.points)], ["Tokens", tokenWords(data)], ["Time", data.latency_s === undefined ? "" : duration(data.latency_s)],
-    ["Cost", typeof data.cost === "number" ? exactCost(data.cost) : ""], ["Questions", data.exchanges?.length > 1 ? String(data.exchanges.length) : ""], ["Without an answer", failures.join("; ")],
-    ["Read", data.parse === "repaired" ? "the text had to be repaired" : data.parse === "failed" ? "not at all" : ""], ["Event", `${made.seq}, turn ${made.turn}`],
+    ["Cost", typeof data.cost === "number" ? exactCost(data.cost) : ""], ["Requests", data.exchanges?.length > 1 ? String(data.exchanges.length) : ""], ["Failed requests", failures.join("; ")],
+    ["Parsing", data.parse === "repaired" ? "the text had to be repaired" : data.parse === "failed" ? "failed" : ""], ["Event", `${made.seq}, turn ${made.turn}`],
   ]);
   return all.filter(([, value]) => value !== "");
 }

@@ -1,30 +1,30 @@
 // @ts-check
-// What each key does, fetched when somebody asks.
+// The list of keys, fetched on first use.
 
 import { h } from "./dom.js";
 
 /** @param {string} chapter what people call a chapter; empty when there are none @returns {[string[], string][]} */
 const keys = (chapter) => [
-  [["Space"], "play or stand still"],
-  [["←", "→"], "one beat back or on"],
-  [["⇧ ←", "⇧ →"], "one decision back or on"],
-  ...(chapter ? /** @type {[string[], string][]} */ ([[[",", "."], `one ${chapter} back or on`]]) : []),
-  [["[", "]"], "the big moment before or after"],
-  [["Home", "End"], "the beginning, the newest"],
+  [["Space"], "play or pause"],
+  [["←", "→"], "one step back or forward"],
+  [["⇧ ←", "⇧ →"], "previous or next decision"],
+  ...(chapter ? /** @type {[string[], string][]} */ ([[[",", "."], `previous or next ${chapter}`]]) : []),
+  [["[", "]"], "previous or next big moment"],
+  [["Home", "End"], "first or newest event"],
   [["L"], "go live"],
   [["−", "+"], "slower, faster"],
   [["M"], "sound on or off"],
   [["X"], "text only, and back"],
   [["C"], "copy a link to this moment"],
-  [["V"], "clip this moment, where the world draws it"],
-  [["I"], "what was behind the newest decision"],
-  [["W"], "what else could have been called, once it is over"],
-  [["P", "N"], "the decision before or after that cost much"],
-  [["D"], "every decision, and back to the commentary"],
+  [["V"], "download a clip of this moment, if the world draws one"],
+  [["I"], "inspect the newest decision"],
+  [["W"], "alternatives to a decision, once the episode is over"],
+  [["P", "N"], "previous or next costly decision"],
+  [["D"], "all decisions, or the commentary"],
   [["A"], "about this episode: seed, captains, download"],
-  [["T"], "evening or day"],
-  [["1", "9"], "in your own seat: choose the action"],
-  [["Enter"], "in your own seat: do it"],
+  [["T"], "dark or light"],
+  [["1", "9"], "in your own seat: choose an action"],
+  [["Enter"], "in your own seat: send it"],
   [["?"], "this help"],
 ];
 

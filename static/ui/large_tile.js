@@ -1,5 +1,5 @@
 // @ts-check
-// One episode shown large, as the director chooses or as somebody asked.
+// One episode shown large, chosen by the director or by the viewer.
 
 import { Director } from "../live/director.js";
 import { replace } from "./dom.js";
@@ -14,7 +14,7 @@ export function mountLargeTile(place, root) {
     get id() { return shown?.id ?? ""; },
     /**
      * @param {Record<string, any>} tiles all that is known @param {import("../live/sight.js").Named[]} found those that may be shown @param {number} now milliseconds
-     * @param {string} [wanted] what somebody asked to stay with
+     * @param {string} [wanted] the episode that the viewer pinned
      * @returns {string} why this one; empty where none is shown
      */
     draw(tiles, found, now, wanted = "") {

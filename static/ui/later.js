@@ -4,13 +4,13 @@
 import { h, setText } from "./dom.js";
 import { plain } from "./text.js";
 
-/** Rest before what could not be fetched is fetched again, in milliseconds. */
+/** Milliseconds before a failed fetch is retried. */
 const AGAIN_MS = 2_000;
 
 /** @typedef {ReturnType<typeof import("./seat.js").mountSeat>} Seat */
 
 /**
- * Mount a part when its button is first used, and hand it that use; what failed is tried again by the next one.
+ * Mount a part when its button is first used, and pass that use on; a failure is retried on the next use.
  * @template T @param {HTMLElement} button @param {() => Promise<T>} mount @param {string[]} uses
  * @returns {() => T | null} the part, once it is there
  */
@@ -100,7 +100,7 @@ export function clipWhenAsked(button, root, episodeId, seq) {
 }
 
 /**
- * Playing on from here when it is asked for, and the way back to what was forked.
+ * The fork dialog on first use, and the link to the fork's parent.
  * @param {HTMLButtonElement} opener @param {HTMLAnchorElement} origin link to the parent @param {string} root @param {string} episodeId
  * @param {Parameters<typeof import("./fork.js").mountFork>[3]} page
  */

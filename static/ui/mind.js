@@ -183,6 +183,6 @@ function noteParts(decision, refusals) {
   if (decision.fallback_reason) {
     notes.push(h("p", { class: "mind__note" }, h("b", {}, "The fallback had to decide: "), h("bdi", {}, clip(plain(decision.fallback_reason), 300))));
   }
-  if (decision.parse === "repaired") notes.push(h("p", { class: "mind__note" }, "The model’s text had to be repaired to be read."));
+  if (decision.parse === "repaired") notes.push(h("p", { class: "mind__note" }, "The model’s text had to be repaired."));
   return notes;
 }

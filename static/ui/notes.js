@@ -1,5 +1,5 @@
 // @ts-check
-// Notes and labels that people give to a decision, or to the whole episode: read by all, written by whoever runs the server.
+// Notes and labels that people give to a decision, or to the whole episode: read by everyone, written by operators.
 
 import { call, get } from "../live/api.js";
 import { h, replace, setText } from "./dom.js";
@@ -18,7 +18,7 @@ export function mountNotes(root, episodeId) {
   const author = h("input", { class: "input", id: "note-author", maxlength: "64", autocomplete: "nickname" });
   const whole = h("input", { type: "checkbox", id: "note-whole" });
   const field = (/** @type {string} */ name, /** @type {HTMLElement} */ control) => h("div", { class: "field" }, h("label", { for: control.id }, name), control);
-  const form = h("form", { class: "notes__form" }, field("Label", label), field("Your name", author), field("Note", text), h("p", {}, whole, h("label", { for: "note-whole" }, " on the whole episode")), h("button", { class: "button" }, "Keep this note"));
+  const form = h("form", { class: "notes__form" }, field("Label", label), field("Your name", author), field("Note", text), h("p", {}, whole, h("label", { for: "note-whole" }, " on the whole episode")), h("button", { class: "button" }, "Save note"));
   const element = h("details", { class: "inspect__part notes" }, h("summary", {}, "Notes and labels"), list, form, status);
   let turn = 0;
   /** @type {any[]} */ let notes = [];
@@ -34,9 +34,9 @@ export function mountNotes(root, episodeId) {
 
   function draw() {
     const shown = notes.filter((note) => note.turn === turn || note.turn === null);
-    replace(list, ...(shown.length ? shown : [null]).map((note) => (note === null ? h("li", { class: "quiet" }, known ? "Nobody noted anything here." : "")
+    replace(list, ...(shown.length ? shown : [null]).map((note) => (note === null ? h("li", { class: "quiet" }, known ? "No notes yet." : "")
       : h("li", {}, note.label ? h("span", { class: "badge" }, clip(plain(note.label), 32)) : null, " ", h("bdi", { dir: "auto" }, clip(plain(note.text), LONGEST)), " ",
-        h("span", { class: "quiet" }, `${plain(note.author) || "somebody"}, ${ago(note.at, Date.now())}${note.turn === null ? ", on the whole episode" : ""} `), h("button", { class: "more", type: "button", on: { click: () => void back(note.note_id) } }, "take back")))));
+        h("span", { class: "quiet" }, `${plain(note.author) || "anonymous"}, ${ago(note.at, Date.now())}${note.turn === null ? ", on the whole episode" : ""} `), h("button", { class: "more", type: "button", on: { click: () => void back(note.note_id) } }, "delete")))));
   }
 
   /** @param {string} id */

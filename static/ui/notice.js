@@ -1,5 +1,5 @@
 // @ts-check
-// The line that says what is out of the ordinary: an end that is no result, a pause, a warning.
+// The line for the unusual: an end without a result, a pause, a warning.
 
 import { setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";
@@ -8,26 +8,26 @@ import { clip, plain } from "./text.js";
 const LONGEST = 300;
 
 /**
- * What is to be said; empty when everything is as it should be.
- * @param {any} state @param {string | null} [trouble] what keeps the record from being written now
+ * The notice; empty if all is well.
+ * @param {any} state @param {string | null} [trouble] why the record cannot be written now
  * @returns {{words: string, bad: boolean}}
  */
 export function noticeOf(state, trouble = null) {
   const { episode = {}, warning } = state;
   if (episode.status === "ended" && episode.reason !== "finished") {
-    return { words: `${endWords(episode.reason)}${episode.detail ? `: ${plain(episode.detail)}` : ""}. What was played is kept.`, bad: episode.reason !== "stopped" };
+    return { words: `${endWords(episode.reason)}${episode.detail ? `: ${plain(episode.detail)}` : ""}. The episode so far is kept.`, bad: episode.reason !== "stopped" };
   }
-  if (trouble && episode.status !== "ended") return { words: `Play stands still: ${plain(trouble)}. It goes on by itself once that is over; nothing is lost.`, bad: true };
+  if (trouble && episode.status !== "ended") return { words: `Play is paused: ${plain(trouble)}. It resumes automatically; nothing is lost.`, bad: true };
   if (episode.parent && episode.turn <= episode.parent.turn && episode.status !== "paused") {
-    return { words: `Retold from the match that this one was forked from. Its own captains take over after turn ${episode.parent.turn}.`, bad: false };
+    return { words: `Copied from the match that this one was forked from. Its own captains take over after turn ${episode.parent.turn}.`, bad: false };
   }
-  if (episode.status === "paused") return { words: "The operator paused it. It goes on when they let it.", bad: false };
+  if (episode.status === "paused") return { words: "Paused by the operator.", bad: false };
   if (warning && episode.status === "live") return { words: plain(warning.message), bad: true };
   return { words: "", bad: false };
 }
 
 const PACE_MS = 8_000;
-const PACES = { broadcast: "broadcast", fast: "fast", max: "as fast as it goes" };
+const PACES = { broadcast: "broadcast", fast: "fast", max: "as fast as possible" };
 
 /** @param {HTMLElement} place */
 export function mountNotice(place) {
@@ -35,7 +35,7 @@ export function mountNotice(place) {
   /** @type {string | null} */ let pace = null;
   let paceUntil = 0;
   return {
-    /** Note what keeps the record from being written. @param {import("../live/protocol.js").Frame} frame */
+    /** Keep why the record cannot be written. @param {import("../live/protocol.js").Frame} frame */
     take(frame) {
       if (frame.frame === "hello") trouble = null;
       if (frame.frame === "trouble") trouble = frame.message;
@@ -52,7 +52,7 @@ export function mountNotice(place) {
     },
   };
 
-  /** That somebody changed the pace, for a while. @param {any} episode */
+  /** The notice of a changed pace, for a while. @param {any} episode */
   function paceWords(episode) {
     const changed = pace !== null && episode.pace !== undefined && episode.pace !== pace;
     if (changed) paceUntil = performance.now() + PACE_MS;

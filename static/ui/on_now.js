@@ -1,5 +1,5 @@
 // @ts-check
-// What is on in the lobby: one episode large, the others as rows, and how much room is left; the last that was played where nothing is on.
+// The lobby's live episodes: one large, the others as rows, and free slots; else the last finished one.
 
 import { get } from "../live/api.js";
 import { choose } from "../live/sight.js";
@@ -65,13 +65,13 @@ export function mountOnNow(list, place, root) {
     if (id) go.href = new URL(`${large.id ? "watch" : "replay"}/${encodeURIComponent(id)}`, root).href;
     setText(go, large.id ? "Watch it" : "Replay the last one");
     none.hidden = running > 0;
-    if (status) setText(none, status.ok ? "Nothing is on. Start a match: it begins at once, and everyone who opens this page can watch." : status.message);
+    if (status) setText(none, status.ok ? "Nothing is live. Start a match: it begins at once, and everyone who opens this page can watch." : status.message);
   };
   const drawRoom = (/** @type {number} */ count) => {
     if (!status?.ok || count === 0) return replace(room);
     const { running, slots } = /** @type {any} */ (status).body;
     const real = running.filter((/** @type {any} */ one) => !one.exhibition);
-    const taken = `${real.length} of ${plural(slots, "place")} taken`;
+    const taken = `${real.length} of ${plural(slots, "slot")} taken`;
     if (real.length === 0) return replace(room, "An exhibition match. Start one of your own at any time.");
     replace(room, real.length >= slots ? `${taken}: another can begin when one ends.` : `${taken}.`,
       count > 1 ? [" ", h("a", { href: new URL("wall", root).href }, count > MOST + 1 ? `See all ${count} on the wall` : "See them on the wall")] : null);
@@ -93,7 +93,7 @@ export function mountOnNow(list, place, root) {
   };
 }
 
-/** The last that was played to its end, as it stood then; asked for when it is first to be shown. @param {string} root */
+/** The last finished episode, fetched when it is first shown. @param {string} root */
 function mountLastPlayed(root) {
   const element = h("div", { class: "tile-room", hidden: true });
   let id = "";

@@ -1,11 +1,11 @@
 // @ts-check
-// The operator's reins: stop, pause, resume and pace, with the token that they may need.
+// The operator's controls: stop, pause, resume and pace, with the token if needed.
 
 import { call, rememberToken } from "../live/api.js";
 import { makeDialog } from "./dialog.js";
 import { h, setText } from "./dom.js";
 
-const PACES = [["broadcast", "Broadcast"], ["fast", "Fast"], ["max", "As fast as it goes"]];
+const PACES = [["broadcast", "Broadcast"], ["fast", "Fast"], ["max", "As fast as possible"]];
 
 /** @param {HTMLButtonElement} opener @param {string} root @param {string} episodeId */
 export function mountOperator(opener, root, episodeId) {
@@ -17,8 +17,8 @@ export function mountOperator(opener, root, episodeId) {
   const form = h("form", { class: "field", hidden: true }, h("label", { for: "token" }, "Operator token, kept in this tab only"), token,
     h("div", { class: "dialog__row" }, h("button", { class: "button button--go" }, "Use it")));
   const reins = h("div", {}, h("div", { class: "dialog__row" }, pause, stop), h("div", { class: "dialog__row" }, h("span", { class: "quiet" }, "Pace"), ...paces));
-  const over = h("p", { hidden: true }, "It has ended: there is nothing left to control. Start another in the ", h("a", { href: root }, "lobby"), ".");
-  const dialog = makeDialog("Control this match", h("p", { class: "quiet" }, "For everyone who watches, from the next step on. What you do is recorded, and everyone sees it."), reins, over, form, say);
+  const over = h("p", { hidden: true }, "The match has ended. Start another in the ", h("a", { href: root }, "lobby"), ".");
+  const dialog = makeDialog("Control this match", h("p", { class: "quiet" }, "Changes apply to every viewer, from the next step on. They are recorded, and everyone sees them."), reins, over, form, say);
   /** @type {(() => Promise<void>) | null} */
   let again = null;
   /** @type {{paused: boolean, pace: string} | null} what the server last answered, until its events say so too: they may be withheld until the next ball */
@@ -43,10 +43,10 @@ export function mountOperator(opener, root, episodeId) {
   let paused = false;
   const show = (/** @type {boolean} */ stands, /** @type {string} */ pace) => {
     paused = stands;
-    setText(pause, stands ? "Let it go on" : "Pause the match");
+    setText(pause, stands ? "Resume the match" : "Pause the match");
     for (const chip of paces) chip.setAttribute("aria-pressed", String(chip.dataset.pace === pace));
   };
-  pause.addEventListener("click", () => act(paused ? "resume" : "pause", {}, paused ? "Play goes on." : "Paused. Everyone sees that it stands still."));
+  pause.addEventListener("click", () => act(paused ? "resume" : "pause", {}, paused ? "Resumed." : "Paused for everyone."));
   stop.addEventListener("click", () => {
     if (stop.dataset.sure === "yes") return void act("stop_episode", {}, "Stopped.");
     stop.dataset.sure = "yes";

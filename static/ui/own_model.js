@@ -1,5 +1,5 @@
 // @ts-check
-// A model of one's own in a seat: at Hugging Face by a sign-in, or at an endpoint that one names.
+// The visitor's own model in a seat: at Hugging Face by a sign-in, or at a named endpoint.
 
 import { call, get } from "../live/api.js";
 import { h, replace } from "./dom.js";
@@ -7,7 +7,7 @@ import { clip, plain } from "./text.js";
 
 const HUB = "hf:";
 const OWN = "own:";
-/** In the address that a sign-in leads back to: the model is to be chosen next. */
+/** Marks the address after a sign-in: choose the model next. */
 const CHOOSE = "own-model";
 const SEATS = { captain_preset: "captain", opponent_choice: "opponent" };
 
@@ -28,7 +28,7 @@ export function mountOwnModel(root) {
   const element = h("div", { class: "own", hidden: true }, account, rows, list);
   /** @type {Visitor | null} */ let visitor = null;
   /** @type {Controls} */ let seats = {};
-  /** @type {Record<string, Record<string, any>>} what was filled in, by seat */
+  /** @type {Record<string, Record<string, any>>} input by seat */
   const filled = {};
   let listed = false;
 
@@ -45,9 +45,9 @@ export function mountOwnModel(root) {
     address.searchParams.set("next", `/?with=${CHOOSE}#start`);
     const apart = framed() ? { target: "_blank", rel: "noopener" } : {};
     return [
-      expired ? h("p", { class: "own__over", role: "status" }, h("b", {}, "Your Hugging Face sign-in expired; sign in again to play with a model of yours.")) : null,
+      expired ? h("p", { class: "own__over", role: "status" }, h("b", {}, "Your Hugging Face sign-in expired; sign in again to play with your own model.")) : null,
       h("a", { class: "button own__sign-in", href: address.href, ...apart }, "Sign in with Hugging Face"),
-      h("p", { class: "quiet" }, `To play with any chat model on your own quota. ${promise}`, framed() ? " It opens in a tab of its own, and you play on there: a page inside another site cannot keep a sign-in." : ""),
+      h("p", { class: "quiet" }, `To play with any chat model on your own quota. ${promise}`, framed() ? " It opens in a new tab, and you continue there: a page inside another site cannot keep a sign-in." : ""),
     ];
   };
 
@@ -56,7 +56,7 @@ export function mountOwnModel(root) {
     return [h("p", {}, "Signed in with Hugging Face as ", h("b", {}, h("bdi", {}, clip(plain(user), 60))), ". Choose ", h("i", {}, "my model"), " for a seat; your quota pays for it."), out];
   };
 
-  /** Adds what the visitor can bring to a seat's choices, and takes away what they cannot any more. @param {HTMLSelectElement} control @param {string} field */
+  /** Add the visitor's models to a seat's choices, and remove those no longer available. @param {HTMLSelectElement} control @param {string} field */
   const offer = (control, field) => {
     const known = { [HUB]: [visitor?.user, "my model at Hugging Face"], [OWN]: [visitor?.own_endpoints, "my own endpoint"] };
     for (const [value, [here, label]] of Object.entries(known)) {
@@ -87,9 +87,9 @@ export function mountOwnModel(root) {
     style.addEventListener("input", () => { values.style = style.value; });
     return h("div", { class: "own__row" },
       input("base_url", `Endpoint of the ${seat}`, { inputmode: "url", placeholder: "http://localhost:11434/v1" }),
-      input("model", "Model there", { placeholder: "its name" }),
+      input("model", "Model name", { placeholder: "as the endpoint calls it" }),
       input("api_key", "Key, if it needs one", { type: "password", placeholder: "kept for this match only" }),
-      h("div", { class: "field" }, h("label", { for: style.id }, "Asked by"), style));
+      h("div", { class: "field" }, h("label", { for: style.id }, "Call format"), style));
   };
 
   const listModels = async () => {
@@ -101,10 +101,10 @@ export function mountOwnModel(root) {
     listed = models.length > 0;
     const missing = rows.querySelector(".own__unlisted");
     if (models.length) missing?.remove();
-    else if (!missing) rows.append(h("p", { class: "own__unlisted quiet", role: "status" }, "The list of models cannot be read now. Type a model’s name, such as google/gemma-3-27b-it."));
+    else if (!missing) rows.append(h("p", { class: "own__unlisted quiet", role: "status" }, "The list of models is unavailable. Type a model’s name, such as google/gemma-3-27b-it."));
   };
 
-  /** Asks who is signed in, and what may be brought. */
+  /** Load who is signed in and which models they may bring. */
   async function load() {
     const answer = await get(root, "custom/visitor");
     if (!answer.ok) return;
@@ -121,13 +121,13 @@ export function mountOwnModel(root) {
   return {
     element,
     load,
-    /** Offers a model of one's own in the seats of these controls. @param {Controls} controls */
+    /** Offer the visitor's own model in the seats of these controls. @param {Controls} controls */
     attach(controls) {
       seats = Object.fromEntries(Object.entries(controls).filter(([field]) => field in SEATS));
       for (const control of Object.values(seats)) control.addEventListener("input", drawRows);
       draw();
     },
-    /** The request with what one brings in place of the choice of it. @param {Record<string, any>} fields */
+    /** The request with the visitor's model in place of the choice. @param {Record<string, any>} fields */
     into(fields) {
       return broughtInto(fields, filled);
     },

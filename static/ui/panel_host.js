@@ -18,7 +18,7 @@ import * as text from "./text.js";
  * @property {(parts: import("./parts.js").Part[]) => {update(world: any, moves: boolean): void, destroy(): void}} parts draws what is in view at once and the rest when there is time
  * @property {() => {seq: number, note: any}[]} notes what the panel's own `note` gave for the events that are known, in order
  * @property {() => Promise<void>} whole has every event since the first read, so that `notes` is whole
- * @property {() => Promise<any>} truth what was hidden, from the sealed record; null before the end, and where there is none
+ * @property {() => Promise<any>} truth what was hidden, from the sealed record; null before the end, or without one
  * @property {() => boolean} still whether nothing may move: reduced motion, a hidden tab, far behind
  */
 
@@ -30,7 +30,7 @@ import * as text from "./text.js";
  * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
  * @property {(state: any) => Section[] | Promise<Section[]>} [sections] everything the panel shows, in words, for those who read it
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
- * @property {(state: any) => number} [since] number of the event before which decisions belong to a part of the play that is over
+ * @property {(state: any) => number} [since] number of the event before which decisions belong to a finished part of the play
  * @property {(state: any, stateAt: (moment: string) => any) => import("./ending.js").Turn[]} [turns] what turned the play, from its last state; `stateAt` gives null where the moment is not known
  * @property {(event: any) => string[]} [moments] what the world calls an event, for `ui.momentLink` and `data-moment`
  * @property {(event: any, before: any) => number} [weight] how much an event matters, 0 for most: the heaviest are marked on the timeline; `before` is the state that it changed

@@ -3,7 +3,7 @@
 
 /** Milliseconds of drawing in one go, after which the page answers first. */
 const SLICE_MS = 12;
-/** A part so near the window is as good as in view. */
+/** Parts this near the window count as in view. */
 const NEAR = "25% 0px";
 
 /**
@@ -44,7 +44,7 @@ export function drawParts(parts, fail, ports = browserPorts) {
     else unseen.add(element);
   });
 
-  /** @param {boolean} resting whether what nobody sees may be drawn as well @param {number} [budget] milliseconds */
+  /** @param {boolean} resting whether hidden parts may be drawn too @param {number} [budget] milliseconds */
   function slice(resting, budget = SLICE_MS) {
     if (ended) return;
     const until = ports.now() + budget;

@@ -52,7 +52,7 @@ function fill(section, content) {
   return section;
 }
 
-/** What each actor last thought and called, a line each. @param {any} state @param {Record<string, string>} names @returns {Section} */
+/** Each actor's last thought and call, a line each. @param {any} state @param {Record<string, string>} names @returns {Section} */
 export function mindSection(state, names) {
   const lines = Object.entries(state.decisions ?? {}).flatMap(([actor, decision]) => [
     `${names[actor] ?? words(actor)}, ${decision.model ?? decision.source}: ${decision.reasoning || "no reason given."}`,

@@ -1,5 +1,5 @@
 // @ts-check
-// The list of what was played: searched and filtered by the server, kept in the address, two of them compared.
+// The list of past episodes: searched and filtered by the server, kept in the address, two of them compared.
 
 import { get } from "../live/api.js";
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
@@ -16,13 +16,13 @@ const REASONS = ["finished", "stopped", "interrupted", "timeout", "step_cap", "p
 /** @param {HTMLElement} place @param {string} root */
 export function mountPlayed(place, root) {
   const wanted = readQuery(FILTERS);
-  const search = h("input", { class: "input played__search", type: "search", maxlength: 100, placeholder: "Search result, captain, seed…", "aria-label": "Search what was played", value: wanted.text });
+  const search = h("input", { class: "input played__search", type: "search", maxlength: 100, placeholder: "Search result, captain, seed…", "aria-label": "Search past episodes", value: wanted.text });
   const choices = h("div", { class: "played__filters" });
   const clear = h("button", { class: "chip", type: "button", hidden: true }, "Show everything");
   const tools = h("div", { class: "played__tools", hidden: true }, search, choices, clear);
   const list = h("div", { class: "played" });
   const older = h("button", { class: "button", type: "button", hidden: true }, "Older");
-  const say = h("p", { class: "empty", role: "status" }, "Looking…");
+  const say = h("p", { class: "empty", role: "status" }, "Loading…");
   const compare = h("a", { class: "button button--go" }, "Compare the two");
   const picked = h("div", { class: "picked", role: "status", hidden: true }, h("span", { class: "picked__words" }), compare);
   replace(place, tools, list, say, h("div", { class: "dialog__row" }, older), picked);
@@ -43,7 +43,7 @@ export function mountPlayed(place, root) {
     clear.hidden = !filtered();
     older.hidden = next === null || broken;
     say.hidden = episodes.length > 0 && !broken;
-    if (!broken) setText(say, filtered() ? "Nothing that was played matches. Take a word or a filter away." : "Nothing has been played yet. What ends here is kept, and can be replayed to the last event.");
+    if (!broken) setText(say, filtered() ? "No past episode matches. Remove a word or filter." : "Nothing has been played yet. Finished episodes are kept and can be replayed in full.");
     drawPicked();
   };
   const drawPicked = () => {
@@ -51,7 +51,7 @@ export function mountPlayed(place, root) {
     compare.hidden = two.length < 2;
     if (two.length === 0) return;
     const [a, b] = two;
-    setText(picked.firstElementChild, b ? (a.environment !== b.environment ? "They are of different worlds." : a.seed !== b.seed ? `Seeds ${a.seed} and ${b.seed}: other luck from the first step on.` : `The same seed, ${a.seed}.`) : `Pick another to compare ${plain(a.captain_label)} with; the same seed tells most.`);
+    setText(picked.firstElementChild, b ? (a.environment !== b.environment ? "They are from different worlds." : a.seed !== b.seed ? `Seeds ${a.seed} and ${b.seed}: the luck differs from the first step on.` : `The same seed, ${a.seed}.`) : `Pick another to compare with ${plain(a.captain_label)}; the same seed shows most.`);
     if (b) compare.href = new URL(`compare?a=${encodeURIComponent(a.episode_id)}&b=${encodeURIComponent(b.episode_id)}`, root).href;
   };
   const pick = (/** @type {any} */ episode) => {
@@ -80,7 +80,7 @@ export function mountPlayed(place, root) {
       next = answer.body.next ?? null;
     } else {
       episodes = before ? episodes : [];
-      setText(say, `What was played could not be read. ${answer.message}`);
+      setText(say, `Past episodes could not be loaded. ${answer.message}`);
     }
     draw();
   };
@@ -93,7 +93,7 @@ export function mountPlayed(place, root) {
   return {
     reload: () => load(null),
     failed: () => broken,
-    /** Offer what there is to filter by. @param {any} catalog */
+    /** Offer the filters. @param {any} catalog */
     offer(catalog) {
       const captains = new Map(catalog.environments.flatMap((/** @type {any} */ world) => world.captains).map((/** @type {any} */ one) => [one.name, one.label]));
       const packs = [...new Set(catalog.environments.flatMap((/** @type {any} */ world) => world.packs.map((/** @type {any} */ pack) => pack.name)))];

@@ -26,23 +26,23 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, bef
     await before();
     act(action);
   };
-  const playKey = key("Stand still", ICONS.pause, "player__key--play", () =>
+  const playKey = key("Pause", ICONS.pause, "player__key--play", () =>
     act((it) => (it.playing || it.following && isLive() ? it.pause() : it.play(isLive()))));
   const playPath = playKey.querySelector("path");
-  const scrub = h("input", { class: "player__scrub", type: "range", min: "0", max: "0", step: "1", value: "0", "aria-label": "Place in the episode" });
+  const scrub = h("input", { class: "player__scrub", type: "range", min: "0", max: "0", step: "1", value: "0", "aria-label": "Position in the episode" });
   const marks = h("div", { class: "player__marks", "aria-hidden": "true" });
   const ribbon = makeRibbon(timeline);
   const where = h("span", { class: "player__where" });
   const score = h("span", { class: "player__score", "aria-hidden": "true", hidden: true });
   new IntersectionObserver(([seen]) => { score.hidden = seen.isIntersecting; }).observe(banner);
-  const speed = h("select", { class: "player__speed", "aria-label": "Speed of the replay" },
+  const speed = h("select", { class: "player__speed", "aria-label": "Replay speed" },
     ...SPEEDS.map((value) => h("option", { value, selected: value === 1 }, `${value}×`)));
   const live = h("button", { class: "player__live", type: "button" }, "Live");
   bar.append(
-    h("div", { class: "player__keys" }, key("Big moment before", ICONS.momentBack, "player__key--moment", back((it) => it.stepMoment(-1))),
-      key("One beat back", ICONS.back, "", back((it) => it.stepBeat(-1))), playKey,
-      key("One beat on", ICONS.on, "", () => act((it) => it.stepBeat(1))),
-      key("Big moment after", ICONS.momentOn, "player__key--moment", () => act((it) => it.stepMoment(1)))),
+    h("div", { class: "player__keys" }, key("Previous big moment", ICONS.momentBack, "player__key--moment", back((it) => it.stepMoment(-1))),
+      key("One step back", ICONS.back, "", back((it) => it.stepBeat(-1))), playKey,
+      key("One step forward", ICONS.on, "", () => act((it) => it.stepBeat(1))),
+      key("Next big moment", ICONS.momentOn, "player__key--moment", () => act((it) => it.stepMoment(1)))),
     score, h("div", { class: "player__track" }, ribbon.element, scrub, marks), where, speed, live);
 
   for (const sign of ["pointerenter", "pointerdown", "focus"]) scrub.addEventListener(sign, before);
@@ -73,7 +73,7 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, bef
       setText(where, [lastLine(state)?.at, timeline.complete || timeline.inParts ? `${position} / ${last}` : ""].filter(Boolean).map((words) => clip(plain(words), 17)).join(" · "));
       const moving = player.playing || (player.following && isLive());
       setAttribute(playPath, "d", moving ? ICONS.pause : ICONS.play);
-      setAttribute(playKey, "aria-label", moving ? "Stand still" : "Play");
+      setAttribute(playKey, "aria-label", moving ? "Pause" : "Play");
       if (Number(speed.value) !== player.speed) speed.value = String(player.speed);
       drawLive(isLive(), connected);
       drawMarks(last);
@@ -86,7 +86,7 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, bef
     const behind = player.behind;
     setText(live, on ? (player.following ? "Live" : behind ? `Live +${behind}` : "Go live") : "Newest");
     setAttribute(live, "aria-pressed", String(player.following));
-    setAttribute(live, "aria-label", on && !player.following ? `Go live, ${behind} beats behind` : null);
+    setAttribute(live, "aria-label", on && !player.following ? `Go live, ${behind} steps behind` : null);
     live.classList.toggle("player__live--on", on && connected && player.following);
     live.classList.toggle("player__live--behind", on && !player.following);
     setAttribute(live, "disabled", player.following);

@@ -34,7 +34,7 @@ function compact(value) {
 export function proposedPart(made, why) {
   const proposed = proposals(made.data);
   if (!proposed.length) return null;
-  const outcome = made.refused ? `refused by the rule ${words(made.refused.rule)}` : why ? why : "carried out";
+  const outcome = made.refused ? `refused by the rule ${words(made.refused.rule)}` : why ? why : "executed";
   const column = (/** @type {string} */ title, /** @type {string[]} */ texts, /** @type {string} */ note) => h("div", {}, h("h4", {}, title), ...texts.map((text) => h("pre", { class: "inspect__raw" }, h("bdi", {}, clip(plain(text), LONGEST)))), note ? h("p", { class: "quiet" }, h("bdi", {}, note)) : null);
   return h("div", { class: "inspect__sides" }, column(proposed.length > 1 ? `Proposed, ${proposed.length} times` : "Proposed", proposed, ""), column("Executed", [executed(made.data.action)], outcome));
 }

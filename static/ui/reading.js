@@ -4,7 +4,7 @@
 import { h, setAttribute, setText } from "./dom.js";
 import { plural } from "./text.js";
 
-const WORDS = "The server goes through this long record for the first time; afterwards it opens at once.";
+const WORDS = "The server is indexing this long record for the first time; next time it opens at once.";
 
 /**
  * Show the line before `place`, or take it away.
@@ -14,7 +14,7 @@ export function showReading(place, reading) {
   let line = document.getElementById("reading");
   if (!reading) return line?.remove();
   if (!line) {
-    line = h("div", { class: "notice stage__notice", id: "reading" }, h("p", { role: "status" }, WORDS), h("p", {}, h("progress", { max: 1, "aria-label": "How much of it the server has gone through" }), " ", h("span")));
+    line = h("div", { class: "notice stage__notice", id: "reading" }, h("p", { role: "status" }, WORDS), h("p", {}, h("progress", { max: 1, "aria-label": "Share of the record indexed" }), " ", h("span")));
     place.before(line);
   }
   const { done, all } = reading;

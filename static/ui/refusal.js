@@ -13,7 +13,7 @@ export function showRefusal(place, answer, root, { again, more = [] }) {
   const busy = answer.status === 409;
   const running = busy ? answer.body?.running ?? [] : [];
   const lines = answer.wrong.map(({ field, rule }) => h("li", {}, h("code", {}, field), " ", h("bdi", {}, clip(plain(rule), 300))));
-  replace(place, h("p", {}, h("b", {}, answer.wrong.length ? "This cannot be played yet:" : busy ? "Something is on already." : answer.message)),
+  replace(place, h("p", {}, h("b", {}, answer.wrong.length ? "This match cannot start:" : busy ? "A match is already running." : answer.message)),
     lines.length ? h("ul", {}, ...lines) : null,
     ...running.slice(0, 5).map((/** @type {any} */ one) => h("p", {}, h("a", { href: new URL(`watch/${encodeURIComponent(one.episode_id)}`, root).href }, `Watch ${plain(one.captain_label)} play ${words(one.environment)}`), ", or start yours when it has ended.")),
     running.length > 5 ? h("p", {}, h("a", { href: new URL("wall", root).href }, `See all ${running.length} on the wall`)) : null,

@@ -1,5 +1,5 @@
 // @ts-check
-// A rematch; fetched when it is asked for.
+// A rematch; fetched on first use.
 
 import { call } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";
@@ -14,7 +14,7 @@ export function rematchOf(episode) {
   };
 }
 
-/** Start it and go there, or say in `wrong` why not. @param {string} root @param {any} episode @param {HTMLElement} wrong @param {() => void} again */
+/** Start it and go there, or show in `wrong` why not. @param {string} root @param {any} episode @param {HTMLElement} wrong @param {() => void} again */
 export async function startRematch(root, episode, wrong, again) {
   const answer = await call(root, "custom/start_episode", rematchOf(episode));
   if (!answer.ok) return showRefusal(wrong, answer, root, { again });

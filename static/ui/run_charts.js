@@ -8,16 +8,16 @@ import { figure } from "./run_words.js";
 const WIDTH = 300;
 const HEIGHT = 100;
 
-/** @param {string} title @param {{least: number, most: number, counts: number[], whole?: boolean} | null | undefined} told @param {string} meaning */
-export function histogram(title, told, meaning) {
-  if (!told) return card(title, h("p", { class: "quiet" }, "Nothing is over yet."));
-  const { least, most, counts } = told;
+/** @param {string} title @param {{least: number, most: number, counts: number[], whole?: boolean} | null | undefined} data @param {string} meaning */
+export function histogram(title, data, meaning) {
+  if (!data) return card(title, h("p", { class: "quiet" }, "No episode has finished yet."));
+  const { least, most, counts } = data;
   const top = Math.max(1, ...counts);
   const wide = WIDTH / counts.length;
-  const edge = (/** @type {number} */ index) => (told.whole ? least + index : least + ((most - least) * index) / counts.length);
+  const edge = (/** @type {number} */ index) => (data.whole ? least + index : least + ((most - least) * index) / counts.length);
   return card(title,
     svg("svg", { class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}, from ${figure(least)} to ${figure(most)}` },
-      ...counts.map((count, index) => svg("rect", { x: round(index * wide + 1), width: round(Math.max(1, wide - 2)), y: round(HEIGHT - (count / top) * HEIGHT), height: round((count / top) * HEIGHT) }, svg("title", {}, `${count} ${meaning} ${figure(edge(index))}${told.whole ? "" : ` to ${figure(edge(index + 1))}`}`)))),
+      ...counts.map((count, index) => svg("rect", { x: round(index * wide + 1), width: round(Math.max(1, wide - 2)), y: round(HEIGHT - (count / top) * HEIGHT), height: round((count / top) * HEIGHT) }, svg("title", {}, `${count} ${meaning} ${figure(edge(index))}${data.whole ? "" : ` to ${figure(edge(index + 1))}`}`)))),
     h("p", { class: "plot__ends", "aria-hidden": "true" }, h("span", {}, figure(least)), h("span", {}, `most: ${top}`), h("span", {}, figure(most))),
     figuresTable(title, ["from", "episodes"], counts.map((count, index) => [figure(edge(index)), count])));
 }
@@ -25,7 +25,7 @@ export function histogram(title, told, meaning) {
 /** @param {number[]} means */
 export function curve(means) {
   const title = "Mean reward as episodes end";
-  if (!means.length) return card(title, h("p", { class: "quiet" }, "No verdict yet."));
+  if (!means.length) return card(title, h("p", { class: "quiet" }, "No reward yet."));
   const [low, high] = [Math.min(0, ...means), Math.max(0.001, ...means)];
   const x = linear([0, Math.max(1, means.length - 1)], [0, WIDTH]);
   const y = linear([low, high], [HEIGHT - 2, 2]);

@@ -32,8 +32,8 @@ function fill(cell, [id, member]) {
   setText(cell, shown);
   setAttribute(cell, "data-standing", member.standing);
   setAttribute(cell, "data-good", goodness(member) || null);
-  const told = { playing: `turn ${member.turns}, under way`, failed: "came to no verdict", cut: "cut short", over: "over" }[/** @type {string} */ (member.standing)] ?? "";
-  const label = [`Episode ${plain(id).slice(-8)}: ${told}`, typeof member.reward === "number" ? `reward ${figure(member.reward)}` : "", typeof member.advantage === "number" ? `advantage ${figure(member.advantage)}` : "", `${member.turns} turns`, member.attempt ? `attempt ${member.attempt}` : ""].filter(Boolean).join(", ");
+  const standing = { playing: `turn ${member.turns}, running`, failed: "failed", cut: "cut short", over: "finished" }[/** @type {string} */ (member.standing)] ?? "";
+  const label = [`Episode ${plain(id).slice(-8)}: ${standing}`, typeof member.reward === "number" ? `reward ${figure(member.reward)}` : "", typeof member.advantage === "number" ? `advantage ${figure(member.advantage)}` : "", `${member.turns} turns`, member.attempt ? `attempt ${member.attempt}` : ""].filter(Boolean).join(", ");
   setAttribute(cell, "aria-label", label);
   setAttribute(cell, "title", label);
   return cell;

@@ -37,16 +37,16 @@ export function progressWords(run, now_ms) {
   const over = run.over ?? 0;
   const quiet = run.moved_at ? (now_ms - Date.parse(run.moved_at)) / 1000 : null;
   /** @type {[string, string][]} */
-  const told = [[total === null ? String(over) : `${over} of ${total.toLocaleString("en")}`, "episodes over"]];
-  if (run.playing) told.push([String(run.playing), "under way"]);
+  const shown = [[total === null ? String(over) : `${over} of ${total.toLocaleString("en")}`, "episodes finished"]];
+  if (run.playing) shown.push([String(run.playing), "running"]);
   const left = total === null ? 0 : total - over;
-  if (left > 0 && quiet !== null && quiet > QUIET_S) told.push([took(quiet), "without news: perhaps nobody plays it"]);
-  else if (left > 0 && run.a_second) told.push([took(left / run.a_second), "left at the rate of late"]);
-  else if (total !== null && left <= 0 && run.moved_at) told.push(["Over", ago(run.moved_at, now_ms)]);
-  if (typeof run.mean === "number") told.push([figure(run.mean) + (typeof run.spread === "number" ? ` ± ${figure(run.spread)}` : ""), `mean reward of ${plural(run.verdicts, "verdict")}`]);
+  if (left > 0 && quiet !== null && quiet > QUIET_S) shown.push([took(quiet), "without an update: is a worker running?"]);
+  else if (left > 0 && run.a_second) shown.push([took(left / run.a_second), "left at the current rate"]);
+  else if (total !== null && left <= 0 && run.moved_at) shown.push(["Finished", ago(run.moved_at, now_ms)]);
+  if (typeof run.mean === "number") shown.push([figure(run.mean) + (typeof run.spread === "number" ? ` ± ${figure(run.spread)}` : ""), `mean reward over ${plural(run.verdicts, "episode")}`]);
   const failed = Object.values(run.failures ?? {}).reduce((/** @type {number} */ sum, count) => sum + Number(count), 0);
-  if (failed) told.push([String(failed), `without a verdict${run.again ? `, ${run.again} tried again` : ""}`]);
-  return told;
+  if (failed) shown.push([String(failed), `failed${run.again ? `, ${run.again} retried` : ""}`]);
+  return shown;
 }
 
 /** How good a member is among its siblings, from -2 to 2; 0 where nothing is known. @param {any} member */

@@ -62,7 +62,7 @@ export function mountSeat(place, root, episodeId, changed) {
     if (answer.status === 401 || answer.status === 403) return needToken(answer.message);
     if (answer.ok) hear(answer.body);
     else if (answer.status) setText(say, answer.message);
-    else setText(say, "The server cannot be reached; this page keeps trying. When time runs out the fallback decides, and the match goes on.");
+    else setText(say, "The server cannot be reached; this page keeps trying. When time runs out, the fallback decides and the match continues.");
     soon(answer.ok && !asked ? SOON_MS : ASKED_MS);
   }
 
@@ -87,7 +87,7 @@ export function mountSeat(place, root, episodeId, changed) {
     setText(title, `Your turn: ${nameOf(next.actor)}`);
     setText(say, `${Math.round(next.left_s)} seconds to decide.`);
     refused.hidden = !next.refused;
-    setText(refused, next.refused ? `Refused, and nothing has happened: ${clip(plain(next.refused.message), 300)}` : "");
+    setText(refused, next.refused ? `Rejected; nothing has happened: ${clip(plain(next.refused.message), 300)}` : "");
     const seen = factsOf(next.situation);
     setText(task, seen.sentences.join(" "));
     task.hidden = seen.sentences.length === 0;
@@ -103,7 +103,7 @@ export function mountSeat(place, root, episodeId, changed) {
     changed();
   }
 
-  /** Nothing is asked: the form rests where it is, so that the page does not jump. */
+  /** No question is open: the form keeps its place, so that the page does not jump. */
   function rest() {
     const was = asked !== null;
     asked = null;
@@ -134,7 +134,7 @@ export function mountSeat(place, root, episodeId, changed) {
       setText(say, answer.message);
       return soon(SOON_MS);
     }
-    setText(say, answer.status === 422 ? "That cannot be done; nothing has happened." : answer.message);
+    setText(say, answer.status === 422 ? "That is not allowed; nothing has happened." : answer.message);
     form.refuse(answer.message, answer.wrong);
   }
 

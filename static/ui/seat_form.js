@@ -12,7 +12,7 @@ const TOOL = "seat-tool";
 /** @typedef {{name: string, control: any, problem: HTMLElement, read: () => any}} Argument */
 
 /**
- * A control for one argument, whatever its schema.
+ * A control for one argument of any schema.
  * @param {string} name @param {any} schema @param {any} whole @param {boolean} required
  * @returns {Argument & {field: HTMLElement}}
  */
@@ -24,11 +24,11 @@ export function argumentField(name, schema, whole, required) {
   const id = `seat-${name}`;
   const problem = h("small", { class: "seat__wrong", id: `${id}-wrong`, hidden: true });
   for (const [key, value] of Object.entries({ id, "aria-label": null, title: null, "aria-describedby": `${id}-wrong`, "data-optional": optional })) setAttribute(control, key, value);
-  if (control.tagName === "SELECT" && optional) setText(control.options[0], "as usual");
-  if (control.tagName === "INPUT" && optional) setAttribute(control, "placeholder", "as usual");
+  if (control.tagName === "SELECT" && optional) setText(control.options[0], "default");
+  if (control.tagName === "INPUT" && optional) setAttribute(control, "placeholder", "default");
   const list = !scalar && (schema.type === "array" || Array.isArray(schema.default));
   const names = list && schema.items?.type === "string";
-  const about = clip(plain(schema.description ?? ""), 200) + (scalar ? "" : names ? ", names with commas between them." : ", as JSON.");
+  const about = clip(plain(schema.description ?? ""), 200) + (scalar ? "" : names ? ", comma-separated names." : ", as JSON.");
   return {
     name, control, problem,
     read: () => (scalar && !isLong ? readControl(control) : readLong(control.value, isLong, names, required)),
@@ -52,15 +52,15 @@ function readLong(text, isText, names, required) {
 }
 
 /**
- * The form; `onSend` hears what is to be done.
+ * The form; `onSend` gets the action.
  * @param {{onSend: (action: {tool: string, arguments: object}, reason: string) => void}} wiring
  */
 export function makeSeatForm({ onSend }) {
-  const tools = h("div", { class: "seat__tools", role: "radiogroup", "aria-label": "What to do" });
+  const tools = h("div", { class: "seat__tools", role: "radiogroup", "aria-label": "Action" });
   const about = h("p", { class: "seat__about" });
   const fields = h("div", { class: "seat__fields" });
   const reason = h("input", { class: "input", id: "seat-reason", type: "text", maxlength: 1000, autocomplete: "off", placeholder: "shown to everyone who watches" });
-  const go = h("button", { class: "button button--go seat__go" }, "Do it");
+  const go = h("button", { class: "button button--go seat__go" }, "Send");
   const wrong = h("p", { class: "notice notice--bad", role: "alert", hidden: true });
   const element = h("form", { class: "seat__form", novalidate: true }, tools, about, fields,
     h("div", { class: "seat__foot" }, h("div", { class: "field seat__reason" }, h("label", { for: "seat-reason" }, "Why"), reason), go), wrong);
@@ -79,7 +79,8 @@ export function makeSeatForm({ onSend }) {
     for (const one of shown) if (values[one.name] !== undefined) one.control.value = typeof values[one.name] === "object" ? JSON.stringify(values[one.name]) : String(values[one.name]);
     setText(about, clip(plain(schema.description ?? ""), 300));
     replace(fields, ...shown.map((one) => one.field));
-    setText(go, `Do it: ${clip(words(chosen), 40)}`);
+    const label = clip(words(chosen), 40);
+    setText(go, label.charAt(0).toUpperCase() + label.slice(1));
     clear();
   };
   const clear = () => {
@@ -106,7 +107,7 @@ export function makeSeatForm({ onSend }) {
 
   return {
     element,
-    /** @param {LegalCall[]} calls @param {{tool: string, arguments: any} | null} again what was refused, to be mended */
+    /** @param {LegalCall[]} calls @param {{tool: string, arguments: any} | null} again the refused action, to correct */
     ask(calls, again) {
       legal = calls;
       replace(tools, ...calls.map((call, number) => h("label", { class: "seat__tool" },

@@ -1,5 +1,5 @@
 // @ts-check
-// The invitation of a rival: one click leaves a seat to whoever opens its link.
+// The invitation of a rival: one click gives a seat to anyone who opens its link.
 
 import { giveAway, seatsHeld } from "../live/seats.js";
 import { h, replace } from "./dom.js";
@@ -17,7 +17,7 @@ export function makeInvitation(root, episodeId, given) {
       drawn = seats.join();
       element.hidden = seats.length < 2;
       if (element.hidden) return;
-      replace(element, ...seats.map((actor) => h("button", { class: "chip", type: "button", on: { click: () => invite(actor, nameOf(actor)) } }, `Invite somebody to play ${nameOf(actor)}`)));
+      replace(element, ...seats.map((actor) => h("button", { class: "chip", type: "button", on: { click: () => invite(actor, nameOf(actor)) } }, `Invite someone to play ${nameOf(actor)}`)));
     },
   };
 
@@ -26,10 +26,10 @@ export function makeInvitation(root, episodeId, given) {
     const link = giveAway(root, episodeId, actor);
     drawn = seatsHeld(episodeId).join();
     const field = h("input", { class: "input", id: "seat-link", readonly: true, value: link });
-    const said = h("small", {}, "Send it to one person: whoever opens it plays this seat.");
+    const said = h("small", {}, "Send it to one person: anyone who opens it can play this seat.");
     replace(element, h("label", { for: "seat-link" }, `Link that plays ${name}`), field, said);
     field.select();
     given();
-    try { await navigator.clipboard.writeText(link); said.textContent = "Copied. Send it to one person: whoever opens it plays this seat."; } catch { /* it stands in the field */ }
+    try { await navigator.clipboard.writeText(link); said.textContent = "Copied. Send it to one person: anyone who opens it can play this seat."; } catch { /* it stands in the field */ }
   }
 }

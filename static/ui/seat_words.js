@@ -1,5 +1,5 @@
 // @ts-check
-// The words of a seat: what is to be seen, how long is left, what is waited for.
+// The texts of a seat: the situation, the time left, what it waits for.
 
 import { clip, plain, words } from "./text.js";
 
@@ -21,8 +21,8 @@ export const clockText = (seconds) => `${Math.floor(Math.ceil(seconds) / 60)}:${
 
 /** @param {any} body what the server answers @param {(actor: string) => string} nameOf */
 export function waitingWords(body, nameOf) {
-  if (body.paused) return "Play stands still.";
-  if (!body.yours.length) return "Two people play here, each by a link of their own.";
+  if (body.paused) return "The match is paused.";
+  if (!body.yours.length) return "Two people play here, each with their own link.";
   const other = body.deciding && !body.yours.includes(body.deciding);
-  return other ? `${nameOf(body.deciding)} is deciding…` : "Your turn comes when the world has gone on…";
+  return other ? `${nameOf(body.deciding)} is deciding…` : "Waiting for your turn…";
 }

@@ -12,7 +12,7 @@ function tellFrame(episodeId, seq) {
 }
 
 /**
- * Copy the page's address, with the place where the viewer stands.
+ * Copy the page's address, with the viewer's place.
  * @param {HTMLElement} button @param {string} episodeId @param {() => number | null} seq null at the live edge
  */
 export function mountShare(button, episodeId, seq) {

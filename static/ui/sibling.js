@@ -1,5 +1,5 @@
 // @ts-check
-// One sibling on the page of a group: how it stands at a decision, and the row of its way.
+// One sibling on the page of a group: its state at a decision, and the row of its path.
 
 import { alone } from "../live/siblings.js";
 import { h, replace, setAttribute, setText, svg } from "./dom.js";
@@ -16,7 +16,7 @@ export function makeSibling(key, id, root, mountFork) {
   const parent = h("span", { class: "sibling__at" });
   const headline = h("bdi");
   const at = h("span", { class: "sibling__at" });
-  const progress = h("progress", { max: "1", value: "0", "aria-label": "How far it has come" });
+  const progress = h("progress", { max: "1", value: "0", "aria-label": "Progress" });
   const decided = h("p", { class: "sibling__decided" });
   const earned = h("p", { class: "sibling__earned" });
   const open = h("a", { class: "button" }, "Open here");
@@ -30,13 +30,13 @@ export function makeSibling(key, id, root, mountFork) {
     /** @param {{state: any, seq: number, decision: any, member: any, earned: number, advantage: number | null, alone: boolean, past: boolean, branch: any}} view */
     update({ state, seq, decision, member, earned: sum, advantage, alone: byItself, past, branch }) {
       const { episode = {}, world = {} } = state;
-      setText(standing, member.standing === "playing" ? `turn ${member.turns}, under way` : words(member.standing));
+      setText(standing, member.standing === "playing" ? `turn ${member.turns}, running` : words(member.standing));
       setText(parent, branch ? `branch of …${clip(plain(branch.parent).slice(-8), 12)} at event ${branch.seq ?? "?"}: ${clip(plain(branch.captain), 30)}` : "");
       setText(headline, clip(plain(world.headline) || "Not begun", 120));
       setText(at, [clip(plain(world.glance?.at ?? `turn ${episode.turn ?? 0}`), 40), world.glance?.value === undefined ? "" : `${world.glance.value} ${plain(world.glance.unit)}`].filter(Boolean).join(" · "));
       progress.hidden = world.glance?.progress === undefined;
       progress.value = Number(world.glance?.progress ?? 0);
-      replace(decided, ...(decision ? decidedWords(decision.data, episode) : [h("span", { class: "quiet" }, past ? "It was over before this decision." : "Nothing decided yet.")]));
+      replace(decided, ...(decision ? decidedWords(decision.data, episode) : [h("span", { class: "quiet" }, past ? "It ended before this decision." : "No decision yet.")]));
       replace(earned, h("span", {}, h("b", {}, figure(sum)), " earned so far"), advantage === null ? null : h("span", {}, h("b", {}, figure(advantage)), " ahead of the mean so far"),
         typeof member.reward === "number" ? h("span", {}, h("b", {}, figure(member.reward)), " reward") : null, typeof member.advantage === "number" ? h("span", {}, h("b", {}, figure(member.advantage)), " advantage") : null);
       setAttribute(element, "data-alone", byItself ? "yes" : null);
@@ -59,7 +59,7 @@ export function drawWay(key, counts, size, longest, go) {
     else stretches.push({ step, length: 1, count, branch });
   }
   const cursor = svg("path", { class: "way__cursor" });
-  const picture = svg("svg", { viewBox: `0 0 ${Math.max(1, longest)} 1`, preserveAspectRatio: "none", role: "img", "aria-label": `Way of ${key}: ${counts.length} decisions, ${alone(counts) === null ? "never alone" : `alone from ${(alone(counts) ?? 0) + 1} on`}` },
+  const picture = svg("svg", { viewBox: `0 0 ${Math.max(1, longest)} 1`, preserveAspectRatio: "none", role: "img", "aria-label": `Path of ${key}: ${counts.length} decisions, ${alone(counts) === null ? "never alone" : `alone from ${(alone(counts) ?? 0) + 1} on`}` },
     ...stretches.map(({ step, length, count, branch }) => svg("rect", { class: count === size ? "way__all" : count > 1 ? `way__some way__some--${branch % 3}` : "way__one", x: step, y: 0, width: length, height: 1 }, svg("title", {}, `decisions ${step + 1} to ${step + length}: ${count === 1 ? "alone" : `${count} of ${size} the same`}`))), cursor);
   picture.addEventListener("click", (/** @type {MouseEvent} */ event) => {
     const box = picture.getBoundingClientRect();

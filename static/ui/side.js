@@ -1,5 +1,5 @@
 // @ts-check
-// One of two episodes that are compared: who plays, where it stands, what was decided and why.
+// One of two episodes that are compared: who plays, its state, what was decided and why.
 
 import { h, replace, setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";
@@ -22,7 +22,7 @@ export function makeSide(name, root, id) {
     h("p", { class: "side__headline" }, headline), h("p", { class: "side__value" }, figure), decided, reason.element, lines);
   return {
     element,
-    /** @param {any} state @param {number} seq where it stands */
+    /** @param {any} state @param {number} seq the viewer's place */
     update(state, seq) {
       const { episode = {}, world = {}, decisions = {} } = state;
       const ended = episode.status === "ended";

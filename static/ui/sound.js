@@ -94,7 +94,7 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
 
   function draw() {
     setAttribute(button, "aria-pressed", String(on));
-    setAttribute(button, "aria-label", on ? "Sound is on; its settings" : "Turn the sound on");
+    setAttribute(button, "aria-label", on ? "Sound is on; open its settings" : "Turn the sound on");
     button.classList.toggle("tool--on", on);
     setText(power, on ? "Turn the sound off" : "Turn the sound on");
     setText(fault, on ? trouble || server.fault || "" : server.fault ?? "");
@@ -117,7 +117,7 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
       else await browser.play(plain(line.text), line.speaker === "analyst");
       trouble = "";
     } catch (error) {
-      trouble = `${/** @type {Error} */ (error).message}. Captions go on.`;
+      trouble = `${/** @type {Error} */ (error).message}. Captions continue.`;
       draw();
     }
     if (turns.said !== line) return;

@@ -10,7 +10,7 @@ import { showRefusal } from "./refusal.js";
 import { clip, plain, words } from "./text.js";
 import { waitForSlot } from "./waiting.js";
 
-const WAIT = "Start mine as soon as there is room";
+const WAIT = "Start mine when a slot is free";
 const PACES = { broadcast: "broadcast", fast: "a fast", max: "the fastest" };
 
 /** @param {HTMLFormElement} form @param {string} root @param {(catalog: any) => void} onCatalog told what there is, once it is known */
@@ -36,7 +36,7 @@ export function mountStartForm(form, root, onCatalog) {
     const main = scalars.find((one) => one.kind === "integer");
     const pick = (/** @type {string} */ field, /** @type {string} */ label, /** @type {any[]} */ options) => (controls[field] = blank(field, label, options));
     controls = {};
-    const seed = h("input", { id: "seed", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "drawn", "aria-label": "Seed; empty to have one drawn" });
+    const seed = h("input", { id: "seed", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "random", "aria-label": "Seed; empty for a random one" });
     controls.environment = pick("environment", "World", catalog.environments.map((/** @type {any} */ one) => ({ value: one.name, label: one.title, chosen: one === world })));
     controls.environment.addEventListener("change", () => compose(controls.environment.value));
     const parts = ["Play ", slot(controls.environment), " with ", slot(pick("captain_preset", "Captain", presetOptions(world.captains, world.suggested_captain)))];
@@ -123,7 +123,7 @@ export function mountStartForm(form, root, onCatalog) {
     async load() {
       const answer = await get(root, "custom/catalog");
       broken = !answer.ok;
-      if (broken) return replace(form, h("p", {}, h("b", {}, "What can be played could not be read. "), answer.message, " This page keeps trying."));
+      if (broken) return replace(form, h("p", {}, h("b", {}, "The catalogue could not be loaded. "), answer.message, " This page keeps trying."));
       catalog = answer.body;
       onCatalog(catalog);
       replace(form, sentence, own.element, more, h("div", { class: "start__foot" }, go, about), wrong);
@@ -133,7 +133,7 @@ export function mountStartForm(form, root, onCatalog) {
   };
 }
 
-/** Goes to what was started; whether it was. @param {import("../live/api.js").Answer} answer @param {string} root */
+/** Go to the started episode; returns whether there is one. @param {import("../live/api.js").Answer} answer @param {string} root */
 export function openStarted(answer, root) {
   if (answer.ok) takeStarted(answer.body);
   if (answer.ok) location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
@@ -150,21 +150,21 @@ const withItsMark = (parts) => parts.map((part, place) => {
   return h("span", { class: "start__kept" }, part, typeof next === "string" && /^[,.]/.test(next) ? next[0] : null);
 });
 
-/** Tells the styles what a blank shows, so that it is as wide as that. @param {HTMLInputElement | HTMLSelectElement} control */
+/** Tell the styles what a blank shows, so that it gets that width. @param {HTMLInputElement | HTMLSelectElement} control */
 function fit(control) {
   const place = control.closest(".blank");
   const text = control instanceof HTMLSelectElement ? control.selectedOptions[0]?.text : control.value || control.placeholder;
   if (place) setAttribute(place, "data-shown", text ?? "");
 }
 
-/** Show what an option is unless somebody says otherwise. @param {HTMLInputElement | HTMLSelectElement} control @param {string} value */
+/** Show the default of an option. @param {HTMLInputElement | HTMLSelectElement} control @param {string} value */
 function setUsual(control, value) {
   control.value = value;
   control.dataset.usual = value;
 }
 
 /**
- * What was chosen; options that nobody changed are left out, so that the server's own choice for the pace holds.
+ * The chosen fields; unchanged options are omitted, so that the server's default for the pace holds.
  * @param {Record<string, HTMLInputElement | HTMLSelectElement>} controls
  */
 function requestFields(controls) {

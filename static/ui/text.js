@@ -1,11 +1,11 @@
 // @ts-check
-// How other people's text and our figures are written; pure but for `said`.
+// Formats foreign text and our figures; pure except `said`.
 
 import { h, setText } from "./dom.js";
 
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 
-/** Text without characters that hide or turn what stands beside them. @param {unknown} text @returns {string} */
+/** Text without invisible characters and those that change direction. @param {unknown} text @returns {string} */
 export function plain(text) {
   return String(text ?? "").replace(UNSEEN, "").trim();
 }

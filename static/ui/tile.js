@@ -1,5 +1,5 @@
 // @ts-check
-// How an episode looks from afar: its headline, how far it has come, its newest line.
+// An episode as a tile: headline, progress, newest line.
 
 import { makeChanceLine } from "./chance_line.js";
 import { h, setAttribute, setText } from "./dom.js";
@@ -45,7 +45,7 @@ export function makeTile(id, root, look = "") {
     ends.forEach((end, place) => { setText(end.name, clip(names[place], 40)); setText(end.share, `${place ? 100 - share : share} %`); });
   }
 
-  /** How far it has come: with the chances on the way there, where they are told. @param {import("../live/wall.js").Tile} tile */
+  /** Its progress, with its chances so far if there are any. @param {import("../live/wall.js").Tile} tile */
   function drawCourse({ chance, chances: told, glance = {}, picture: { marks } = {} }) {
     const shown = [told, chance, glance.progress, marks];
     if (shown.every((one, place) => one === drawn[place])) return;
@@ -87,7 +87,7 @@ export function makeTile(id, root, look = "") {
   };
 }
 
-/** Light up once, for a moment that nobody should miss. @param {HTMLElement} element */
+/** Light up once, for an urgent moment. @param {HTMLElement} element */
 function flash(element) {
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
   element.animate([{ boxShadow: "inset 0 0 0 3px var(--bright)" }, { boxShadow: "inset 0 0 0 3px transparent" }], { duration: 1_600, easing: "ease-out" });

@@ -7,7 +7,7 @@ import { replace, setAttribute, svg } from "./dom.js";
 /** What the module is given; colours are the names of styles/tokens.css. */
 const tools = { ui: { svg, replace, setAttribute }, charts };
 
-/** A picture so near the window is as good as in view. */
+/** Pictures this near the window count as in view. */
 const NEAR = "25% 0px";
 
 /** Whether nothing may move. */

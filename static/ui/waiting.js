@@ -3,17 +3,17 @@
 
 import { call } from "../live/api.js";
 
-/** Seconds that one request waits; after each the place is told anew. */
+/** Seconds that one request waits; after each the place is shown again. */
 const WAIT_S = 8;
 
-/** Milliseconds until somebody asks again for whom there was no place in the queue. */
+/** Milliseconds before a visitor without a place in the queue asks again. */
 const FULL_MS = 5_000;
 
 /**
  * @param {string} root @param {object} fields of the request
- * @param {(words: string) => void} say told how it stands, before the first wait and after each
+ * @param {(words: string) => void} say shows the place, before the first wait and after each
  * @param {AbortSignal} signal gives up, and leaves the queue
- * @returns {Promise<import("../live/api.js").Answer | null>} what came of it; null when given up
+ * @returns {Promise<import("../live/api.js").Answer | null>} the answer; null if cancelled
  */
 export async function waitForSlot(root, fields, say, signal) {
   let wait = 1; // the first answer says the place soon
@@ -34,6 +34,6 @@ export async function waitForSlot(root, fields, say, signal) {
 /** @param {{place?: number, waiting?: number, within_s?: number}} queue @returns {string} */
 export function placeInWords({ place, waiting = 0, within_s: within }) {
   if (!place) return "The queue is full. Trying again.";
-  const soon = within === undefined || within === null ? "" : ` A slot is free within ${Math.max(1, Math.ceil(within / 60))} min.`;
+  const soon = within === undefined || within === null ? "" : ` A slot should be free within ${Math.max(1, Math.ceil(within / 60))} min.`;
   return `${place === 1 ? "You are next" : `You are number ${place}`} of ${Math.max(waiting, place)} in the queue.${soon}`;
 }

@@ -120,7 +120,7 @@ def test_controls_of_a_match_are_told_apart_and_two_regions_speak(house: House, 
         assert sorted(set(names)) == sorted(names)
         spoken = [(role, one["live"], one.get("atomic")) for role, _, one in told if one.get("live")]
         assert spoken == [("status", "polite", True)] * 2
-        place = page.get_by_role("slider", name="Place in the episode")
+        place = page.get_by_role("slider", name="Position in the episode")
         expect(place).to_have_attribute("aria-valuetext", re.compile(r"^\d+ of \d+, \w+"))
 
 
@@ -179,7 +179,7 @@ def test_the_tabs_of_a_phone_are_tabs(house: House, open_page: Opener) -> None:
     expect(page.get_by_role("tab", name="Cards")).to_be_focused()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.role") != "tab"
-    page.get_by_role("button", name="One beat back").click()
+    page.get_by_role("button", name="One step back").click()
     expect(tabs).to_have_text(["Live", "Mind", "Commentary", "Cards"])
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(page.get_by_role("tabpanel")).to_have_count(0)

@@ -74,14 +74,14 @@ def test_they_come_by_key_and_follow_the_player(replay: Replay, open_page: Opene
     expect(page.locator(".alternatives__who")).not_to_have_text(first)
     opened(page)
     assert sum("alternatives?seq=" in url for url in fetched) == 2, "who steps on does not ask for every step"
-    page.get_by_role("link", name="before").click()
+    page.get_by_role("link", name="previous").click()
     expect(page.locator(".alternatives__say")).to_have_text(re.compile("Simulating|Chance to win"))
     opened(page)
     page.keyboard.press("w")
     expect(page.locator(".alternatives")).to_be_hidden()
     expect(page.locator("#feed h2")).to_have_text("Commentary")
     page.keyboard.press("?")
-    expect(page.locator("dialog[open]")).to_contain_text("what else could have been called")
+    expect(page.locator("dialog[open]")).to_contain_text("alternatives to a decision")
 
 
 def test_a_call_says_how_sure_it_is_and_a_fork_begins_just_before_it(

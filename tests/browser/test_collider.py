@@ -48,7 +48,7 @@ def test_a_campaign_from_the_beam_to_the_truth(
     expect(page.locator(".scan")).to_contain_text("σ local at")
 
     at(page, quiet_app, episode, seqs["collider.significance_estimated"])
-    expect(page.locator(".scan")).to_contain_text("σ global takes")
+    expect(page.locator(".scan")).to_contain_text("σ global needs")
     expect(page.locator(".scan__needed")).to_have_count(2)
 
     at(page, quiet_app, episode, seqs["episode.ended"])

@@ -32,7 +32,7 @@ def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_
     first, second = page.locator(".side").first, page.locator(".side").last
     expect(first).to_contain_text("Anchor")
     expect(second).to_contain_text("Gambler")
-    expect(page.locator("#part")).to_contain_text("Where they part")
+    expect(page.locator("#part")).to_contain_text("They diverge here")
     expect(page.locator("#part")).to_contain_text("runs first differ at innings")
     page.locator("#scrub").focus()
     page.keyboard.press("End")
@@ -40,7 +40,7 @@ def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_
     expect(second.locator(".side__headline")).to_contain_text("won")
     page.keyboard.press("Home")
     expect(first.locator(".side__value")).to_have_text("0 runs")
-    page.get_by_role("button", name="One step on").click()
+    page.get_by_role("button", name="One step forward").click()
     expect(page.locator("#where")).to_contain_text("0.1")
     expect(first.locator(".side__at")).to_have_text(second.locator(".side__at").inner_text())
     expect(page.locator(".difference__picture")).to_be_visible()
@@ -49,7 +49,7 @@ def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_
 def test_the_same_match_does_not_part_and_a_phone_shows_both(quiet_app: Serving, open_page: Opener) -> None:
     one, two = played(quiet_app, "heuristic"), played(quiet_app, "heuristic")
     page = open_page(f"{quiet_app.base_url}/compare?a={one}&b={two}", viewport=PHONE)
-    expect(page.locator("#part")).to_contain_text("the same from the first step to the last")
+    expect(page.locator("#part")).to_contain_text("identical from the first step to the last")
     expect(page.locator(".side")).to_have_count(2)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
@@ -88,7 +88,7 @@ def test_figures_that_never_differ_are_said_to_be_the_same(quiet_app: Serving, o
 def test_one_alone_is_offered_others_on_its_seed(quiet_app: Serving, open_page: Opener) -> None:
     one = played(quiet_app, "anchor", seed=8181)
     page = open_page(f"{quiet_app.base_url}/compare?a={one}")
-    expect(page.locator("#say")).to_contain_text("Nothing else was played with seed 8181")
+    expect(page.locator("#say")).to_contain_text("No other episode has seed 8181")
     played(quiet_app, "aggressive", seed=8181)
     page.reload()
     page.get_by_role("link", name="Gambler against Old Pro").click()
@@ -100,8 +100,8 @@ def test_what_cannot_be_compared_says_why(quiet_app: Serving, open_page: Opener)
     other = quiet_app.start(environment="counting", options={"turns": 2})
     quiet_app.finish(other)
     page = open_page(f"{quiet_app.base_url}/compare?a={one}&b={other}", forgive=("404",))
-    expect(page.locator("#say")).to_contain_text("they have no steps in common")
+    expect(page.locator("#say")).to_contain_text("Only episodes of the same world can be compared")
     page.goto(f"{quiet_app.base_url}/compare?a={one}&b=ep-nowhere")
-    expect(page.locator("#say")).to_contain_text("There is no episode ep-nowhere here")
+    expect(page.locator("#say")).to_contain_text("This server has no episode ep-nowhere")
     page.goto(f"{quiet_app.base_url}/compare")
-    expect(page.locator("#say")).to_contain_text("Pick two episodes")
+    expect(page.locator("#say")).to_contain_text("Pick two past episodes")

@@ -197,7 +197,7 @@ def test_the_wall_is_on_air_only_while_something_is_on(tmp_path: Path, open_page
     with serve(test_settings(tmp_path)) as serving:
         page = open_page(f"{serving.base_url}/wall")
         expect(page.locator("#state")).to_have_text("Ready")
-        expect(page.locator("#empty")).to_contain_text("Nothing is on")
+        expect(page.locator("#empty")).to_contain_text("Nothing is live")
         serving.start(pace="broadcast", options={"turns": 1000})
         expect(page.locator("#state")).to_have_text("On air")
 

@@ -238,13 +238,13 @@ def test_what_was_behind_a_decision_opens_by_a_key(match: Match, open_page: Open
     dialog = page.get_by_role("dialog", name="Decision")
     for _ in range(6):  # to one of the model's own, whoever decided last
         if "Cost" not in dialog.locator(".facts").inner_text():
-            dialog.get_by_role("button", name="Before").click()
+            dialog.get_by_role("button", name="Previous").click()
     facts = dialog.locator(".facts")
     expect(facts).to_contain_text(re.compile(r"Tokens\s*[\d,]+ tokens in, \d+ out"))
     expect(facts).to_contain_text(re.compile(r"Cost\s*US\$\d+\.\d{3,6}"))
-    dialog.locator("summary", has_text="Prompt, reply and tokens as they were sent").click()
+    dialog.locator("summary", has_text="Prompt, reply and tokens as sent").click()
     expect(dialog.locator(".inspect__message h5").first).to_have_text("system")
-    expect(dialog).to_contain_text("The endpoint gave no probabilities of tokens.")
+    expect(dialog).to_contain_text("The endpoint returned no token probabilities.")
     assert not violations(page)
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
@@ -265,9 +265,9 @@ def test_a_prompt_is_refused_in_words_and_its_tokens_are_coloured(match: Match, 
     page.goto(f"{match.address}?seq={match.failed[0]}")
     page.locator("#mind .mind__inspect:visible").first.click()
     dialog = page.get_by_role("dialog", name="Decision")
-    summary = dialog.locator("summary", has_text="Prompt, reply and tokens as they were sent")
+    summary = dialog.locator("summary", has_text="Prompt, reply and tokens as sent")
     summary.click()
-    expect(dialog.get_by_role("status")).to_contain_text("operator alone")
+    expect(dialog.get_by_role("status")).to_contain_text("Only operators may read prompts")
     summary.click()
     summary.click()
     expect(dialog.locator("[role=img] .tokens__one")).to_have_count(3)
@@ -279,7 +279,7 @@ def test_a_prompt_is_refused_in_words_and_its_tokens_are_coloured(match: Match, 
     expect(dialog.locator(".tokens .tokens__one").first).to_have_class(re.compile("tokens__one--3"))
     expect(dialog).to_contain_text("2 of 3 tokens of the answer count in training")
     expect(dialog).to_contain_text("Written by weights w1, then w2.")
-    expect(dialog.locator(".inspect__message", has_text="The reply as it came")).to_contain_text(
+    expect(dialog.locator(".inspect__message", has_text="The reply as received")).to_contain_text(
         "<b>mid-off</b>"
     )
     assert dialog.locator(".inspect__message b").count() == 0

@@ -85,14 +85,14 @@ def test_every_over_tells_what_was_said_set_and_got_and_leads_there(wild: Wild, 
     kept = page.locator(".deeds__kept")
     expect(kept).to_contain_text(re.compile(rf"\d of \d+ overs, {wild.distance:.2f} away on average"))
     row = page.locator(".deeds__table tbody tr").last
-    expect(row).to_contain_text(re.compile(r"said \d\.\d\d, played \d\.\d\d"))
-    expect(row).to_contain_text(re.compile(r"said \d\.\d\d, set \d\.\d\d"))
+    expect(row).to_contain_text(re.compile(r"planned \d\.\d\d, played \d\.\d\d"))
+    expect(row).to_contain_text(re.compile(r"planned \d\.\d\d, set \d\.\d\d"))
     expect(row).to_contain_text(re.compile(r"\d+ runs?"))
     row.locator("a").click()
     expect(page.locator("#state")).to_have_text("Replay")
     page.locator(".deeds").scroll_into_view_if_needed()
     newest = page.locator(".deeds__table tbody tr").first
-    expect(newest).to_contain_text(re.compile(r"said|no plan"))
+    expect(newest).to_contain_text(re.compile(r"planned|no plan"))
     page.keyboard.press("Home")
     expect(kept).to_contain_text("No ball has been bowled yet")
 
@@ -112,7 +112,7 @@ def test_nobody_is_said_to_have_no_plan_before_the_record_is_read(
     with page.expect_request("**/events?**"):
         page.locator(".deeds").scroll_into_view_if_needed()
     page.wait_for_timeout(300)
-    expect(page.locator(".deeds")).not_to_contain_text("declared no plan")
+    expect(page.locator(".deeds")).not_to_contain_text("has given no plan")
     for route in held:
         route.continue_()
     expect(page.locator(".deeds__kept")).to_contain_text("kept to its plan")

@@ -29,7 +29,7 @@ def test_a_moment_of_a_replay_is_played_on_by_another(quiet_app: Serving, open_p
     expect(origin).to_contain_text(f"forked from {parent[-6:]} at turn")
     expect(page.locator("#state")).to_have_text("Live")
     page.keyboard.press("Home")
-    expect(page.locator("#notice")).to_contain_text("Retold from the match that this one was forked from")
+    expect(page.locator("#notice")).to_contain_text("Copied from the match that this one was forked from")
     origin.click()
     page.wait_for_url(f"**/watch/{parent}?seq=*")
 

@@ -41,7 +41,7 @@ def test_an_imported_run_is_listed_with_its_groups_and_opens_in_the_player(
 ) -> None:
     page = open_page(f"{serving.base_url}/rollouts")
     page.locator(".runcard[data-key=sums]").click()
-    expect(page.locator("#figures")).to_contain_text("4 episodes over")
+    expect(page.locator("#figures")).to_contain_text("4 episodes finished")
     expect(page.locator(".group .badge").first).to_contain_text("3 of 4")
     expect(page.locator(".cell[data-standing=failed]")).to_have_count(1)
     page.locator(".cell[data-standing=over]").first.click()

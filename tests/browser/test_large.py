@@ -57,7 +57,7 @@ def stand_at(page: Page, address: str) -> None:
 
 def play(page: Page) -> None:
     """Play on from there, at a speed at which a ball still takes over three seconds."""
-    page.get_by_label("Speed of the replay").select_option("2")
+    page.get_by_label("Replay speed").select_option("2")
     page.get_by_role("button", name="Play", exact=True).click()
 
 
@@ -108,7 +108,7 @@ def test_it_does_not_with_reduced_motion_nor_where_balls_come_fast(
     begins = next(last for last, ball in pairwise(balls[-10:]) if ball["data"]["kind"] in ("dot", "run"))
     assert {"wicket", "six"} <= {ball["data"]["kind"] for ball in balls if ball["seq"] > begins["seq"]}
     page.goto(f"{app.base_url}/replay/{episode_id}?seq={begins['seq']}")
-    page.get_by_label("Speed of the replay").select_option("8")
+    page.get_by_label("Replay speed").select_option("8")
     page.get_by_role("button", name="Play", exact=True).click()
     expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)
     assert page.evaluate("window.large") == []

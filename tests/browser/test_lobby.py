@@ -27,7 +27,7 @@ def test_an_empty_house_says_what_to_do(tmp_path: Path, open_page: Opener) -> No
     """Nothing on, nothing played: both say so, and who would play if one pressed the button."""
     with serve(test_settings(tmp_path, environment="cricket")) as app:
         page = open_page(app.base_url)
-        expect(page.locator("#on")).to_contain_text("Nothing is on. Start a match")
+        expect(page.locator("#on")).to_contain_text("Nothing is live. Start a match")
         for label in suggested_labels():
             expect(page.locator("#large .lobby__next")).to_contain_text(label)
         expect(page.locator("#played")).to_contain_text("Nothing has been played yet")
@@ -79,7 +79,7 @@ def test_a_refused_start_is_explained_beside_its_button(quiet_app: Serving, open
     page = open_page(f"{quiet_app.base_url}/", forgive=("409",))
     page.get_by_role("button", name="Start a match").click()
     told = page.locator("#go").get_by_role("alert")
-    expect(told).to_contain_text("Something is on already")
+    expect(told).to_contain_text("A match is already running")
     expect(told.get_by_role("link", name="Watch Anchor play")).to_have_count(2)
     expect(page.get_by_role("button", name="Start a match")).to_be_enabled()
 
@@ -154,9 +154,9 @@ def test_a_busy_house_shows_the_way_to_what_is_on(quiet_app: Serving, open_page:
     expect(page.locator(".tile")).to_have_count(2)
     page.get_by_role("button", name="Start the match").click()
     told = page.get_by_role("alert")
-    expect(told).to_contain_text("Something is on already")
+    expect(told).to_contain_text("A match is already running")
     expect(told.get_by_role("link")).to_have_count(2)
-    wait = told.get_by_role("button", name="as soon as there is room")
+    wait = told.get_by_role("button", name="when a slot is free")
     wait.click()
     expect(told).to_contain_text("You are next of 1 in the queue.")
     told.get_by_role("button", name="Stop waiting").click()
@@ -189,7 +189,7 @@ def test_what_is_on_is_told_live(quiet_app: Serving, open_page: Opener) -> None:
 def test_the_header_changes_with_the_tiles_not_with_the_next_question(
     quiet_app: Serving, open_page: Opener
 ) -> None:
-    """No page says "On air" above "Nothing is on": the header follows with every later status withheld."""
+    """No page says "On air" above "Nothing is live": the header follows with every later status withheld."""
     page = open_page(f"{quiet_app.base_url}/")
     expect(page.locator("#state")).to_have_text("Ready")
     page.route("**/custom/status", lambda route: None)
@@ -285,13 +285,13 @@ def test_what_was_played_is_searched_and_turned_over(tmp_path: Path, open_page: 
         page.get_by_role("button", name="Older").click()
         expect(rows).to_have_count(27)
         expect(page.get_by_role("button", name="Older")).to_be_hidden()
-        page.get_by_label("Search what was played").fill("random counter")
+        page.get_by_label("Search past episodes").fill("random counter")
         expect(rows).to_have_count(1)
-        page.get_by_label("Search what was played").fill("1003")
+        page.get_by_label("Search past episodes").fill("1003")
         expect(rows).to_have_count(1)
-        page.get_by_label("Search what was played").fill("no such thing")
+        page.get_by_label("Search past episodes").fill("no such thing")
         expect(rows).to_have_count(0)
-        expect(page.locator("#played")).to_contain_text("Nothing that was played matches")
+        expect(page.locator("#played")).to_contain_text("No past episode matches")
 
 
 def test_another_world_brings_its_own_choices(quiet_app: Serving, open_page: Opener) -> None:
@@ -313,7 +313,7 @@ def test_a_server_that_went_away_is_told_and_found_again(quiet_app: Serving, ope
     page.route("**/custom/**", lambda route: route.abort())
     page.route("**/api/**", lambda route: route.abort())
     page.goto(f"{quiet_app.base_url}/")
-    expect(page.locator("#state")).to_have_text("Server away")
+    expect(page.locator("#state")).to_have_text("Offline")
     expect(page.locator("#start")).to_contain_text("The server cannot be reached")
     page.unroute_all()
     expect(page.locator("#state")).to_have_text("Ready")

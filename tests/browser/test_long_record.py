@@ -83,7 +83,7 @@ def test_while_the_server_goes_through_a_record_the_page_says_how_far_it_is(
     page.route(f"**/api/episodes/{EPISODE}/state", lambda route: held.append(route))
     page.goto(f"{serving.base_url}/watch/{EPISODE}")
     line = page.locator("#reading")
-    expect(line).to_contain_text("goes through this long record for the first time")
+    expect(line).to_contain_text("is indexing this long record for the first time")
     expect(line).to_contain_text("99 % of 20,202 events")
     assert float(line.locator("progress").get_attribute("value") or 0) > 0.98
     held[0].continue_()

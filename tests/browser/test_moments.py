@@ -137,8 +137,8 @@ def test_a_phone_shows_one_view_at_a_time(quiet_app: Serving, open_page: Opener)
             expect(page.locator(part)).to_be_visible(visible=seen)
         expect(page.locator(".score")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    expect(page.get_by_label("Speed of the replay")).to_be_visible()
-    page.get_by_role("button", name="Big moment before").tap()
+    expect(page.get_by_label("Replay speed")).to_be_visible()
+    page.get_by_role("button", name="Previous big moment").tap()
     expect(page.locator("#state")).to_have_text("Replay")
 
 

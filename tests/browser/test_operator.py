@@ -42,13 +42,13 @@ def test_the_token_is_asked_for_refused_and_kept_for_the_tab(guarded: Serving, o
     expect(page.locator("#state")).to_have_text("Paused")
     expect(viewer.locator("#state")).to_have_text("Paused")
     expect(token).to_be_hidden()
-    page.get_by_role("button", name="Let it go on").click()
+    page.get_by_role("button", name="Resume the match").click()
     expect(viewer.locator("#state")).to_have_text("Live")
     page.get_by_role("button", name="Fast", exact=True).click()
     expect(viewer.locator("#notice")).to_have_text("The operator set the pace: fast.")
-    page.get_by_role("button", name="As fast as it goes").click()
+    page.get_by_role("button", name="As fast as possible").click()
     expect(viewer.locator("#state")).to_have_text("Finished")
-    expect(page.locator("dialog[open]")).to_contain_text("It has ended")
+    expect(page.locator("dialog[open]")).to_contain_text("The match has ended")
     assert TOKEN not in page.content()
     assert page.evaluate("localStorage.length + document.cookie.length") == 0
 

@@ -36,7 +36,7 @@ def test_the_operator_pauses_stops_and_deletes(operated: Serving, open_page: Ope
     assert operated.client.post("/custom/start_episode", json={}).status_code == 503
     stop = page.locator("#episodes button")
     stop.click()
-    expect(stop).to_have_text("Really?")
+    expect(stop).to_have_text("Click again to confirm")
     stop.click()
     expect(page.locator("#episodes li")).to_have_count(0)
     page.fill("#episode", ended)

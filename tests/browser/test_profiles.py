@@ -44,7 +44,7 @@ def test_free_text_is_answered_in_a_text_box(app_of_profiles: Serving, open_page
     box = page.get_by_label("said", exact=True)
     assert box.evaluate("element => element.tagName") == "TEXTAREA"
     box.fill("The number\nis 0.")
-    page.get_by_role("button", name="Do it").click()
+    page.locator(".seat__go").click()
     expect(page.locator("#state")).to_have_text("Finished")
     decided = [one for one in app_of_profiles.events(episode) if one["type"] == "decision.made"]
     assert decided[0]["data"]["action"] == {"said": "The number\nis 0."}

@@ -116,7 +116,7 @@ def test_it_can_be_used_without_a_pointer(app: Serving, paths: dict[str, str], o
         page.keyboard.press("Tab")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog")).to_contain_text("one beat back or on")
+    expect(page.get_by_role("dialog")).to_contain_text("one step back or forward")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("t")

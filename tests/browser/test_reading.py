@@ -72,7 +72,7 @@ def test_overs_are_stepped_and_after_a_jump_every_card_is_whole(
     page.keyboard.press(",")
     expect(where).not_to_have_text(end)
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog")).to_contain_text("one over back or on")
+    expect(page.get_by_role("dialog")).to_contain_text("previous or next over")
     page.keyboard.press("Escape")
     page.keyboard.press("Home")
     expect(page.locator("#lead")).to_contain_text("No ball has been bowled yet")
@@ -145,7 +145,7 @@ def test_inside_a_space_the_page_around_learns_what_is_shown(
     expect(inside.locator("#state")).to_have_text("Replay")
     expect(inside.locator("#lead")).to_contain_text("No ball has been bowled yet")
     assert page.evaluate("window.told") == [[f"ep={match}&seq=6", "https://huggingface.co"]]
-    inside.get_by_role("button", name="Big moment after").click()
+    inside.get_by_role("button", name="Next big moment").click()
     inside.get_by_role("button", name="Copy a link to this moment").click()
     page.wait_for_timeout(300)
     assert len(page.evaluate("window.told")) == 2

@@ -70,7 +70,7 @@ def test_an_empty_lobby_comes_without_a_move(tmp_path: Path, open_page: Opener) 
     """Nor does what begins then push away what is below it."""
     with serve(test_settings(tmp_path, environment="cricket")) as serving:
         page = open_page(f"{serving.base_url}/")
-        expect(page.locator("#on")).to_contain_text("Nothing is on")
+        expect(page.locator("#on")).to_contain_text("Nothing is live")
         serving.start(pace="broadcast")
         expect(page.locator(".tile__line")).not_to_be_empty()
         assert shifts(page) <= MOST
@@ -115,7 +115,7 @@ def test_a_replay_goes_by_without_a_move(house: House, open_page: Opener) -> Non
     address = f"{house.serving.base_url}/replay/{house.collider}"
     pages = {size: open_page(address, viewport=viewport) for size, viewport in SIZES.items()}
     for page in pages.values():
-        page.get_by_label("Speed of the replay").select_option("8")
+        page.get_by_label("Replay speed").select_option("8")
     for page in pages.values():
         expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)
     moved = {size: shifts(page) for size, page in pages.items()}
@@ -133,8 +133,8 @@ def test_other_pages_come_without_a_move(house: House, open_page: Opener) -> Non
             page.wait_for_load_state("networkidle")
             assert shifts(page) <= MOST, (path, size)
     for path, words in (
-        ("/rollouts/live", "8 of 8 episodes over"),
-        ("/group/g-000000?run=live", "4 of 4 over"),
+        ("/rollouts/live", "8 of 8 episodes finished"),
+        ("/group/g-000000?run=live", "4 of 4 finished"),
     ):
         for size, page in pages.items():
             page.goto(f"{home}{path}")

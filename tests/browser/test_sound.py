@@ -98,7 +98,7 @@ def test_a_replay_is_heard_where_it_stands_and_not_when_it_hurries(
     page.goto(f"{speaking_app.base_url}/replay/{episode_id}")
     listen(page)
     until(page, "window.heard.length >= 1")
-    page.get_by_label("Speed of the replay").select_option("8")
+    page.get_by_label("Replay speed").select_option("8")
     expect(page.locator("#caption")).to_be_empty(timeout=20_000)
     heard = page.evaluate("window.heard.length")
     expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)
@@ -129,7 +129,7 @@ def test_without_any_voice_captions_go_on_and_it_is_said(browsers_app: Serving, 
     listen(page)
     expect(page.locator("#caption")).not_to_be_empty(timeout=40_000)
     page.locator("#sound").click()
-    expect(page.locator(".sound__fault")).to_contain_text("Captions go on", timeout=20_000)
+    expect(page.locator(".sound__fault")).to_contain_text("Captions continue", timeout=20_000)
 
 
 def test_what_was_chosen_is_kept(browsers_app: Serving, open_page: Opener) -> None:

@@ -144,7 +144,7 @@ def test_where_no_socket_opens_the_page_takes_a_stream(quiet_app: Serving, open_
     page = open_page("")
     page.route_web_socket("**/live/**", lambda route: route.close(code=1011, reason="no sockets here"))
     page.goto(f"{quiet_app.base_url}/watch/{episode_id}")
-    expect(page.locator("#state")).to_have_text("Live, by stream")
+    expect(page.locator("#state")).to_have_text("Live, streaming")
     quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})
     ended(page)
     assert page.locator("#feed li").count() >= 12
@@ -169,7 +169,7 @@ def test_a_page_that_a_restart_sent_to_the_stream_comes_back_to_the_socket(
     page.goto(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(page.locator("#state")).to_have_text("Live")
     opened[0].close(code=1012)
-    expect(page.locator("#state")).to_have_text("Live, by stream")
+    expect(page.locator("#state")).to_have_text("Live, streaming")
     expect(page.locator("#state")).to_have_text("Live", timeout=40_000)
     assert len(opened) == 4
     quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})
@@ -197,7 +197,7 @@ def test_a_link_leads_to_the_very_event_and_back_to_live(quiet_app: Serving, ope
     watching = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(watching.locator("#feed li").nth(3)).to_be_visible()
     page = open_page(f"{quiet_app.base_url}/?ep={episode_id}&seq=6")
-    expect(page.locator("#state")).to_have_text("Standing still")
+    expect(page.locator("#state")).to_have_text("Behind live")
     assert page.url.endswith(f"/watch/{episode_id}?seq=6")
     expect(page.locator("#mind")).to_contain_text("call_toss")
     live = page.get_by_role("button", name="Go live")
@@ -232,7 +232,7 @@ def test_a_finished_match_is_stepped_scrubbed_and_played(quiet_app: Serving, ope
     scrub = page.get_by_role("slider")
     scrub.fill(str(int(scrub.get_attribute("max") or "0") // 2))
     expect(page.locator("#state")).to_have_text("Replay")
-    page.get_by_label("Speed of the replay").select_option("8")
+    page.get_by_label("Replay speed").select_option("8")
     page.get_by_role("button", name="Play", exact=True).click()
     ended(page)
     assert board(page) == final
@@ -287,5 +287,5 @@ def test_an_unknown_episode_is_a_friendly_page(app: Serving, open_page: Opener) 
     assert answer is not None
     assert answer.status == 404
     expect(page.get_by_role("heading", name="Episode not found")).to_be_visible()
-    page.get_by_role("link", name="To the lobby").click()
+    page.get_by_role("link", name="Back to the lobby").click()
     expect(page.get_by_role("heading", name="Watch agents play.")).to_be_visible()

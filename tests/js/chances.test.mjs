@@ -42,7 +42,7 @@ test("the parts of a swing add up to it: both captains' calls, and how the ball 
 
 test("a swing is explained in a sentence", () => {
   assert.equal(whyWords(swing, teams), "Bears +20: Bears’ call +1.0, Lions’ call +3.0, how the wicket came out +16.0.");
-  assert.equal(whyWords({ ...swing, batted: 0, bowled: 0, mark: "·" }, teams), "Bears +20: all of it from how the dot ball came out: both captains called as usual.");
+  assert.equal(whyWords({ ...swing, batted: 0, bowled: 0, mark: "·" }, teams), "Bears +20: all of it from how the dot ball came out; both captains called as usual.");
 });
 
 test("large swings are counted from the chances alone, as the explained ones are", () => {

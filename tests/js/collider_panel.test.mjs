@@ -83,7 +83,7 @@ const world = {
 
 test("a campaign in words says all that the panel shows", () => {
   const text = sections(world).flatMap((one) => [one.title, ...one.lines]).join("\n");
-  for (const part of ["Graded", "Left: 20 of 120 MUSD", "5.2 sigma global, past the line of a discovery", "Discovery claimed at 125.10 ± 0.30 GeV", "discovery confirmed, score 0.91", "spin not right",
+  for (const part of ["Graded", "Left: 20 of 120 MUSD", "5.2 sigma global, above the discovery threshold", "Discovery claimed at 125.10 ± 0.30 GeV", "discovery confirmed, score 0.91", "spin wrong",
     "Open: 7 events in 80 fb^-1", "power law, p = 0.4", "5.9 sigma local at 125.1 GeV", "two photons from 40 GeV, 120 Hz", "z_ee: scale 0.99810 ± 0.00040"]) assert.ok(text.includes(part), `${part}\n${text}`);
   assert.ok(text.indexOf("Search for a resonance.\nThe machine runs") > 0, "in order");
   assert.deepEqual(sections({}), []);
@@ -95,7 +95,7 @@ test("the best significance is the best of channels and combination", () => {
 });
 
 test("claims and truths are said plainly", () => {
-  assert.equal(claimWords({ kind: "null" }), "Nothing is claimed.");
+  assert.equal(claimWords({ kind: "null" }), "No signal is claimed.");
   assert.match(claimWords({ kind: "null", signal_limit: 12.3, limit_mass_gev: 500 }), /fewer than 12.3 events at 500 GeV, 95 % CL/);
   assert.match(truthLines({ particles: [] })[0], /no resonance/);
   assert.match(truthLines({ particles: [{ mass_gev: 420.003, width_gev: 0.042, spin: 0, rates_fb: { dilepton_ee: 1, dilepton_mumu: 11 } }] })[0], /^420.003 GeV, width 0.042 GeV, spin 0; μμ 11 fb, ee 1 fb$/);

@@ -44,9 +44,9 @@ test("a run says how far it is, and that nobody seems to play it", () => {
   const now = Date.parse("2026-01-01T00:10:00Z");
   const run = { episodes: 8, over: 4, playing: 2, a_second: 0.1, moved_at: "2026-01-01T00:09:59Z", mean: 0.5, spread: 0.1, verdicts: 3, failures: { timeout: 1 }, again: 1 };
   assert.deepEqual(progressWords(run, now).map(([value]) => value), ["4 of 8", "2", "40 s", "0.5 ± 0.1", "1"]);
-  assert.match(progressWords({ ...run, moved_at: "2026-01-01T00:00:00Z" }, now)[2][1], /perhaps nobody plays/);
-  assert.equal(progressWords({ ...run, over: 8 }, now)[2][0], "Over");
-  assert.deepEqual(progressWords({}, now), [["0", "episodes over"]]);
+  assert.match(progressWords({ ...run, moved_at: "2026-01-01T00:00:00Z" }, now)[2][1], /is a worker running/);
+  assert.equal(progressWords({ ...run, over: 8 }, now)[2][0], "Finished");
+  assert.deepEqual(progressWords({}, now), [["0", "episodes finished"]]);
 });
 
 test("groups are chosen by name, member and what they have come to", () => {
@@ -101,7 +101,7 @@ test("tokens are classed by probability and by entropy around them", () => {
   assert.deepEqual([0.05, 0.7, 3, null].map(uncertainty), [0, 2, 4, 5]);
   assert.deepEqual(versionsOf([["a", 1], ["b", 2]], 4), ["a", "b", "b", null]);
   assert.match(maskWords({ mask: [0, 0, 1, 0] }, 2), /^1 of 2 tokens of the answer count in training; the 2 tokens/);
-  assert.match(maskWords({ mask: null, trainable: false }, 2), /^Nothing/);
+  assert.match(maskWords({ mask: null, trainable: false }, 2), /^No token/);
 });
 
 test("what was proposed stands beside what was executed", () => {

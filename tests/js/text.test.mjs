@@ -56,7 +56,7 @@ test("the state of things is said in words", () => {
   assert.equal(said(link("record"), { status: "live" }, player), "Live, polling");
   assert.equal(said(link("closed"), { status: "ended", reason: "finished" }, player), "Finished");
   assert.equal(said(link("closed"), { status: "ended", reason: "finished" }, { ...player, atEdge: false }), "Replay");
-  assert.equal(said(link("open"), { status: "live" }, { following: false, playing: false, atEdge: false }), "Standing still");
+  assert.equal(said(link("open"), { status: "live" }, { following: false, playing: false, atEdge: false }), "Behind live");
   assert.equal(said(link("closed", { reason: "no such episode" }), { status: "live" }, player), "Closed: no such episode");
 });
 
@@ -103,8 +103,8 @@ test("what is out of the ordinary is said", async () => {
   const said = (episode, more = {}) => noticeOf({ episode, ...more }).words;
   assert.equal(said({ status: "live" }), "");
   assert.equal(said({ status: "ended", reason: "finished" }), "");
-  assert.equal(said({ status: "ended", reason: "interrupted", detail: "the server went away" }), "Interrupted: the server went away. What was played is kept.");
-  assert.match(said({ status: "paused" }), /paused/);
+  assert.equal(said({ status: "ended", reason: "interrupted", detail: "the server went away" }), "Interrupted: the server went away. The episode so far is kept.");
+  assert.match(said({ status: "paused" }), /^Paused/);
   assert.equal(said({ status: "live" }, { warning: { seq: 3, message: "slow" } }), "slow");
   assert.equal(noticeOf({}).words, "");
 });
@@ -116,7 +116,7 @@ test("rewards are signed and short", () => {
 
 test("a place in the queue is told in words, with the time where it is known", () => {
   assert.equal(placeInWords({ place: 1, waiting: 1 }), "You are next of 1 in the queue.");
-  assert.equal(placeInWords({ place: 3, waiting: 4, within_s: 61 }), "You are number 3 of 4 in the queue. A slot is free within 2 min.");
-  assert.equal(placeInWords({ place: 1, waiting: 1, within_s: 0 }), "You are next of 1 in the queue. A slot is free within 1 min.");
+  assert.equal(placeInWords({ place: 3, waiting: 4, within_s: 61 }), "You are number 3 of 4 in the queue. A slot should be free within 2 min.");
+  assert.equal(placeInWords({ place: 1, waiting: 1, within_s: 0 }), "You are next of 1 in the queue. A slot should be free within 1 min.");
   assert.equal(placeInWords({ waiting: 64 }), "The queue is full. Trying again.");
 });

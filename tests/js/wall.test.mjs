@@ -33,7 +33,7 @@ function shown(director, tiles, now, wanted = "") {
 }
 
 test("the closest finish is shown large, with the reason, and not left at every ball", () => {
-  assert.deepEqual(shown(new Director(), { dull, close }, 0), { id: "close", why: "it may go either way" });
+  assert.deepEqual(shown(new Director(), { dull, close }, 0), { id: "close", why: "it could go either way" });
   const director = new Director();
   assert.equal(shown(director, { dull }, 0).id, "dull");
   assert.equal(shown(director, { dull, close }, STAY_MS - 1).id, "dull");
@@ -63,7 +63,7 @@ test("a swing of the chance to win is shown, and forgotten in a minute", () => {
 test("something big is shown while it is fresh, and a director says that it chose for no reason of its own", () => {
   const director = new Director();
   const [a, b] = [tile({ line: { at: "0.1", text: "none" } }), tile({ line: { at: "0.1", text: "none" } })];
-  assert.deepEqual(shown(director, { a, b }, 0), { id: "a", why: "it has begun" });
+  assert.deepEqual(shown(director, { a, b }, 0), { id: "a", why: "it has just begun" });
   assert.deepEqual(shown(director, { a, b: { ...b, line: { at: "0.2", text: "out", priority: 0 } } }, STAY_MS), { id: "b", why: "something big has just happened" });
 });
 

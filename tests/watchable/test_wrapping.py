@@ -136,8 +136,9 @@ def test_what_is_not_watchable_is_refused(tmp_path: Path) -> None:
 
 
 async def test_the_page_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "watch-your-loop.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    page = (ROOT / "docs" / "watch-runs.md").read_text()
+    section = page.partition("\n## A loop of your own\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     done = subprocess.run(  # noqa: ASYNC221
         [sys.executable, "-c", "\n".join(blocks)],
         capture_output=True, text=True, check=False, cwd=tmp_path,

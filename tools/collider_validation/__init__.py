@@ -1,1 +1,1 @@
-"""Validate the collider analysis on toys and real data, and write docs/collider-physics.md."""
+"""Validate the collider analysis on toys and real data, and write docs/reports/collider-physics.md."""

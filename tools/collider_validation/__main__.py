@@ -1,4 +1,4 @@
-"""Run all checks: ``python -m tools.collider_validation`` writes docs/collider-physics.md."""
+"""Run all checks: ``python -m tools.collider_validation`` writes docs/reports/collider-physics.md."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tools.collider_validation.drawing import Chart, draw
 from tools.collider_validation.rows import ValidationRow
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs" / "collider-physics.md"
+PAGE = ROOT / "docs" / "reports" / "collider-physics.md"
 TEXT = Path(__file__).with_name("page.md")
-PLOTS = ROOT / "docs" / "collider-physics"
+PLOTS = ROOT / "docs" / "reports" / "collider-physics"
 HEAD = "| check | target | measured | met |\n|---|---|---|---|\n"
 
 

@@ -1,6 +1,6 @@
 """Report on the forecast: before any ball, from ball to ball, and against a logistic.
 
-``python -m tools.cricket_model.forecast_report`` writes ``docs/cricket-forecast.md``. It judges the forecast
+``python -m tools.cricket_model.forecast_report`` writes ``docs/reports/cricket-forecast.md``. It judges the forecast
 of the watch page (`forecast_data`), on simulated matches between drawn squads, on drawn pitches and evenings,
 and on real chases.
 """
@@ -143,7 +143,7 @@ def main(argv: list[str] | None = None) -> None:
         "--matches", type=int, default=400, help="matches per row; four times as many against the logistic"
     )
     parser.add_argument("--futures", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=Path("docs/cricket-forecast.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/reports/cricket-forecast.md"))
     chosen = parser.parse_args(argv)
     chosen.out.write_text(page(chosen.matches, chosen.futures), encoding="utf-8")
 

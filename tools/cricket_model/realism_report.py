@@ -1,4 +1,4 @@
-"""Compare simulated with real matches: writes ``docs/cricket-realism.md`` and its plots.
+"""Compare simulated with real matches: writes ``docs/reports/cricket-realism.md`` and its plots.
 
 Run ``python -m tools.cricket_model.realism_report``; it measures every figure in the page.
 """
@@ -284,7 +284,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--matches", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of the page")
+    parser.add_argument("--out", type=Path, default=Path("docs/reports"), help="folder of the page")
     chosen = parser.parse_args(argv)
     write(chosen.out, chosen.matches, chosen.seed)
 

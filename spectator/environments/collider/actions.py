@@ -312,7 +312,9 @@ class ColliderOptions(OptionsModel):
     scenario: Scenario = Field(
         default="mixed", description="What is behind the campaign; `mixed` draws it, a null among the others"
     )
-    difficulty: Difficulty = Field(default="medium", description="Tier, in sigma; see docs/collider-skill.md")
+    difficulty: Difficulty = Field(
+        default="medium", description="Tier, in sigma; see docs/reports/collider-skill.md"
+    )
 
 
 class ColliderObservation(ObservationModel):

@@ -199,7 +199,7 @@ class ColliderEnvironment:
     Rewards: 0.0 on every step, the score of :mod:`reward` on the last.
     Episode End: a claim, the conclusion that there is none, or ``MAX_STEPS`` actions.
     Arguments: ``scenario``, ``difficulty``.
-    References: docs/collider-physics.md and docs/collider-skill.md.
+    References: docs/reports/collider-physics.md and docs/reports/collider-skill.md.
     Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds.
     """
 

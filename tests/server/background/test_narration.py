@@ -229,4 +229,4 @@ def test_a_page_without_a_voice_says_so(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path)) as serving:
         page = serving.client.get("/voice")
         assert page.status_code == 200
-        assert "No voice of this server" in page.text
+        assert "This server has no free voice" in page.text

@@ -110,7 +110,7 @@ def test_it_can_be_narrowed_and_says_when_nothing_is_left(served: Serving) -> No
     assert [row["captain"] for row in board(served, 4, environment="counting", pack="default")["rows"]] == [
         "heuristic"
     ]
-    assert "Nobody has played that" in page(served, pack="no such pack").text
+    assert "No episode matches" in page(served, pack="no such pack").text
     assert (
         served.client.get("/leaderboard", params={"environment": "", "pack": "", "opponent": ""}).status_code
         == 200
@@ -173,9 +173,9 @@ def test_evaluations_rank_and_single_matches_stand_apart_with_the_reason(tmp_pat
         assert (best["fingerprint"], best["models"]) == ("", [])
         assert best["share"]["high"] - best["share"]["low"] > 0.4, "four matches are two seeds"
         shown = page(serving).text
-        assert "Not ranked" in shown and "history: played outside of evaluations" in shown
+        assert "Not ranked" in shown and "played outside evaluations" in shown
         assert "max_overs 1" in shown and "failed decisions: random" in shown
-        assert "Nobody is ranked here yet" in shown, "where there is only history, it says how to rank"
+        assert "No one is ranked here yet" in shown, "where there is only history, it says how to rank"
 
 
 def test_a_fresh_install_shows_what_its_captains_are_worth(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_result_of_another_version_of_its_world_says_so(tmp_path: Path) -> Non
         keep_verified(tmp_path, old)
         text = Page(serving.client.get("/leaderboard").text).text
         now = load_world("cricket").version
-        assert f"played with version 1.0 of this world, and version {now} plays here" in text
+        assert f"it used version 1.0 of this world; this server has version {now}" in text
 
 
 def test_verified_results_stand_apart_and_no_episode_of_theirs_is_in_the_journal(tmp_path: Path) -> None:

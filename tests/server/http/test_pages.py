@@ -292,4 +292,4 @@ def test_the_lobby_comes_also_where_the_record_cannot_be_read(
     monkeypatch.setattr(SqlJournal, "episodes", fail)
     answer = serving.client.get("/")
     assert answer.status_code == 200
-    assert "The record cannot be read now." in answer.text and "Start a match" in answer.text
+    assert "The record is unavailable right now." in answer.text and "Start a match" in answer.text

@@ -12,7 +12,7 @@ def test_reliability_is_empty_then_counts_what_finished(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path, environment="cricket")) as serving:
         assert serving.client.get("/api/reliability").json() == {"worlds": [], "owed": 0}
         empty = serving.client.get("/reliability")
-        assert empty.status_code == 200 and "No match with told chances" in empty.text
+        assert empty.status_code == 200 and "No match with forecasts" in empty.text
         options = {"max_overs": 1, "forecast_futures": 20}
         serving.finish(serving.start(environment="cricket", seed=3, options=options))
         deadline = time.monotonic() + 30

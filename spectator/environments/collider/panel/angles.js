@@ -29,7 +29,7 @@ export function mountAngles({ ui: { h, svg, replace, setText }, charts }) {
     const order = Object.entries(angle.log_likelihood).sort((a, b) => Number(b[1]) - Number(a[1]));
     replace(list, ...order.map(([hypothesis, likelihood]) => h("li", { class: hypothesis === angle.best ? "spins__one is-on" : "spins__one" }, h("b", {}, spinWords(hypothesis)),
       hypothesis === angle.best ? " fits best" : ` 2 Δ ln L = ${figure(-2 * Number(likelihood), 2)}, ${figure(angle.expected_separation?.[hypothesis], 2)} σ expected`)),
-    ...Object.entries(angle.excluded ?? {}).map(([hypothesis, why]) => h("li", { class: "spins__one quiet" }, h("b", {}, spinWords(hypothesis)), ` cannot be: ${why}`)));
+    ...Object.entries(angle.excluded ?? {}).map(([hypothesis, why]) => h("li", { class: "spins__one quiet" }, h("b", {}, spinWords(hypothesis)), ` is excluded: ${why}`)));
   }
 
   /** @param {any} angle @param {number} index @param {number} count @param {(value: number) => number} x @param {(value: number) => number} y */

@@ -1,5 +1,5 @@
 // @ts-check
-// The banner: phase of the campaign, significance, and remaining money, luminosity and days.
+// The strip above everything: the phase of the campaign, the significance, and what is left of money, luminosity and days.
 
 import { bestGlobal, claimWords, figure, phaseWords, standing } from "./words.js";
 

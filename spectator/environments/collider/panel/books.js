@@ -1,5 +1,5 @@
 // @ts-check
-// Machine, trigger, runs and calibration of the data.
+// Machine, trigger, runs and calibration: what the data were taken with.
 
 import { channelMark, figure, measured } from "./words.js";
 

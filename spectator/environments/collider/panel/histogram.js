@@ -2,7 +2,7 @@
 // The arithmetic of a binned spectrum: merging bins, scaling a background, residuals, axes; pure.
 
 /**
- * A drawn bin. `value` is its count scaled to the usual width, `share` its share of that width: the last bin may be narrower.
+ * A drawn bin. `value` is its count as a bin of the usual width would have it, `share` how much of that width it has: the last bin may be narrower.
  * @typedef {{low: number, high: number, count: number, value: number, share: number, hidden: boolean}} Bin
  */
 
@@ -11,7 +11,7 @@ const MOST = 110;
 
 /**
  * Bins to draw, merged so that there are at most about a hundred; a merged bin is hidden when any part of it is.
- * @param {number[]} edges @param {number[]} counts @param {number[]} [blinded] low and high of the blinded range
+ * @param {number[]} edges @param {number[]} counts @param {number[]} [blinded] low and high of what may not be seen
  * @returns {{bins: Bin[], merged: number}}
  */
 export function binsOf(edges, counts, blinded = []) {
@@ -34,14 +34,14 @@ export const mergedValues = (expected, merged) => Array.from({ length: Math.ceil
 });
 
 /**
- * A background that was fitted to another sample, scaled to the visible bins of this one.
+ * A background that was fitted to another sample, scaled to what is seen of this one.
  * @param {Bin[]} bins @param {number[]} expected as many as bins
  * @param {(bin: Bin) => boolean} [counts] which bins are compared
  */
 export function scaled(bins, expected, counts = (bin) => !bin.hidden) {
   const seen = sum(bins.map((bin, index) => (counts(bin) && expected[index] !== undefined ? bin.value : 0)));
-  const predicted = sum(bins.map((bin, index) => (counts(bin) ? expected[index] ?? 0 : 0)));
-  return predicted > 0 && seen > 0 ? expected.map((value) => (value * seen) / predicted) : expected;
+  const told = sum(bins.map((bin, index) => (counts(bin) ? expected[index] ?? 0 : 0)));
+  return told > 0 && seen > 0 ? expected.map((value) => (value * seen) / told) : expected;
 }
 
 /** How many standard deviations each bin lies from what is expected: (seen - expected) / sqrt(expected) for each bin that may be seen, else null. @param {Bin[]} bins @param {number[]} expected */

@@ -48,7 +48,7 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
     replace(figures, charts.figuresTable("Largest excesses", ["Channel", "GeV", "sigma, local", "events"], scans.flatMap(([name, scan]) => scan.candidates.map((/** @type {any} */ one) => [channelMark(name), figure(one.mass_gev, 5), figure(one.z_local, 2), figure(one.signal)]))));
   }
 
-  /** The `values` that are far enough apart to be readable, from the first on. @param {number[]} values @param {(value: number) => number} y */
+  /** As many of `values` as stand far enough apart to be read, from the first on. @param {number[]} values @param {(value: number) => number} y */
   function apart(values, y) {
     /** @type {number[]} */ const kept = [];
     for (const value of values) if (kept.every((other) => Math.abs(y(other) - y(value)) >= LABEL)) kept.push(value);
@@ -64,9 +64,9 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
 
   /** @param {[string, any][]} scans @param {any} significance @param {number[][]} needed */
   function said(scans, significance, needed) {
-    const best = scans.map(([name, scan]) => h("span", {}, `${channelMark(name)}: `, h("b", {}, `${figure(scan.best_z, 2)} σ`), ` local at ${figure(scan.best_mass_gev, 5)} GeV${scan.shape_ok ? "" : ", but the background is not described there"}. `));
-    if (!significance) return [...best, h("span", { class: "quiet" }, "What that is worth after looking at so many masses is still to be estimated.")];
-    return [...best, h("span", { class: "quiet" }, `Looking elsewhere: ${figure(significance.upcrossings, 2)} upcrossings expected${significance.channels_searched > 1 ? ` in each of ${significance.channels_searched} channels` : ""}, so 5 σ global takes ${figure(needed[1][1], 2)} σ local.`)];
+    const best = scans.map(([name, scan]) => h("span", {}, `${channelMark(name)}: `, h("b", {}, `${figure(scan.best_z, 2)} σ`), ` local at ${figure(scan.best_mass_gev, 5)} GeV${scan.shape_ok ? "" : ", but the background fit is poor there"}. `));
+    if (!significance) return [...best, h("span", { class: "quiet" }, "The look-elsewhere effect has not been estimated yet.")];
+    return [...best, h("span", { class: "quiet" }, `Look-elsewhere effect: ${figure(significance.upcrossings, 2)} upcrossings expected${significance.channels_searched > 1 ? ` in each of ${significance.channels_searched} channels` : ""}, so 5 σ global needs ${figure(needed[1][1], 2)} σ local.`)];
   }
 
   return {

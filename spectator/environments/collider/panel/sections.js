@@ -30,7 +30,7 @@ function significanceWords(world) {
 
 /** @param {any} world */
 function claimLines({ claim, verdict }) {
-  const graded = verdict ? [`Verdict: ${verdict.verdict}, score ${figure(verdict.score)}`, verdicts(verdict).map(([name, right]) => `${name} ${right ? "right" : "not right"}`).join(", ")] : [];
+  const graded = verdict ? [`Verdict: ${verdict.verdict}, score ${figure(verdict.score)}`, verdicts(verdict).map(([name, right]) => `${name} ${right ? "correct" : "wrong"}`).join(", ")] : [];
   return [claimWords(claim), ...graded];
 }
 

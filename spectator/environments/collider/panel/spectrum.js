@@ -62,23 +62,23 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
     const blinded = open ? [] : spectrum.blinded_gev ?? [];
     const { bins, merged } = binsOf(spectrum.edges_gev, open ? spectrum.counts : spectrum.sidebands ?? spectrum.counts, blinded);
     const x = charts.linear([bins[0].low, bins.at(-1)?.high ?? 1], [LEFT, RIGHT]);
-    const smooth = background ? scaled(bins, mergedValues(background.expected, merged), (bin) => !bin.hidden && outside(bin, spectrum.window_gev)) : [];
+    const told = background ? scaled(bins, mergedValues(background.expected, merged), (bin) => !bin.hidden && outside(bin, spectrum.window_gev)) : [];
     const seen = bins.filter((bin) => !bin.hidden).map((bin) => bin.value);
     const peak = fit ? fitted(fit, merged) : null;
-    const vertical = verticalScale([...seen, ...(peak ? [] : smooth)], BASE, 14);
+    const vertical = verticalScale([...seen, ...(peak ? [] : told)], BASE, 14);
     replace(drawing, frame(), horizontal(vertical.ticks, vertical.y), bottom(bins, x),
       blinded.length === 2 ? hidden(blinded, x) : null, open ? windowOf(spectrum.window_gev, x) : null,
-      peak ? line("spectrum__background", peak.under.map(([mass, value]) => [x(mass), vertical.y(value)])) : smooth.length ? line("spectrum__background", bins.map((bin, index) => [x(centre(bin)), vertical.y(smooth[index])])) : null,
+      peak ? line("spectrum__background", peak.under.map(([mass, value]) => [x(mass), vertical.y(value)])) : told.length ? line("spectrum__background", bins.map((bin, index) => [x(centre(bin)), vertical.y(told[index])])) : null,
       peak ? line("spectrum__fit", peak.points.map(([mass, value]) => [x(mass), vertical.y(value)])) : null,
-      ...bins.filter((bin) => !bin.hidden).map((bin) => point(bin, x, vertical.y)), ...below(bins, peak ? peak.background(bins) : smooth, peak, x));
+      ...bins.filter((bin) => !bin.hidden).map((bin) => point(bin, x, vertical.y)), ...below(bins, peak ? peak.background(bins) : told, peak, x));
     replace(legend, h("span", { class: "spectrum__key" }, open ? `data, ${figure(spectrum.luminosity_fb)} fb⁻¹` : "data beside the window"),
-      peak ? h("span", { class: "spectrum__key spectrum__key--background" }, "background of the fit") : smooth.length ? h("span", { class: "spectrum__key spectrum__key--background" }, `background: ${String(background.function).replaceAll("_", " ")}, p = ${figure(background.p_value, 2)}`) : null,
+      peak ? h("span", { class: "spectrum__key spectrum__key--background" }, "background of the fit") : told.length ? h("span", { class: "spectrum__key spectrum__key--background" }, `background: ${String(background.function).replaceAll("_", " ")}, p = ${figure(background.p_value, 2)}`) : null,
       peak ? h("span", { class: "spectrum__key spectrum__key--fit" }, `fit: ${figure(fit.signal)} ± ${figure(fit.signal_error, 2)} events`) : null,
       blinded.length === 2 ? h("span", { class: "spectrum__key spectrum__key--hidden" }, "blinded") : null,
       merged > 1 ? h("span", { class: "quiet" }, `${merged} bins drawn as one`) : null);
     setText(title, `Mass spectrum, ${channelName(name)}`);
-    setText(note, fit?.converged ? `Peak at ${measured(fit.corrected_mass_gev, fit.corrected_error_gev)} GeV, χ² ${figure(fit.chi2)} for ${fit.ndf} degrees of freedom` : open ? "Below: how far each bin lies from the background, in its own standard deviations" : "The window opens when the selection is frozen");
-    replace(figures, charts.figuresTable(`Events by mass, ${channelName(name)}`, ["GeV", "events", "background"], bins.map((bin, index) => [`${figure(bin.low, 5)} to ${figure(bin.high, 5)}`, bin.hidden ? "blinded" : bin.count, smooth[index] === undefined ? "–" : figure(smooth[index])])));
+    setText(note, fit?.converged ? `Peak at ${measured(fit.corrected_mass_gev, fit.corrected_error_gev)} GeV, χ² ${figure(fit.chi2)} for ${fit.ndf} degrees of freedom` : open ? "Below: each bin’s distance from the background, in standard deviations" : "The window opens when the selection is frozen");
+    replace(figures, charts.figuresTable(`Events by mass, ${channelName(name)}`, ["GeV", "events", "background"], bins.map((bin, index) => [`${figure(bin.low, 5)} to ${figure(bin.high, 5)}`, bin.hidden ? "blinded" : bin.count, told[index] === undefined ? "–" : figure(told[index])])));
   }
 
   /** The fitted curve over the bins that it was fitted to. @param {any} fit @param {number} merged */

@@ -1,12 +1,12 @@
 // @ts-check
-// The tile of a campaign: rings of the remaining resources, then the focused spectrum above its scan.
+// A campaign from afar: what is left to spend as rings, then the spectrum in focus above its scan for a peak.
 
 import { channelMark } from "./words.js";
 
 const SIZE = 160;
 const LEFT = 8;
 const WIDTH = SIZE - 2 * LEFT;
-/** Baseline of the spectrum, and 0 sigma of the scan. */
+/** Baselines of the spectrum and of 0 sigma of the scan. */
 const BASE = 108;
 const ZERO = 144;
 /** Sigma from which a discovery may be claimed. */
@@ -22,7 +22,7 @@ export default {
     const line = (/** @type {string} */ d, /** @type {Record<string, any>} */ look) => svg("path", { d, fill: "none", ...look });
     let before = "";
 
-    /** Remaining money, luminosity and days, as three rings. @param {number[]} left */
+    /** What is left of money, luminosity and days: three rings, as the machine's own. @param {number[]} left */
     const rings = (left) => left.flatMap((percent, index) => {
       const r = 64 - 15 * index;
       const ring = { cx: SIZE / 2, cy: SIZE / 2, r, fill: "none", "stroke-width": 9 };
@@ -37,7 +37,7 @@ export default {
       return svg("path", { d: `M${LEFT} ${BASE}${tops}V${BASE}z`, fill: "color-mix(in oklab, var(--sky) 45%, var(--card))", stroke: "var(--sky)", "stroke-width": 1 });
     }
 
-    /** The blinded span. @param {number[]} span */
+    /** What may not be seen yet. @param {number[]} span */
     function veil([from, to]) {
       const [low, high] = [x(Math.max(0, from)), x(Math.min(100, to))];
       const stripes = Array.from({ length: Math.floor((high - low) / 7) + 1 }, (_, index) => `M${round(low + 7 * index)} ${BASE}V14`).join("");

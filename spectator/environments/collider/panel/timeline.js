@@ -1,5 +1,5 @@
 // @ts-check
-// The analysis as a timeline: every step in order. Freeze, unblind and claim, which must come in this order, are marked.
+// The analysis as a timeline: every step in order, with the three that must come in order marked: freeze, unblind, claim.
 
 /** @type {Record<string, string>} */
 const MARKS = {

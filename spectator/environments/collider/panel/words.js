@@ -12,10 +12,10 @@ export const channelMark = (name) => CHANNELS[name] ?? name.replaceAll("_", " ")
 /** A channel in words. @param {string} name */
 export const channelName = (name) => SPOKEN[name] ?? name.replaceAll("_", " ");
 
-/** A number with `digits` significant digits, without trailing zeros. @param {unknown} value @param {number} [digits] */
+/** A number with so many significant digits, without trailing noughts. @param {unknown} value @param {number} [digits] */
 export function figure(value, digits = 3) {
   if (typeof value !== "number" || !Number.isFinite(value)) return "–";
-  if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3)) return value.toExponential(1).replace("+", "");
+  if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3)) return value.toExponential(1).replace("e", "e").replace("+", "");
   return Number(value.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 6 });
 }
 
@@ -37,7 +37,7 @@ export function log10P(z) {
 
 /**
  * The local significance that is `zGlobal` after the look-elsewhere effect (Gross and Vitells: the local p-value plus the expected upcrossings).
- * @param {number} zGlobal @param {number} upcrossings mean number of upcrossings of 0 sigma in the window @param {number} [channels] number of searched channels
+ * @param {number} zGlobal @param {number} upcrossings mean number of upcrossings of 0 sigma in the window @param {number} [channels] that were searched
  */
 export function localFor(zGlobal, upcrossings, channels = 1) {
   const wanted = log10P(zGlobal);
@@ -51,7 +51,7 @@ export function localFor(zGlobal, upcrossings, channels = 1) {
   return high;
 }
 
-/** The largest global significance so far; undefined if none was estimated. @param {any} world @returns {number | undefined} */
+/** The largest global significance so far; undefined before the first estimate. @param {any} world @returns {number | undefined} */
 export function bestGlobal(world) {
   const found = Object.values(world.channels ?? {}).map((/** @type {any} */ one) => one.significance?.z_global);
   const all = [...found, world.combination?.z_global].filter((value) => typeof value === "number");
@@ -61,8 +61,8 @@ export function bestGlobal(world) {
 /** What a global significance is called. @param {number | undefined} z */
 export function standing(z) {
   if (z === undefined) return "no significance estimated yet";
-  if (z >= 5) return "past the line of a discovery";
-  return z >= 3 ? "evidence, no discovery" : "no evidence";
+  if (z >= 5) return "above the discovery threshold";
+  return z >= 3 ? "evidence, not a discovery" : "no evidence";
 }
 
 /** @type {Record<string, string>} */
@@ -76,7 +76,7 @@ export const phaseWords = (phase) => PHASES[phase ?? ""] ?? "Planning the machin
 
 /** The claim in words. @param {any} claim */
 export function claimWords(claim) {
-  if (claim.kind === "null") return claim.signal_limit === undefined ? "Nothing is claimed." : `Nothing is claimed: fewer than ${figure(claim.signal_limit)} events at ${figure(claim.limit_mass_gev, 5)} GeV, 95 % CL.`;
+  if (claim.kind === "null") return claim.signal_limit === undefined ? "No signal is claimed." : `No signal is claimed: fewer than ${figure(claim.signal_limit)} events at ${figure(claim.limit_mass_gev, 5)} GeV, 95 % CL.`;
   const word = claim.kind === "discovery" ? "Discovery" : "Evidence";
   return `${word} claimed at ${measured(claim.mass_gev, claim.mass_error_gev)} GeV, ${figure(claim.z_global, 2)} σ global (${figure(claim.z_local, 2)} local).`;
 }
@@ -87,7 +87,7 @@ export const verdicts = (verdict) => [["discovered", verdict.discovered], ["mass
 /** The truth in a line for each particle. @param {any} truth @returns {string[]} */
 export function truthLines(truth) {
   const particles = truth?.particles ?? [];
-  if (!particles.length) return ["There was no resonance: every excess came from the background."];
+  if (!particles.length) return ["There was no resonance: any excess was a background fluctuation."];
   return particles.map((/** @type {any} */ one) => {
     const rates = Object.entries(one.rates_fb ?? {}).sort((a, b) => Number(b[1]) - Number(a[1])).map(([name, rate]) => `${channelMark(name)} ${figure(rate)} fb`);
     return `${figure(one.mass_gev, 6)} GeV, width ${figure(one.width_gev, 2)} GeV, spin ${one.spin ?? "?"}${rates.length ? `; ${rates.join(", ")}` : ""}`;

@@ -6,7 +6,7 @@ export default {
   mount(root, { lead, ui: { h, setText } }) {
     const last = h("span", { class: "count__last" });
     const of = h("span", { class: "quiet" });
-    const bar = h("progress", { class: "count__bar", "aria-label": "How far the count has come", max: "1", value: "0" });
+    const bar = h("progress", { class: "count__bar", "aria-label": "Progress of the count", max: "1", value: "0" });
     const verdict = h("p");
     lead.append(h("section", { class: "card count", "aria-label": "The count" }, h("p", {}, last, " ", of), bar, verdict));
     return {
@@ -18,7 +18,7 @@ export default {
         bar.max = Math.max(1, turns);
         bar.value = said;
         const wrong = said - correct;
-        setText(verdict, world.result ? (world.result === "right" ? "Complete, and every integer right." : `Complete, with ${wrong} wrong.`) : wrong ? `${wrong} wrong so far.` : said ? "Right so far." : "Nothing said yet.");
+        setText(verdict, world.result ? (world.result === "right" ? "Complete: every integer is right." : `Complete, with ${wrong} wrong.`) : wrong ? `${wrong} wrong so far.` : said ? "Right so far." : "Nothing said yet.");
         verdict.className = wrong ? "down" : said ? "up" : "quiet";
       },
       destroy: () => lead.replaceChildren(),

@@ -4,7 +4,7 @@
 import { ballName, isInterval, markKind, momentNames, validBalls } from "./words.js";
 
 const BALLS = 6;
-/** Maximum balls of an over shown; the oldest are omitted. */
+/** Balls of an over that are shown; the longest ones lose their beginning. */
 const SHOWN = 11;
 
 /** @param {any} ctx */
@@ -22,7 +22,7 @@ export function mountBall({ ui }) {
   /** @type {unknown} */ let marks = null;
   /** @type {unknown} */ let values = null;
 
-  /** The decision of one side on the ball, and its value. @param {string} verb */
+  /** The decision of one side on the ball, and what it was worth. @param {string} verb */
   function sideOf(verb) {
     const who = h("span", { class: "ball__who" });
     const call = h("code");
@@ -71,24 +71,24 @@ export function mountBall({ ui }) {
     }
   }
 
-  /** Show the previous innings until the next one has its first ball. @param {any} world */
+  /** The innings before, until the next one has its first ball. @param {any} world */
   async function drawInterval(world) {
     seq = -world.innings;
     const { intervalWords } = await import("./interval.js");
-    const summary = intervalWords(world);
-    if (!summary || seq !== -world.innings) return;
+    const told = intervalWords(world);
+    if (!told || seq !== -world.innings) return;
     replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
-    setText(line, plain(summary.line));
-    setText(detail, plain(summary.detail));
+    setText(line, plain(told.line));
+    setText(detail, plain(told.detail));
     for (const role of /** @type {const} */ (["batting", "bowling"])) {
-      sides[role].show({ reasoning: summary[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
+      sides[role].show({ reasoning: told[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
       sides[role].weigh(undefined, undefined, undefined, "");
     }
   }
 
   return {
     element,
-    /** Delivery, stroke and both captains' reasons: under the ball, or below the fold on a phone. */
+    /** How it was bowled and played, and both captains' reasons: under the ball, on a phone below the fold. */
     why,
     /** @param {any} world @param {boolean} moves */
     update(world, moves) {
@@ -100,7 +100,7 @@ export function mountBall({ ui }) {
       if (!ball) {
         replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
         setText(line, "No ball has been bowled yet.");
-        setText(detail, world.toss ? "The captains choose who opens and who bowls first." : "First the toss.");
+        setText(detail, world.toss ? "The captains choose who opens and who bowls first." : "The toss comes first.");
         sides.batting.show(null, "");
         return sides.bowling.show(null, "");
       }
@@ -117,19 +117,19 @@ export function mountBall({ ui }) {
     },
   };
 
-  /** Why a decision was not its seat's own; the newest decision has the failure's class until the next one. @param {any} world @param {any} ball @param {any} made */
+  /** Why a decision on the ball was not its seat's own; the class of a failure stands in the newest decision until the next one. @param {any} world @param {any} ball @param {any} made */
   function strangerOf(world, ball, made) {
     const newest = world.decided?.[made?.actor];
     return made ? ui.foreignWords(newest?.seq < ball.seq ? newest : made, world.seats?.[made.actor]?.source) : "";
   }
 }
 
-/** The effect of a decision on its side's chance to win, in percentage points. @param {any} h @param {unknown} value */
+/** What a decision did to its side's chance to win, in points of a hundred. @param {any} h @param {unknown} value */
 function worthParts(h, value) {
   if (typeof value !== "number") return [];
   const points = (100 * value).toFixed(1).replace("-", "−").replace("−0.0", "0.0");
   const look = Math.abs(value) < 0.0005 ? "" : value > 0 ? "up" : "down";
-  return [h("span", { title: "Effect of this decision on its side’s chance to win, compared with what real sides do here; simulated" }, "worth ",
+  return [h("span", { title: "How this decision changed its side’s chance to win, compared with what real sides do here; simulated" }, "worth ",
     h("b", { class: look }, `${look === "up" ? "+" : ""}${points} %`))];
 }
 
@@ -137,7 +137,7 @@ function worthParts(h, value) {
 function planParts(h, planned, deed, segment) {
   if (typeof planned !== "number" || typeof deed !== "number") return [];
   const kept = Math.abs(planned - deed) < 0.15;
-  return [h("span", { title: `Announced for the ${segment}, and set for this ball; 0 careful, 1 all out` }, "plan ", h("b", {}, planned.toFixed(2)), ` → ${deed.toFixed(2)} `,
+  return [h("span", { title: `Planned for the ${segment}, then set for this ball; 0 careful, 1 all out` }, "plan ", h("b", {}, planned.toFixed(2)), ` → ${deed.toFixed(2)} `,
     h("b", { class: kept ? "quiet" : "ball__off" }, kept ? "kept" : "off plan"))];
 }
 

@@ -1,5 +1,5 @@
 // @ts-check
-// The bowling card of the innings: figures, and the overs that each bowler has left.
+// The bowling card of the innings: figures, and the overs that each has left.
 
 import { ballsOf, economy } from "./words.js";
 
@@ -14,7 +14,7 @@ export function mountBowlers({ ui: { h, svg, replace, setText, clip, plain } }) 
     h("header", { class: "card__head" }, h("h2", {}, "Bowling"), note), empty, table);
   /** @type {unknown[]} */ let drawn = [NaN];
 
-  /** One square per over that the limit allows, filled if it is left. @param {number} left @param {number} limit */
+  /** One square an over that the limit allows, filled while it is left. @param {number} left @param {number} limit */
   const pips = (left, limit) => (limit > 10 ? null : svg("svg", { class: "bowlers__pips", viewBox: `0 0 ${limit * 10} 8`, width: limit * 10, height: 8, "aria-hidden": "true" },
     ...Array.from({ length: limit }, (_, place) => svg("rect", { class: place < left ? "is-left" : null, x: place * 10 + 0.5, y: 0.5, width: 7, height: 7, rx: 1.5 }))));
 

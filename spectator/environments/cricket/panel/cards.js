@@ -1,5 +1,5 @@
 // @ts-check
-// The scorecards, the current innings first, with extras and fall of wickets.
+// The scorecards, the innings under way first, with extras and fall of wickets.
 
 import { economy, momentNames, strikeRate } from "./words.js";
 
@@ -7,7 +7,7 @@ import { economy, momentNames, strikeRate } from "./words.js";
 export function mountCards({ ui: { h, keyed, replace, clip, plain, momentLink } }) {
   const element = h("div", { class: "cards" });
   /** @type {unknown[]} */ let drawn = [NaN];
-  /** The card that each section shows; a section re-created after a jump shows none yet. @type {WeakMap<Element, unknown>} */ const known = new WeakMap();
+  /** What each section shows; one that comes back after a jump shows nothing yet. @type {WeakMap<Element, unknown>} */ const known = new WeakMap();
 
   const row = (/** @type {any[]} */ values, name = "") => h("tr", { class: name }, ...values.map((value, index) => (index ? h("td", {}, value) : h("th", { scope: "row" }, value))));
   const head = (/** @type {string[]} */ names) => h("thead", {}, h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name))));

@@ -1,5 +1,5 @@
 // @ts-check
-// The chance to win: now, over time, and the balls that moved it most.
+// The chance to win: now, as it went, and the balls that moved it most.
 
 import { explained, whyWords } from "./why.js";
 import { inningsName, markName, momentNames } from "./words.js";
@@ -7,7 +7,7 @@ import { inningsName, markName, momentNames } from "./words.js";
 const WIDTH = 420;
 const HEIGHT = 140;
 const TURNS = 3;
-/** Minimum change, of 1, that is named. */
+/** Least change, of 1, that is named. */
 const LEAST = 0.04;
 /** Standard errors that a change must exceed to be named. */
 const SURE = 3;
@@ -55,43 +55,43 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       svg("path", { class: "chances__area", d: `${path}L${x(points.length - 1)} ${y(0.5)}L${x(0)} ${y(0.5)}Z` }),
       svg("path", { class: "chances__path", d: path }),
       svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }), ...turning.map((swing) => nameOf(swing, x, y)));
-    const items = turning.map((swing) => h("li", {}, momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" },
+    const told = turning.map((swing) => h("li", {}, momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" },
       h("span", { class: "quiet" }, placeOf(swing)), ` ${markName(swing.mark)} `,
       h("b", { class: swing.change > 0 ? "up" : "down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`))));
-    replace(turns, ...(items.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...items] : []));
+    replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
   }
 
-  let drawnKey = "";
+  let told = "";
 
-  /** Explain the newest of the large swings, and list all. @param {any} world */
+  /** Why the newest of the large swings happened, and a list of all. @param {any} world */
   function tellWhy(world) {
     const points = pointsOf(world.chances);
     const point = points.at(-1) ?? { innings: 0, delivery: 0 };
     const all = notes();
     const key = `${point.innings} ${point.delivery} ${all.length}`;
-    if (key === drawnKey) return;
-    drawnKey = key;
+    if (key === told) return;
+    told = key;
     const found = explained(all, point);
     const link = (/** @type {any} */ swing) => [momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" }, h("span", { class: "quiet" }, `${placeOf(swing)} `)), clip(plain(whyWords(swing, world.teams)), 220)];
-    replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Swings of five points and more are explained here.")]));
+    replace(why, ...(found[0] ? [h("b", {}, "Why it moved: "), ...link(found[0])] : [h("span", { class: "quiet" }, "Swings of five points or more are explained here.")]));
     const large = countLarge(points, point);
     everyBox.hidden = large < 2;
     const known = found.length >= large;
-    setText(everyTitle, `${known ? "All " : ""}${large} swings of five points and more, beyond the simulation’s error${known ? "" : `; ${found.length} explained`}`);
+    setText(everyTitle, `${known ? "All " : ""}${large} swings of five points or more, beyond the simulation’s error${known ? "" : `; ${found.length} explained`}`);
     replace(every, ...found.map((swing) => h("li", {}, ...link(swing))));
   }
 
-  /** Show a placeholder of the final size. */
+  /** Say what will be here, in the room that it will take. */
   function wait() {
     if (drawn === wait) return;
     drawn = wait;
     setText(futures, "");
     setText(range, "");
     replace(drawing, svg("path", { class: "chances__half", d: `M0 ${HEIGHT / 2}H${WIDTH}` }));
-    replace(turns, h("li", { class: "quiet" }, "Many futures are simulated after every ball; this line will show how many each side wins."));
+    replace(turns, h("li", { class: "quiet" }, "After each ball the rest of the match is simulated many times; this line will show each side’s share of wins."));
   }
 
-  /** A swing on the line: a dot at its end, with its mark and over. @param {any} swing @param {(value: number) => number} x @param {(value: number) => number} y */
+  /** A swing on the line: a dot where it ended, its mark and over beside it. @param {any} swing @param {(value: number) => number} x @param {(value: number) => number} y */
   function nameOf(swing, x, y) {
     const [cx, cy] = [x(swing.index), y(swing.home)];
     const left = cx > WIDTH - 70;
@@ -101,7 +101,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
 
   return {
     element,
-    /** The history and its reasons: under the current chances, or below the fold on a phone. */
+    /** How it went so far and why: under the chances now, on a phone below the fold. */
     story,
     /** @param {any} world */
     update(world) {
@@ -114,7 +114,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       for (const actor of /** @type {const} */ (["home", "away"])) show(world, actor);
       share.setAttribute("width", String(100 * world.forecast.home));
       const { futures: played, total_low: low, total_high: high, total_median: median } = world.forecast;
-      setText(futures, played ? `${played.toLocaleString("en")} simulations a ball` : "decided");
+      setText(futures, played ? `${played.toLocaleString("en")} simulations per ball` : "decided");
       setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high}` : "");
       const points = pointsOf(world.chances);
       if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24));
@@ -134,11 +134,11 @@ export function pointsOf(chances) {
     Object.keys(chances[innings]).sort().map((key) => ({ innings: Number(innings), delivery: Number(key), ...chances[innings][key] })));
 }
 
-/** The change by every ball but the first. @param {any[]} points */
+/** What every ball but the first changed. @param {any[]} points */
 const changes = (points) => points.slice(1)
   .map((point, index) => ({ index: index + 1, home: point.home, innings: point.innings, delivery: point.delivery, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home, error: Math.hypot(point.se ?? 0, points[index].se ?? 0) }));
 
-/** Number of swings to explain, including those with forecasts older than the page. @param {any[]} points @param {any} until */
+/** How many swings there are to explain, also where their forecasts came before the page. @param {any[]} points @param {any} until */
 export const countLarge = (points, until) => explained(changes(points).filter((swing) => swing.delivery).map((/** @type {any} */ note) => /** @type {any} */ ({ note })), until).length;
 
 /** The balls that moved the chance most, the largest first. @param {any[]} points */

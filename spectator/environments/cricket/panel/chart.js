@@ -1,5 +1,5 @@
 // @ts-check
-// The runs over by over as bars, cumulatively with par, and by partnership.
+// The runs over by over: as bars, cumulatively beside par, and by partnership.
 
 import { parWords } from "./par.js";
 import { momentNames, oversOf } from "./words.js";
@@ -37,7 +37,7 @@ export function mountChart({ ui, charts }) {
     const later = view === "worm" ? import("./worm.js") : view === "stands" ? import("./stands.js") : null;
     const found = /** @type {any} */ (later && await later.catch(() => null));
     if (asked !== view) return;
-    if (later && !found) return setText(legend, "Loading failed; choose it again.");
+    if (later && !found) return setText(legend, "This could not be loaded; choose it again.");
     if (view === "stands") {
       const stands = found.drawStands(world, ui, charts);
       replace(drawing, ...stands.bars);
@@ -87,7 +87,7 @@ export function mountChart({ ui, charts }) {
   };
 }
 
-/** The innings to draw: the first two of the match. @param {any} world */
+/** The innings to draw: the two of the match, or the two of the super over that is on. @param {any} world */
 function inningsOf(world) {
   const numbers = Object.keys(world.scorecards ?? {}).map(Number).sort((a, b) => a - b);
   const pair = numbers.slice(0, 2);
@@ -98,7 +98,7 @@ function inningsOf(world) {
   });
 }
 
-/** The link of an over. @param {any} one its innings @param {any} over @returns {Record<string, string>} */
+/** Where a click on an over leads. @param {any} one its innings @param {any} over @returns {Record<string, string>} */
 const goTo = (one, over) => (over.unfinished ? {} : { moment: momentNames.overEnd(one.number, over.over) });
 
 /** @param {any} over */

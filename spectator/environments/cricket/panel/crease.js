@@ -1,5 +1,5 @@
 // @ts-check
-// The batters in, the bowler, and the partnership.
+// Who is in, who bowls, and their partnership.
 
 import { economy, strikeRate } from "./words.js";
 

@@ -1,25 +1,25 @@
 // @ts-check
-// The card of captains' plans and play, over by over; its table is loaded near the viewport.
+// The card of what captains said and did, over by over; its table is fetched once it comes near the window.
 
-/** Distance from the viewport at which the table is loaded. */
+/** A card so near the window is as good as in view. */
 const NEAR = "50% 0px";
 
 const KEPT = new Set(["cricket.plan_changed", "cricket.over_started", "cricket.ball_bowled"]);
 
-/** The note that the panel keeps of an event for this card; null for most events. @param {{type: string, data: any}} event @returns {{deed: any} | null} */
+/** What the panel keeps of an event for this; null for most. @param {{type: string, data: any}} event @returns {{deed: any} | null} */
 export const deedOf = ({ type, data }) => (KEPT.has(type) ? { deed: data } : null);
 
 /** @param {any} ctx */
 export function mountDeeds(ctx) {
   const { h, replace } = ctx.ui;
   const body = h("div", { class: "deeds__body" });
-  const element = h("section", { class: "card deeds with-minds", hidden: true, "aria-label": "Plans and play" },
-    h("header", { class: "card__head" }, h("h2", {}, "Plans and play"), h("span", { class: "quiet" }, "each captain’s plan, what it did, and the result")), body);
+  const element = h("section", { class: "card deeds with-minds", hidden: true, "aria-label": "Plans and results" },
+    h("header", { class: "card__head" }, h("h2", {}, "Plans and results"), h("span", { class: "quiet" }, "what each captain planned, did and got")), body);
   /** @type {any} */ let newest = {};
   /** @type {{update(world: any): void} | null} */ let table = null;
   let near = false;
   let asked = false;
-  /** Whether every event is loaded; the first ones hold the match plans. */
+  /** Whether every event is known: the plans are in the first ones. */
   let known = false;
 
   const observer = new IntersectionObserver((entries) => {
@@ -36,7 +36,7 @@ export function mountDeeds(ctx) {
         table = mountDeedsTable(body, ctx);
       } catch {
         asked = false;
-        return replace(body, h("p", { class: "quiet" }, "Loading failed; scroll away and back to try again."));
+        return replace(body, h("p", { class: "quiet" }, "This could not be loaded; it will be tried again when you come back."));
       }
       await ctx.whole();
       known = true;

@@ -1,26 +1,26 @@
 // @ts-check
-// The table of both captains' plans, levels and results, over by over.
+// The table of what both captains said, set and got, over by over.
 
 import { keptTo, offPlan, oversOf } from "./deeds.js";
 import { inningsWords, momentNames, ordinal, surname } from "./words.js";
 
-/** Number of overs shown by default. */
+/** Overs shown until the viewer asks for all. */
 const NEWEST = 6;
 const WIDTH = 60;
-/** Smaller values, of 1, count as zero. */
+/** Changes below this, of 1, count as none. */
 const NOTHING = 0.0005;
 
 /** @param {any} place @param {any} ctx */
 export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, plain, momentLink, words }, notes }) {
   const kept = h("p", { class: "deeds__kept" });
   const body = h("div");
-  const more = h("button", { class: "button", type: "button", hidden: true, on: { click: () => { whole = !whole; drawnKey = ""; draw(); } } });
+  const more = h("button", { class: "button", type: "button", hidden: true, on: { click: () => { whole = !whole; told = ""; draw(); } } });
   replace(place, kept, body, more);
   let whole = false;
-  let drawnKey = "";
+  let told = "";
   /** @type {any} */ let world = {};
 
-  /** Plan and level on one line from 0 to 1: a stroke for the plan, a dot for the level. @param {import("./deeds.js").Part} part */
+  /** Said and set on one line from 0 to 1: a stroke where the plan is, a dot where it went. @param {import("./deeds.js").Part} part */
   const gauge = ({ plan, level }) => svg("svg", { class: "deeds__gauge", viewBox: `0 0 ${WIDTH} 10`, "aria-hidden": "true" },
     svg("path", { class: "deeds__line", d: `M5 5H${WIDTH - 5}` }),
     plan === null ? null : svg("path", { class: "deeds__plan", d: `M${at(plan)} 0V10` }),
@@ -28,15 +28,15 @@ export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, p
   const at = (/** @type {number} */ level) => 5 + (WIDTH - 10) * level;
   const quote = (/** @type {unknown} */ text) => h("span", { class: "deeds__words" }, "“", h("bdi", {}, clip(plain(text), 140)), "”");
 
-  /** @param {import("./deeds.js").Part} part @param {string} did @param {[string, string]} left words for a level above and below the plan */
+  /** @param {import("./deeds.js").Part} part @param {string} did @param {[string, string]} left what it is called to leave the plan upwards and downwards */
   const cell = (part, did, [harder, softer]) => [
-    h("span", { class: "deeds__levels" }, gauge(part), part.plan === null ? "no plan, " : `said ${part.plan.toFixed(2)}, `, `${did} ${part.level.toFixed(2)}`,
+    h("span", { class: "deeds__levels" }, gauge(part), part.plan === null ? "no plan, " : `planned ${part.plan.toFixed(2)}, `, `${did} ${part.level.toFixed(2)}`,
       offPlan(part) ? h("b", { class: "deeds__off" }, part.level > (part.plan ?? 0) ? harder : softer) : null),
     part.replanned ? h("span", { class: "deeds__new" }, "New plan: ", quote(part.replanned)) : null,
     part.fresh && part.order?.note ? quote(part.order.note) : null,
   ];
 
-  /** Bowlers, fields, and how often a planned length was hit. @param {import("./deeds.js").Over} over */
+  /** Who bowled, to which field, and how often the length was hit that was asked for. @param {import("./deeds.js").Over} over */
   const bowled = ({ bowlers, named, fields, lengths }) => h("span", { class: "deeds__facts" },
     [`${bowlers.map(surname).join(", ")}${named ? (bowlers[0] === named ? ", as ordered" : `, though ${surname(named)} was ordered`) : ""}`,
       fields.map((field) => `${words(field)} field`).join(", then "),
@@ -49,7 +49,7 @@ export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, p
     const gains = (change ?? 0) >= 0 ? "home" : "away";
     return [h("span", { class: "deeds__came" }, h("b", {}, `${runs} run${runs === 1 ? "" : "s"}`), wickets ? h("b", { class: "down" }, ` ${wickets} wicket${wickets === 1 ? "" : "s"}`) : null),
       change === null ? null : h("span", { class: "deeds__facts" }, `${name(gains)} ${points(Math.abs(change))} %`),
-      change === null ? null : h("span", { class: "deeds__facts" }, [worth.home, worth.away].every((value) => Math.abs(value) < NOTHING) ? "both captains’ calls were the usual" : `calls: ${name(batting)} ${points(worth[batting])}, ${name(fielding)} ${points(worth[fielding])}`)];
+      change === null ? null : h("span", { class: "deeds__facts" }, [worth.home, worth.away].every((value) => Math.abs(value) < NOTHING) ? "both captains called as usual" : `calls: ${name(batting)} ${points(worth[batting])}, ${name(fielding)} ${points(worth[fielding])}`)];
   }
   const name = (/** @type {string} */ side) => clip(plain(world.teams?.[side]?.name ?? side), 24);
 
@@ -73,17 +73,17 @@ export function mountDeedsTable(place, { ui: { h, svg, replace, setText, clip, p
   /** @param {import("./deeds.js").Over[]} overs */
   const keptWords = (overs) => /** @type {const} */ (["home", "away"]).map((side) => {
     const found = keptTo(overs, side);
-    return found ? `${name(side)} kept to its plan in ${found.overs - found.left} of ${found.overs} overs, ${(1 - found.kept).toFixed(2)} away on average.` : `${name(side)} declared no plan.`;
+    return found ? `${name(side)} kept to its plan in ${found.overs - found.left} of ${found.overs} overs, ${(1 - found.kept).toFixed(2)} away on average.` : `${name(side)} has given no plan.`;
   }).join(" ");
 
   function draw() {
     const all = notes();
     const place_ = { innings: world.innings ?? 0, over: world.over?.number ?? 0, delivery: world.over?.marks?.length ?? 0 };
     const key = `${all.length} ${Object.values(place_)} ${whole} ${world.result ?? ""}`;
-    if (key === drawnKey) return;
-    drawnKey = key;
+    if (key === told) return;
+    told = key;
     const overs = oversOf(all, world.scorecards ?? {}, place_);
-    setText(kept, overs.length ? keptWords(overs) : "No ball has been bowled yet; the plans are in their own card.");
+    setText(kept, overs.length ? keptWords(overs) : "No ball has been bowled yet. The plans are on their own card.");
     const shown = overs.slice(whole ? 0 : -NEWEST).reverse();
     const numbers = [...new Set(shown.map((over) => over.innings))];
     replace(body, ...numbers.map((number) => innings(shown.filter((over) => over.innings === number))));

@@ -1,5 +1,5 @@
 // @ts-check
-// The field from above: fielders, ring, and the path of the last ball.
+// The field seen from above: the fielders that are set, the ring, and the way of the last ball.
 
 const PITCH_M = 20.12;
 const RING_M = 27.43;
@@ -7,10 +7,10 @@ const BOUNDARY_M = 68;
 const INSIDE_M = 2;
 const MIDDLE_M = PITCH_M / 2;
 
-/** Metres from the striker at which a ball is drawn to end, by its kind; the model sets only the direction. */
+/** Metres from the striker at which a ball is drawn to end, by what it brought; only the direction is the model's. */
 const REACH = { six: 84, four: 70, dot: 14, extra: 20 };
 
-/** Field coordinates in the drawing: the bowler's end is up, a right-hander's off side right. @param {{x: number, y: number}} spot */
+/** The field's x and y as the drawing's: the bowler's end is up, the off side of a right-hander right. @param {{x: number, y: number}} spot */
 export const onPaper = ({ x, y }) => ({ x, y: MIDDLE_M - y });
 
 /** @param {{x: number, y: number}} spot */
@@ -20,7 +20,7 @@ export function isOutside({ x, y }) {
 }
 
 /**
- * The boundary from the striker's view, in metres from the centre of the pitch by sector,
+ * The boundary as the striker of a right-hander's drawing sees it: metres from the centre of the pitch by sector,
  * from fine leg round to third. Ends change with the over; a left-hander sees the ground mirrored.
  * @param {any} ground @param {any} over @param {string | undefined} striker @returns {number[]}
  */
@@ -32,7 +32,7 @@ export function facedRope(ground, over, striker) {
 }
 
 /**
- * Metres from the centre of the pitch to the rope in a direction, interpolated between sectors.
+ * Metres from the centre of the pitch to the rope in a direction; even between the middles of two sectors.
  * @param {number[]} rope @param {number} x @param {number} y from the centre of the pitch, towards the bowler
  */
 export function ropeAt(rope, x, y) {
@@ -43,7 +43,7 @@ export function ropeAt(rope, x, y) {
   return (1 - part) * rope[(low + 8) % 8] + part * rope[(low + 9) % 8];
 }
 
-/** Move a fielder beyond the rope inside it. @param {{x: number, y: number}} spot @param {number[]} rope */
+/** Who would stand beyond the rope stands inside it. @param {{x: number, y: number}} spot @param {number[]} rope */
 export function insideRope({ x, y }, rope) {
   const far = Math.hypot(x, y - MIDDLE_M);
   const limit = ropeAt(rope, x, y - MIDDLE_M);
@@ -62,7 +62,7 @@ function ropePath(rope) {
 }
 
 /**
- * The ball's end in the drawing: in the middle of its sector of 45 degrees, counted from fine leg.
+ * Where the drawing lets the ball end: in the middle of its sector of 45 degrees, counted from fine leg.
  * @param {any} ball @param {number[]} rope @returns {{x: number, y: number} | null}
  */
 export function ballEnd(ball, rope = Array(8).fill(BOUNDARY_M)) {
@@ -92,7 +92,7 @@ export function mountField({ ui: { h, svg, replace, setText, keyed }, charts }) 
   charts.readable(drawing);
   const preset = h("b");
   const count = h("span", { class: "quiet ground__note" });
-  const element = h("section", { class: "card ground", "aria-label": "Field and way of the ball" },
+  const element = h("section", { class: "card ground", "aria-label": "Field and path of the ball" },
     h("header", { class: "card__head" }, h("h2", {}, "Field"), preset, count), drawing,
     h("p", { class: "ground__foot" }, "Simulated: positions as set, the ball’s direction from the model. Drawn for a right-hander, bowler at the top."));
   /** @type {unknown} */ let field = null;

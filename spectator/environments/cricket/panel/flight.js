@@ -1,11 +1,11 @@
 // @ts-check
-// How long the last ball travels before its result is shown: only if balls are far enough apart.
+// How long the last ball is drawn in flight before its result is shown: not at all if balls come quickly.
 
 /** Longest flight, in milliseconds. */
 const LONGEST_MS = 900;
-/** Maximum share of the time between two balls. */
+/** Of the time between two balls, the part that the flight may take. */
 const SHARE = 0.3;
-/** Shorter flights cannot be followed and are skipped. */
+/** Shorter flights cannot be followed. */
 const SHORTEST_MS = 120;
 
 /** @param {() => number} [now] milliseconds */
@@ -15,7 +15,7 @@ export function makeFlight(now = () => performance.now()) {
   let until = -Infinity;
   let took = 0;
   return {
-    /** Register the ball shown now, and return whether it is new. @param {number | undefined} ballSeq @param {boolean} moves */
+    /** Take in the ball that is shown now; says whether it is a new one. @param {number | undefined} ballSeq @param {boolean} moves */
     take(ballSeq, moves) {
       if (ballSeq === seq) return false;
       const at = now();
@@ -25,7 +25,7 @@ export function makeFlight(now = () => performance.now()) {
       return true;
     },
     get seq() { return seq; },
-    /** Milliseconds of the newest ball's flight; 0 if not shown. */
+    /** Milliseconds of the newest ball's flight; 0 if it is not shown. */
     get took() { return took; },
     /** Milliseconds until the ball has come to rest. */
     get left() { return Math.max(0, until - now()); },

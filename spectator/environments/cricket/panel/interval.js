@@ -1,15 +1,15 @@
 // @ts-check
-// The previous innings in words, until the next one starts; pure, loaded at the first interval.
+// An innings that is over, in words, for as long as the next one has not begun; pure, fetched with the first interval.
 
-/** Number of batters and bowlers named. */
+/** Batters and bowlers who are named. */
 const BEST = 2;
 
 /** @param {any} lines @param {(one: any, other: any) => number} order @param {(line: any) => string} say */
 const best = (lines, order, say) => Object.values(lines ?? {}).sort(order).slice(0, BEST).map(say).join(", ");
 
 /**
- * A summary of the previous innings.
- * @param {any} world @returns {{line: string, detail: string, batting: string, bowling: string} | null} null without a card
+ * What the innings before came to.
+ * @param {any} world @returns {{line: string, detail: string, batting: string, bowling: string} | null} null where no card is known
  */
 export function intervalWords(world) {
   const card = world.scorecards?.[world.innings - 1];

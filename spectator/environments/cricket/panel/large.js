@@ -1,8 +1,8 @@
 // @ts-check
-// A wicket or a six on the whole screen for a second; loaded with the first one.
+// A wicket or a six over the whole screen, for a second; fetched with the first one.
 
 const LASTS_MS = 1_000;
-/** Shares of that time at which it fills the screen and starts to leave. */
+/** Shares of that time after which it fills the screen, and after which it leaves. */
 const [FULL, LEAVES] = [0.16, 0.8];
 const SURFACE = "position:fixed;inset:0;z-index:9;pointer-events:none;display:grid;align-content:center;justify-items:center;text-align:center;padding:4vmin";
 const WORD = "font-size:min(24vw,52vh);font-weight:800;line-height:.9;letter-spacing:-.045em";
@@ -10,7 +10,7 @@ const LINE = "margin-top:3vmin;max-width:34ch;font-size:clamp(1.1rem,2.6vw,2.4re
 const LOOKS = { wicket: ["OUT", "var(--cherry)", "var(--on-colour)"], six: ["SIX", "var(--bright)", "var(--on-bright)"] };
 
 /**
- * Show it briefly. It is hidden from screen readers, since other elements announce the same.
+ * Show it for a moment. Hidden from screen readers, because the same text is elsewhere.
  * @param {any} ui @param {"wicket" | "six"} kind @param {string} words of the ball
  */
 export function showLarge({ h }, kind, words) {

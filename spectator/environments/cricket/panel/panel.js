@@ -17,9 +17,9 @@ import { swingOf, whyWords } from "./why.js";
 import { mountWheel } from "./wheel.js";
 import { inningsName, isInterval, markKind, markName, momentNames, moments, names } from "./words.js";
 
-/** Minimum flight for a large announcement: balls are then at least a second and a half apart. */
+/** Shortest flight after which a big ball fills the screen: two balls are then at least 1.5 s apart. */
 const SLOW_MS = 450;
-/** An announcement that would be later than this is skipped. */
+/** Big balls that are older than this are not shown large. */
 const LATE_MS = 500;
 
 export default {
@@ -80,7 +80,7 @@ export default {
   turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),
 };
 
-/** Show a wicket or a six on the whole screen once the ball has come to rest. @param {any} ball @param {ReturnType<typeof makeFlight>} flight @param {any} ctx */
+/** A wicket or a six takes the screen once the ball has come to rest. @param {any} ball @param {ReturnType<typeof makeFlight>} flight @param {any} ctx */
 async function tellLarge(ball, flight, ctx) {
   const kind = markKind(ball.mark);
   if (kind !== "wicket" && kind !== "six") return;
@@ -94,7 +94,7 @@ async function tellLarge(ball, flight, ctx) {
 }
 
 /**
- * The balls that moved the chance to win most, with both captains' reasons and the value of their calls.
+ * The balls that moved the chance to win most, with what both captains thought and what their calls were worth.
  * @param {any} world at the end @param {(moment: string) => any} stateAt
  */
 function turns(world, stateAt) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Both captains' declared plans, with their current levels.
+// What both captains said they would do, beside what they are set to do now.
 
 const PHASES = ["powerplay", "middle", "death"];
 
@@ -24,8 +24,8 @@ export function mountPlans({ ui: { h, svg, replace, clip, plain } }) {
   const side = (plans, name) => {
     const plan = plans?.match_plan ?? {};
     return h("div", { class: "plans__side" }, h("h3", {}, h("bdi", {}, clip(plain(name), 40))),
-      h("p", { class: "plans__said" }, plan.summary ? h("bdi", {}, `“${clip(plain(plan.summary), 200)}”`) : h("span", { class: "quiet" }, "no plan declared")),
-      h("table", {}, h("thead", {}, h("tr", {}, ...["Said", "Batting", "Bowling"].map((head) => h("th", { scope: "col" }, head)))),
+      h("p", { class: "plans__said" }, plan.summary ? h("bdi", {}, `“${clip(plain(plan.summary), 200)}”`) : h("span", { class: "quiet" }, "has given no plan")),
+      h("table", {}, h("thead", {}, h("tr", {}, ...["Phase", "Batting", "Bowling"].map((head) => h("th", { scope: "col" }, head)))),
         h("tbody", {}, ...PHASES.map((phase) => line(phase, plan[`batting_${phase}`], plan[`bowling_${phase}`], "")),
           plans?.batting || plans?.bowling ? line("set now", plans.batting?.aggression, plans.bowling?.attack, "is-on") : null)),
       note("Batting", plans?.batting), note("Bowling", plans?.bowling));
@@ -40,7 +40,7 @@ export function mountPlans({ ui: { h, svg, replace, clip, plain } }) {
       drawn = seen;
       const sides = Object.keys(world.teams ?? {}).filter((actor) => world.plans?.[actor]);
       element.hidden = sides.length === 0;
-      replace(element, h("header", { class: "card__head" }, h("h2", {}, "Plans declared by the captains"), h("span", { class: "quiet" }, "from 0, careful, to 1, all out")),
+      replace(element, h("header", { class: "card__head" }, h("h2", {}, "The captains’ plans"), h("span", { class: "quiet" }, "0 careful, 1 all out")),
         h("div", { class: "plans__sides" }, ...sides.map((actor) => side(world.plans[actor], world.teams[actor]?.name ?? actor))));
     },
   };

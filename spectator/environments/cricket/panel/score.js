@@ -1,5 +1,5 @@
 // @ts-check
-// The score strip: batting side, score and target.
+// The score strip: who bats, what they have, what they need.
 
 import { inningsWords } from "./words.js";
 
@@ -32,7 +32,7 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
     }
     if (now.current !== undefined) {
       return replace(equation, h("span", { class: "score__need" }, h("strong", {}, fixed(now.current)), " an over"),
-        h("span", { class: "quiet" }, now.projected === undefined ? "" : `about ${now.projected} from here (simulated)`));
+        h("span", { class: "quiet" }, now.projected === undefined ? "" : `projected ${now.projected} (simulated)`));
     }
     replace(equation, h("span", { class: "quiet" }, tossWords(world)));
   }

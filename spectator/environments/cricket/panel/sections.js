@@ -1,5 +1,5 @@
 // @ts-check
-// A match in words: score, last ball, batters, chances and cards; pure.
+// A match in words: the score, the ball, who is in, the cards, a line for everything; pure.
 
 import { parWords } from "./par.js";
 import { economy, inningsName, inningsWords, markWords, ordinal } from "./words.js";
@@ -37,7 +37,7 @@ function scoreLines(world) {
   const rate = equation.current === undefined ? "" : `${equation.current.toFixed(1)} an over`;
   const decided = world.result !== undefined;
   return [world.result ?? "", ...sides, inningsWords(world), decided ? "" : equation.need === undefined ? rate : `Need ${equation.need} off ${equation.balls}; required ${equation.required?.toFixed(1) ?? "–"}, current ${equation.current?.toFixed(1) ?? "–"}`,
-    decided || equation.projected === undefined ? "" : `About ${equation.projected} from here, simulated`, badges.free_hit ? "Free hit" : "", badges.powerplay ? "Powerplay" : "",
+    decided || equation.projected === undefined ? "" : `Projected ${equation.projected}, simulated`, badges.free_hit ? "Free hit" : "", badges.powerplay ? "Powerplay" : "",
     world.toss ? `${world.teams[world.toss.winner]?.name} won the toss and chose to ${world.toss.elected}` : "Before the toss", parWords(world)].filter(Boolean);
 }
 

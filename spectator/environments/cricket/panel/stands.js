@@ -1,5 +1,5 @@
 // @ts-check
-// Every partnership of an innings as a bar; loaded on first use.
+// Every partnership of an innings as a bar; fetched on first use.
 
 import { ordinal } from "./words.js";
 
@@ -8,7 +8,7 @@ const HIGHEST = 26;
 
 /**
  * Every partnership of an innings, from its fall of wickets.
- * @param {any} card @param {{runs: number} | null} now the current one
+ * @param {any} card @param {{runs: number} | null} now the one under way
  * @returns {{wicket: number, runs: number, name: string, now: boolean}[]}
  */
 export function standsOf(card, now) {
@@ -32,7 +32,7 @@ export function drawStands(world, { svg, clip, plain }, charts) {
       svg("text", { class: "chart__stand", x: LEFT - 8, y: index * high + high * 0.7, "text-anchor": "end" }, ordinal(one.wicket)),
       svg("rect", { class: one.now ? "chart__stand-bar is-now" : "chart__stand-bar", x: LEFT, y: index * high + 2, width: Math.max(1, x(one.runs) - LEFT), height: high - 4, rx: 2 }),
       svg("text", { class: "chart__stand", x: x(one.runs) + 6, y: index * high + high * 0.7 }, `${one.runs}${one.now ? "*" : ""}`)]),
-    legend: stands.length ? `Partnerships of ${clip(plain(card?.name ?? ""), 30)}, by wicket; * in progress` : "No partnership yet.",
-    figures: charts.figuresTable("Partnerships", ["Wicket", "Runs", "Ended by the wicket of"], stands.map((one) => [one.wicket, one.runs, one.now ? "in progress" : one.name])),
+    legend: stands.length ? `Partnerships of ${clip(plain(card?.name ?? ""), 30)}, by wicket; * under way` : "No partnership yet.",
+    figures: charts.figuresTable("Partnerships", ["Wicket", "Runs", "Ended by the wicket of"], stands.map((one) => [one.wicket, one.runs, one.now ? "under way" : one.name])),
   };
 }

@@ -1,15 +1,15 @@
 // @ts-check
-// The tile of a match: the ground with its field, and the path of the last ball.
+// A match from afar: the ground with the field that is set, and the way of the last ball.
 
 const PITCH_M = 20.12;
 const RING_M = 27.43;
 const MIDDLE_M = PITCH_M / 2;
-/** Metres of the drawing beyond the rope, for balls hit over it. */
+/** Metres of the drawing beyond the rope, for what is hit over it. */
 const BEYOND_M = 12;
 const FLIGHT_MS = 450;
-/** Minimum width in pixels for animation; there may be many smaller drawings. */
+/** Smallest size in pixels at which balls and fielders move; smaller drawings are still, because there may be many. */
 const LARGE_PX = 220;
-/** By kind of ball: the colour of its path, and the sign at its end. */
+/** What a ball brought, by its kind: the colour of its way, and the sign where it ended. */
 const COLOURS = { six: "var(--willow)", four: "var(--grass)", wicket: "var(--cherry)", extra: "var(--sky)" };
 const SIGNS = { six: "6", four: "4", wicket: "W" };
 
@@ -39,7 +39,7 @@ export default {
       for (const one of [...mown, rope]) setAttribute(one, "d", path);
     }
 
-    /** Move fielders to their new places. @param {[number, number][]} places @param {boolean} moves */
+    /** Fielders go to their new places. @param {[number, number][]} places @param {boolean} moves */
     function drawMen(places, moves) {
       set = places.join();
       while (men.childElementCount > places.length) men.lastElementChild.remove();
@@ -83,7 +83,7 @@ export default {
   },
 };
 
-/** Field coordinates in the drawing: the bowler's end is up, a right-hander's off side right. @param {[number, number]} place */
+/** The field's x and y as the drawing's: the bowler's end is up, the off side of a right-hander right. @param {[number, number]} place */
 const onPaper = ([x, y]) => ({ x, y: MIDDLE_M - y });
 
 /**

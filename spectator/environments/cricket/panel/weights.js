@@ -1,11 +1,11 @@
 // @ts-check
-// The weight of a cricket event, and the values of decisions that it reports; pure.
+// How much a cricket event matters, and what it says that decisions were worth; pure.
 
-/** Weight of the result and of a super over, the largest of all. */
+/** Weight of the result and of a tie that is broken: nothing outweighs them. */
 const RESULT = 100;
-/** Standard errors that a change of the chance to win must exceed to have weight. */
+/** Standard errors that a change of the chance to win must exceed to weigh anything. */
 const SURE = 3;
-/** Weights in percentage points of the chance to win, for events without a forecast: about their usual effect. */
+/** Weights are points of the chance to win; without a forecast, the usual change. */
 const USUAL = { wicket: 4, six: 1.5, innings: 3, fifty: 3, five: 5 };
 
 /**
@@ -32,7 +32,7 @@ function swingWeight(data, last) {
 }
 
 /**
- * The effect of both captains' calls on their own side's chance, in percentage points.
+ * What both captains' calls on the ball did to their own side's chance, in points of a hundred.
  * @param {any} event @returns {{actor: string, points: number}[]}
  */
 export function worths({ type, data }) {

@@ -1,5 +1,5 @@
 // @ts-check
-// The wagon wheel: directions of scoring strokes, by batter or for the whole side.
+// The wagon wheel: where each scoring stroke went, by batter or for the whole side.
 
 const SECTORS = ["fine leg", "square leg", "midwicket", "long-on", "long-off", "cover", "point", "third"];
 const SECTOR = Math.PI / 4;
@@ -10,9 +10,9 @@ const FARTHEST = 68;
 export const spot = (angle, reach) => [-Math.sin(angle) * reach, Math.cos(angle) * reach];
 
 /**
- * Strokes of one batter, or of all, by sector and runs.
+ * Strokes of one batter, or of all, as sector by sector runs and how often.
  * @param {any} wheel by batter, sector and runs @param {string} batter empty for all
- * @returns {{sector: number, runs: number, times: number}[]} the biggest last, so that they are drawn on top
+ * @returns {{sector: number, runs: number, times: number}[]} the biggest last, so that they lie on top
  */
 export function strokesOf(wheel, batter) {
   /** @type {Map<string, {sector: number, runs: number, times: number}>} */
@@ -30,7 +30,7 @@ export function strokesOf(wheel, batter) {
   return [...found.values()].sort((a, b) => a.runs - b.runs || a.sector - b.sector);
 }
 
-/** The ends of a sector's strokes, side by side within it. @param {{sector: number, runs: number, times: number}[]} strokes */
+/** Where the strokes of a sector end, side by side within it. @param {{sector: number, runs: number, times: number}[]} strokes */
 export function spokes(strokes) {
   return Array.from({ length: 8 }, (_, index) => index + 1).flatMap((sector) => {
     const one = strokes.filter((stroke) => stroke.sector === sector).flatMap((stroke) => Array.from({ length: stroke.times }, () => stroke.runs));
@@ -41,7 +41,7 @@ export function spokes(strokes) {
   });
 }
 
-/** A place from 0 to `count` - 1 that separates neighbours in rank, so that ones and fours mix. @param {number} place @param {number} count */
+/** A place from 0 to `count` - 1 that puts neighbours in rank apart, so that ones and fours mix. @param {number} place @param {number} count */
 function mixed(place, count) {
   const half = Math.ceil(count / 2);
   return place < half ? 2 * place : 2 * (place - half) + 1;
@@ -78,7 +78,7 @@ export function mountWheel({ ui: { h, svg, replace, keyed, setText, clip, plain 
     replace(figures, charts.figuresTable("Runs by sector", ["Sector", "Runs"], SECTORS.map((sector, index) => [sector, sums[index]])));
   }
 
-  /** Fours end in a square and sixes in a ring, so that they differ without colour. @param {number} runs @param {number} x @param {number} y */
+  /** Fours end in a square, sixes in a ring, so that colour is not needed. @param {number} runs @param {number} x @param {number} y */
   const mark = (runs, x, y) => (runs === 6 ? svg("circle", { cx: charts.round(x), cy: charts.round(y), r: 2.6 }) : svg("rect", { x: charts.round(x - 2), y: charts.round(y - 2), width: 4, height: 4 }));
 
   return {

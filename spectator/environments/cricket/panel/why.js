@@ -1,13 +1,13 @@
 // @ts-check
-// Why the chance to win moved: each captain's call, and the outcome of the ball as the rest; pure.
+// Why the chance to win moved: what each captain's call did to it, and what is left, how the ball came out; pure.
 
 import { markKind } from "./words.js";
 
-/** Minimum change, of 1, that is explained. */
+/** Least change, of 1, that is explained. */
 export const LEAST = 0.05;
-/** Standard errors that a change must exceed to be significant. */
+/** Standard errors that a change must exceed to be sure. */
 const SURE = 3;
-/** Smaller values, of 1, count as zero. */
+/** Changes below this, of 1, count as none. */
 const NOTHING = 0.0005;
 
 /**
@@ -20,12 +20,12 @@ const NOTHING = 0.0005;
  * @property {"home" | "away"} batting
  * @property {number} change of the home side's chance, of 1
  * @property {number} error standard error of that
- * @property {number} batted effect of the batting captain's call on that side's own chance, over all outcomes of the ball
- * @property {number} bowled the same for the fielding captain
+ * @property {number} batted what the batting captain's call did to that side's own chance, over all outcomes of the ball
+ * @property {number} bowled the same of the fielding captain's
  */
 
 /**
- * The swing of a forecast; null for the first of an innings and without an earlier forecast.
+ * The swing of a forecast; null for the first of an innings, or without an earlier forecast.
  * @param {any} event @param {any} before the state that it changed @returns {Swing | null}
  */
 export function swingOf({ type, data }, before) {
@@ -36,7 +36,7 @@ export function swingOf({ type, data }, before) {
 }
 
 /**
- * The parts of a swing for the side that gained; they add up to the whole.
+ * The parts of a swing for the side that it helped; they add up to the whole.
  * @param {Swing} swing @returns {{gains: "home" | "away", loses: "home" | "away", points: number, own: number, others: number, luck: number, sure: boolean}}
  */
 export function partsOf({ change, error, batting, batted, bowled }) {
@@ -53,11 +53,11 @@ const ballWords = (mark) => ({ wicket: "the wicket", six: "the six", four: "the 
 /** @param {number} value of 1 */
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(1)}`;
 
-/** The possessive of a name; one that ends in s takes only the apostrophe. @param {string} name */
+/** A name that owns something: one that ends in an s takes the apostrophe alone. @param {string} name */
 const owner = (name) => (name.endsWith("s") ? `${name}’` : `${name}’s`);
 
 /**
- * A sentence on a swing, in percentage points.
+ * A sentence on a swing, in points of a hundred.
  * @param {Swing} swing @param {Record<string, {name: string} | undefined>} teams
  */
 export function whyWords(swing, teams) {
@@ -65,11 +65,11 @@ export function whyWords(swing, teams) {
   const name = (/** @type {"home" | "away"} */ side) => teams?.[side]?.name ?? side;
   const calls = [[own, `${owner(name(gains))} call ${signed(own)}`], [others, `${owner(name(loses))} call ${signed(others)}`]]
     .filter(([value]) => Math.abs(/** @type {number} */ (value)) >= NOTHING).map(([, words]) => words);
-  if (calls.length === 0) return `${name(gains)} +${Math.round(100 * points)}: all of it from how ${ballWords(swing.mark)} came out: both captains called as usual.`;
+  if (calls.length === 0) return `${name(gains)} +${Math.round(100 * points)}: all of it from how ${ballWords(swing.mark)} came out; both captains called as usual.`;
   return `${name(gains)} +${Math.round(100 * points)}: ${calls.join(", ")}, how ${ballWords(swing.mark)} came out ${signed(luck)}.`;
 }
 
-/** The swings explained up to a place, newest first: large, and beyond the simulation's error. @param {{seq: number, note: Swing}[]} notes @param {{innings: number, delivery: number}} until */
+/** The swings that are explained, until a place, the newest first: large, and beyond the error of the simulation. @param {{seq: number, note: Swing}[]} notes @param {{innings: number, delivery: number}} until */
 export function explained(notes, until) {
   return notes.map(({ note }) => note).filter((swing) => "change" in swing && Math.abs(swing.change) >= LEAST && partsOf(swing).sure && (swing.innings < until.innings || (swing.innings === until.innings && swing.delivery <= until.delivery))).reverse();
 }

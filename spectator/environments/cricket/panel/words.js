@@ -1,10 +1,10 @@
 // @ts-check
-// Cricket's notation; pure.
+// How cricket's figures are written; pure.
 
 /** @param {number} runs @param {number} balls per hundred balls, one decimal; a dash before the first */
 export const strikeRate = (runs, balls) => (balls > 0 ? ((100 * runs) / balls).toFixed(1) : "–");
 
-/** The valid balls of overs in base-six notation: `3.4` is 22. @param {unknown} overs */
+/** Valid balls in overs notation: `3.4` is 22. @param {unknown} overs */
 export function ballsOf(overs) {
   const [whole, rest] = String(overs ?? "0").split(".");
   return 6 * Number(whole || 0) + Number(rest || 0);
@@ -19,7 +19,7 @@ export function economy(runs, overs) {
 /** A player's last name, for narrow places. @param {unknown} name */
 export const surname = (name) => String(name ?? "").split(" ").at(-1) ?? "";
 
-/** The kind of a ball's mark, for its style. @param {string} mark */
+/** What kind of mark a ball's sign is, for its look. @param {string} mark */
 export function markKind(mark) {
   if (mark.includes("W")) return "wicket";
   if (/wd|nb|b$/.test(mark)) return "extra";
@@ -28,10 +28,10 @@ export function markKind(mark) {
   return mark === "·" ? "dot" : "run";
 }
 
-/** A mark in a line of text, in which a dot would be overlooked. @param {string} mark @param {string} [wicket] word for a wicket */
+/** A mark in a line of text, where a dot would be lost. @param {string} mark @param {string} [wicket] what a wicket is called */
 export const markName = (mark, wicket = mark) => (mark === "·" ? "dot" : mark === "W" ? wicket : mark);
 
-/** A mark in words for screen readers. @param {string} mark */
+/** A mark as it is read aloud. @param {string} mark */
 export function markWords(mark) {
   const kind = markKind(mark);
   if (kind === "dot") return "no run";
@@ -40,7 +40,7 @@ export function markWords(mark) {
   return extra ? `${runs ? `${runs} from a ` : ""}${{ wd: "wide", nb: "no-ball", b: "bye", lb: "leg-bye" }[extra]}` : mark;
 }
 
-/** A ball of an over for screen readers, numbered as scorers do: a wide is bowled again. @param {any} over @param {number} index */
+/** A ball of an over as it is read aloud, counted as scorers count: a wide is bowled again. @param {any} over @param {number} index */
 export function ballName({ number, marks }, index) {
   const mark = marks[index];
   return `Over ${number}, ball ${validBalls(marks.slice(0, index)) + 1}: ${/^\d$/.test(mark) ? `${mark} run${mark === "1" ? "" : "s"}` : markWords(mark)}`;
@@ -53,10 +53,10 @@ export function ordinal(number) {
   return `${number}${ending}`;
 }
 
-/** The number of valid balls of an over. @param {string[]} marks */
+/** Balls of an over that count. @param {string[]} marks */
 export const validBalls = (marks) => marks.filter((mark) => !/wd|nb/.test(mark)).length;
 
-/** Names in links of a ball, a ball of an over, a wicket and the end of an over. */
+/** What a ball, a ball of an over, a wicket and the end of an over are called in links. */
 export const momentNames = {
   /** @param {number} innings @param {number} delivery of the innings from 1, as forecasts count them: wides and no-balls included */
   ball: (innings, delivery) => `ball-${innings}-${delivery}`,
@@ -68,7 +68,7 @@ export const momentNames = {
   wicket: (innings, wicket) => `wicket-${innings}-${wicket}`,
 };
 
-/** The names of an event's moments. @param {any} event @returns {string[]} */
+/** What cricket calls an event. @param {any} event @returns {string[]} */
 export function moments({ type, data, patch }) {
   if (type === "cricket.over_completed") return [momentNames.overEnd(data.innings, data.over)];
   if (type === "cricket.wicket_fell") return [momentNames.wicket(data.innings, data.wicket)];
@@ -77,7 +77,7 @@ export function moments({ type, data, patch }) {
   return over?.marks ? [momentNames.ofOver(data.innings, over.number, over.marks.length)] : [];
 }
 
-/** Display names of the two sides. @param {any} world @returns {Record<string, string>} */
+/** What people call the two sides. @param {any} world @returns {Record<string, string>} */
 export function names(world) {
   /** @type {Record<string, string>} */
   const called = {};
@@ -88,18 +88,18 @@ export function names(world) {
   return called;
 }
 
-/** The name of an innings by its number; those after the second are super overs. @param {number} number */
+/** An innings by its number: those after the second are of super overs. @param {number} number */
 export const inningsName = (number) => (number > 2 ? "super over" : `${ordinal(number)} innings`);
 
-/** The current innings in words. @param {any} world */
+/** Which innings this is, in words. @param {any} world */
 export const inningsWords = ({ super_over, innings }) => (super_over ? "Super over" : innings ? inningsName(innings) : "");
 
 /** Whether an innings is over and the next one has no ball yet. @param {any} world */
 export const isInterval = ({ last_ball, innings, over }) => Boolean(last_ball) && innings > 1 && over?.number === 1 && !over.marks.length;
 
 /**
- * Runs and wickets of every over so far, including the current one.
- * @param {any} card @param {{runs: number, wickets: number} | null} now the innings' score while it is in progress
+ * Runs and wickets of every over so far, the one under way included.
+ * @param {any} card @param {{runs: number, wickets: number} | null} now the innings' score while it is under way
  * @returns {{over: number, runs: number, wickets: number, score: number, unfinished: boolean}[]}
  */
 export function oversOf(card, now) {

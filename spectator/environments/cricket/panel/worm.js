@@ -1,14 +1,14 @@
 // @ts-check
-// The cumulative runs of both innings with par; loaded on first use.
+// The runs of both innings as they add up, beside par; fetched on first use.
 
 import { parOf } from "./par.js";
 
-/** The maximum of the runs drawn. @param {any} world @param {any[]} all innings */
+/** The most runs that are drawn. @param {any} world @param {any[]} all innings */
 export const highest = (world, all) => Math.max(world.target ?? 0, parOf(world)["20"]?.median ?? 0, ...all.flatMap((one) => one.overs.map((/** @type {any} */ over) => over.score)));
 
 /**
- * Draw par, the lines of the innings and the target; `key` is the legend of par.
- * @param {any} world @param {any[]} all innings @param {{svg: any, charts: any, x: (value: number) => number, y: (value: number) => number, cell: (over: any) => string, goTo: (one: any, over: any) => Record<string, string>}} on drawing functions
+ * Par behind, the lines of the innings, and what is chased; what they are called beside the innings' names.
+ * @param {any} world @param {any[]} all innings @param {{svg: any, charts: any, x: (value: number) => number, y: (value: number) => number, cell: (over: any) => string, goTo: (one: any, over: any) => Record<string, string>}} on what they are drawn with
  * @returns {{marks: (SVGElement | null)[], key: string}}
  */
 export function drawWorm(world, all, { svg, charts, x, y, cell, goTo }) {
@@ -23,5 +23,5 @@ export function drawWorm(world, all, { svg, charts, x, y, cell, goTo }) {
   };
   const overs = Math.max(...all.map((one) => one.overs.length), world.format?.overs ?? 5);
   const target = world.target !== undefined && !world.super_over ? svg("path", { class: "chart__target", d: `M${x(0)} ${y(world.target)}H${x(overs)}` }) : null;
-  return { marks: [par.length ? band() : null, ...all.map(line), target], key: par.length ? "real innings: the middle, and four in five" : "" };
+  return { marks: [par.length ? band() : null, ...all.map(line), target], key: par.length ? "real innings: median and middle 80 %" : "" };
 }

@@ -11,7 +11,7 @@ import pytest
 from spectator.environments.collider.analysis import fit_resonance, open_data
 from tools.collider_validation.drawing import Chart, Layer, draw
 
-DOCS = Path(__file__).resolve().parents[4] / "docs"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "reports"
 PAGE = (DOCS / "collider-physics.md").read_text(encoding="utf-8")
 
 

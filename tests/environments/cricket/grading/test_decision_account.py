@@ -48,7 +48,7 @@ def test_the_usual_decisions_are_worth_nothing() -> None:
 
 
 def test_a_style_that_costs_matches_has_values_below_nought_at_little_noise() -> None:
-    """The aggressor loses 2.5 hundredths of a win a match by the forecast (docs/evaluation-heuristics.md)."""
+    """The aggressor loses 2.5 hundredths of a win a match (docs/reports/evaluation-heuristics.md)."""
     values = [
         last_of(seed, "aggressive", reward="decision_value", decisions="over").metadata["rubric"]
         for seed in range(24)

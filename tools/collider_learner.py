@@ -2,7 +2,8 @@
 
 ``nice -n 10 python -m tools.collider_learner --minutes 3 --page`` learns, prints the score by iteration next
 to those of the random, heuristic and reference physicists on fresh seeds, and with ``--page`` writes the
-curve to docs/reports/collider-skill/ and its section of docs/reports/collider-skill.md. It uses at most two processes.
+curve to docs/reports/collider-skill/ and its section of docs/reports/collider-skill.md. It uses at most two
+processes.
 """
 
 from __future__ import annotations

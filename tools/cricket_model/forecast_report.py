@@ -1,8 +1,8 @@
 """Report on the forecast: before any ball, from ball to ball, and against a logistic.
 
-``python -m tools.cricket_model.forecast_report`` writes ``docs/reports/cricket-forecast.md``. It judges the forecast
-of the watch page (`forecast_data`), on simulated matches between drawn squads, on drawn pitches and evenings,
-and on real chases.
+``python -m tools.cricket_model.forecast_report`` writes ``docs/reports/cricket-forecast.md``. It judges the
+forecast of the watch page (`forecast_data`), on simulated matches between drawn squads, on drawn pitches and
+evenings, and on real chases.
 """
 
 from __future__ import annotations

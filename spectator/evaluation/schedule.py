@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from spectator.episodes.plan import complete_options, failed_decisions_broken_by
 from spectator.errors import FieldError, InvalidRequest
 from spectator.evaluation.figures import EVALUATION
 from spectator.events import FailedDecisions, encode_json
-from spectator.journal.encoding import check_replaceable
+from spectator.journal.encoding import atomic_file
 from spectator.policies.captains import ASKED_BY
 from spectator.policies.model_presets import ModelBuild
 from spectator.runs.run_plan import Job, RunPlan
@@ -333,11 +332,9 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    check_replaceable(path)
-    half = path.with_name(path.name + ".part")
-    half.write_text(text, encoding="utf-8")
-    os.replace(half, path)
+    """Write a file completely or not at all."""
+    with atomic_file(path) as file:
+        file.write(text)
 
 
 def identity(schedule: Schedule) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import sys
 import zlib
 from array import array
@@ -216,7 +217,7 @@ def atomic_file(path: Path) -> Iterator[TextIO]:
     """
     check_replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
         with beside.open("w", encoding="utf-8", newline="\n") as file:
             yield file

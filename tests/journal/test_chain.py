@@ -193,9 +193,9 @@ def test_an_exported_file_is_checked_against_a_digest_stated_elsewhere(tmp_path:
     forged = [*lines[:4], lines[4].replace('"at":"2', '"at":"1'), *lines[5:]]
     assert forged != lines
     for told, why in (
-        (forged, "not in the stated"),
-        (lines[:-1], "not in the stated"),
-        ([*lines[:3], *lines[4:]], "event 5: comes after 3: event 4 is missing"),
+        (forged, "is expected"),
+        (lines[:-1], "is expected"),
+        ([*lines[:3], *lines[4:]], "event 5: follows event 3: event 4 is missing"),
         ([*lines[:-1], lines[-1][:20]], f"line {len(lines)} is not an event"),
     ):
         out.write_text("\n".join(told) + "\n", encoding="utf-8")

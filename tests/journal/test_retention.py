@@ -224,7 +224,7 @@ def test_the_command_says_what_it_would_do_then_does_it(tmp_path: Path) -> None:
     assert done.stdout == dry.stdout
     assert listed() == ["ep-0-unended", "ep-01", "ep-02"]
     for arguments, says in (
-        ((), "set a limit"),
+        ((), "set --keep-episodes"),
         (("--keep-days", "-1"), "-1"),
         (("--keep-mb", "much"), "much"),
     ):

@@ -106,7 +106,7 @@ def test_a_database_that_is_away_is_the_reason_and_no_cap(url: str) -> None:
         await journal.aclose()
         told = await ledger.reserve()
         assert told is not None
-        assert told.startswith("what is left of the cap cannot be asked for now: ")
+        assert told.startswith("the shared cap cannot be checked now: ")
         assert ledger.known_refusal() == told
 
     asyncio.run(scenario())

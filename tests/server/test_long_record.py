@@ -26,7 +26,7 @@ async def test_a_server_goes_through_a_long_record_at_its_start_before_anybody_j
 ) -> None:
     events = await long_journal(tmp_path, TURNS)
     with serve_process(tmp_path, variables={"SPECTATOR_LOG_LEVEL": "info"}) as server:
-        gone_through = f"episode {EPISODE} is gone through"
+        gone_through = f"episode {EPISODE} is indexed: every"
         await until(lambda: any(gone_through in line for line in server.log), what=gone_through)
         with closing(sqlite3.connect(tmp_path / FILE)) as file:
             kept = [seq for (seq,) in file.execute("SELECT seq FROM states ORDER BY seq")]

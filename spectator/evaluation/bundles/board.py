@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from spectator.events import FailedDecisions
-from spectator.journal.encoding import check_replaceable
+from spectator.journal.encoding import atomic_file
 
 if TYPE_CHECKING:
     from spectator.evaluation.bundles.bundle import BundleManifest
@@ -155,12 +154,9 @@ def keep_verified(data_dir: Path, result: VerifiedBundle) -> Path:
         OSError: It cannot be written.
     """
     folder = data_dir / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.digest}.json"
-    check_replaceable(path)
-    half = path.with_suffix(".part")
-    half.write_text(result.model_dump_json(indent=1), encoding="utf-8")
-    os.replace(half, path)
+    with atomic_file(path) as file:
+        file.write(result.model_dump_json(indent=1))
     return path
 
 

@@ -46,7 +46,7 @@ def test_spending_that_cannot_be_counted_is_counted_again_and_holds_up_everythin
         running = asyncio.get_running_loop().create_task(ready.run())
         for times in (1, 2):
             await until(partial(counted, times, clock))
-            with pytest.raises(Recovering, match="0 of 1 episodes"):
+            with pytest.raises(Recovering, match="0 of 1 done"):
                 ready.need()
             with pytest.raises(Recovering):
                 ready.need_of("ep-1")

@@ -107,7 +107,7 @@ async def converse(client: ChatClient, journal: SqlJournal | None, name: str, *,
     for number, request in enumerate(requests(tokens), 1):
         answer = await client.complete(request, deadline=60)
         call = call_answered(request, answer)
-        exchange = answered(request, call)
+        exchange = answered(call)
         if journal is None:
             continue
         data = {"actor": "bench", "source": "model", "raw_text": answer.text, "exchanges": [exchange]}

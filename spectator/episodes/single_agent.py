@@ -307,11 +307,12 @@ class SingleAgent:
             begun["brief"] = briefing_for(self.world.briefing)
         return self._show(game, replace(shown, metadata={**shown.metadata, **begun}))
 
-    def step(self, action: Action, *, reasoning: str = "") -> Observation:
+    def step(self, action: Action | Decision, *, reasoning: str = "") -> Observation:
         """Carry out the agent's action and play until its next turn or the end.
 
         Args:
-            action: Plain JSON; the world refuses a malformed or illegal one, see ``refused``.
+            action: Plain JSON; the world refuses a malformed or illegal one, see ``refused``. A decision is
+                recorded with its model calls.
             reasoning: The reason, for the record; the world does not see it.
 
         Raises:
@@ -327,7 +328,8 @@ class SingleAgent:
             self._shown = self._view.shown(late)
             return late
         try:
-            decision = Decision(action, "remote", reasoning, latency_s=self._monotonic() - game.shown_at)
+            made = action if isinstance(action, Decision) else Decision(action, "remote", reasoning)
+            decision = replace(made, latency_s=self._monotonic() - game.shown_at)
             shown = self._play_on(game, self._act(game, seen, decision))
         except BaseException:
             self.abandon()

@@ -10,19 +10,19 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
 
 from spectator.errors import ConfigurationError
-from spectator.events import encode_json
-from spectator.importing.foreign import ForeignEpisode, UnreadableEntry
+from spectator.importing.foreign import ForeignEpisode, UnreadableEntry, digest_of
 from spectator.journal.encoding import BadLine
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one entry; longer ones are skipped."""
+
+BOM: Final = b"\xef\xbb\xbf"
 
 SKIP_BYTES: Final = 1024 * 1024
 
@@ -71,12 +71,17 @@ class FileRow:
     Args:
         number: Number of the row, from 1.
         value: The object in the row.
-        digest: SHA-256 of the row, in hex.
+        start: Byte of the file at which its line begins.
     """
 
     number: int
     value: Mapping[str, Any]
-    digest: str
+    start: int = 0
+
+    @property
+    def digest(self) -> str:
+        """Digest of the object, see :func:`~spectator.importing.foreign.digest_of`."""
+        return digest_of(self.value)
 
 
 def rows(source: Source) -> Iterator[FileRow | SkippedEntry]:
@@ -87,14 +92,20 @@ def rows(source: Source) -> Iterator[FileRow | SkippedEntry]:
     """
     with source.path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_BYTES + 1), b""), 1):
+            start = source.done
             source.done += len(line)
             if len(line) > MAX_BYTES:
                 _skip_line(file, source, line)
                 yield SkippedEntry(f"line {number}", f"it is longer than {MAX_BYTES >> 20} MiB")
                 continue
-            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if line.strip():
-                yield _row(number, line)
+            if line.removeprefix(BOM).strip():
+                yield _row(number, line, start)
+
+
+def row_at(file: BinaryIO, number: int, start: int) -> FileRow | SkippedEntry:
+    """Read again the row of :func:`rows` that begins at ``start``."""
+    file.seek(start)
+    return _row(number, file.readline(MAX_BYTES + 1), start)
 
 
 def _skip_line(file: BinaryIO, source: Source, read: bytes) -> None:
@@ -104,14 +115,14 @@ def _skip_line(file: BinaryIO, source: Source, read: bytes) -> None:
         source.done += len(read)
 
 
-def _row(number: int, line: bytes) -> FileRow | SkippedEntry:
-    value = parsed(line)
+def _row(number: int, line: bytes, start: int) -> FileRow | SkippedEntry:
+    value = parsed(line.removeprefix(BOM) if number == 1 else line)
     if isinstance(value, BadLine):
         incomplete = "" if line.endswith(b"\n") else "; the last line is incomplete"
         return SkippedEntry(f"line {number}", value.reason + incomplete)
     if not isinstance(value, dict):
         return SkippedEntry(f"line {number}", f"not a JSON object but a {type(value).__name__}")
-    return FileRow(number, value, sha256(line.strip()).hexdigest())
+    return FileRow(number, value, start)
 
 
 def parsed(line: bytes) -> Any:
@@ -182,8 +193,7 @@ def table_rows(source: Source) -> Iterator[FileRow]:
                 for value in batch.to_pylist():
                     number += 1
                     source.done = size * number // count
-                    plain = _plain(value)
-                    yield FileRow(number, plain, sha256(encode_json(plain).encode()).hexdigest())
+                    yield FileRow(number, _plain(value))
     except (pyarrow.ArrowException, ValueError) as error:
         raise ConfigurationError(f"{source.path} is not a readable Parquet table: {error}") from error
 

@@ -11,10 +11,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Final
 
 from spectator.events import encode_json
 from spectator.journal.encoding import ChatMessage, tool_call
+from spectator.json_values import json_encoder
 from spectator.text import encodable
 
 
@@ -60,7 +62,7 @@ class ForeignEpisode:
     """An episode that was played by another program.
 
     Args:
-        key: Identity of the episode as JSON: unique, and equal whenever its file is read.
+        key: Identity of the episode as JSON: its own ids or a digest of its content, never its line number.
         environment: Name of the environment.
         turns: The answers, in order.
         after: Messages after the last answer.
@@ -78,6 +80,7 @@ class ForeignEpisode:
         tools: The offered tools, in the form of chat completions.
         notes: What is not shown, one sentence each.
         order_ms: Sort key of episodes without a time, 0 .. 2**48 - 1.
+        anonymous: Whether the file gives it no id; equal ones in one file are then different episodes.
     """
 
     key: Sequence[Any]
@@ -98,6 +101,42 @@ class ForeignEpisode:
     tools: Sequence[Mapping[str, Any]] = ()
     notes: Sequence[str] = ()
     order_ms: int = 0
+    anonymous: bool = False
+
+
+def digest_of(value: object) -> str:
+    """Return the SHA-256, in hex, of a JSON value: the same however it is written.
+
+    Order of members, white space, and ``1`` for ``1.0`` make no difference.
+
+    >>> digest_of({"a": 1, "b": [2.0]}) == digest_of({"b": [2], "a": 1.0})
+    True
+    """
+    return sha256(_canonical(_same_numbers(value)).encode("utf-8", "replace")).hexdigest()
+
+
+_canonical: Final = json_encoder(sorted_keys=True)
+
+
+def _same_numbers(value: Any) -> Any:
+    """Return the value with whole numbers as integers and ``None`` for non-finite numbers."""
+    kind = type(value)
+    if kind is dict:
+        return {name: _same_numbers(one) for name, one in value.items()}
+    if kind is list:
+        return value if set(map(type, value)) <= {int, str} else [_same_numbers(one) for one in value]
+    if kind is float:
+        return None if not math.isfinite(value) else int(value) if value.is_integer() else value
+    return value
+
+
+def group_of(environment: str, task: str, prompt: object) -> str:
+    """Name the group of the answers to one prompt: two environments never share one.
+
+    >>> group_of("adder", "task-0", "1 + 1?")
+    'adder:task-0:7de67345'
+    """
+    return f"{environment}:{task}:{digest_of(prompt)[:8]}"
 
 
 LATEST_S: Final = 253_402_300_799

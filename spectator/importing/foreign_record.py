@@ -30,11 +30,10 @@ from spectator.events import (
     Seat,
     StepTaken,
     core_fact,
-    encode_json,
 )
 from spectator.importing.foreign import ForeignEpisode, ForeignTurn
 from spectator.journal.encoding import ChatMessage, reply_message, wire_message
-from spectator.llm.exchanges import MAX_REPLY, fingerprint
+from spectator.llm.exchanges import answered
 from spectator.model_calls import ModelCall
 from spectator.narration.commentary import Line
 from spectator.observations import Profile
@@ -159,9 +158,6 @@ class ForeignRecord:
         """Return the decision of a model's answer, and keep its call."""
         call = self._call(episode, one)
         reply = call.reply or {}
-        asked = fingerprint(call.messages, call.tools)
-        small = len(encode_json(reply)) <= MAX_REPLY
-        stated = {"request": asked, "reply": reply if small else None, "digest": call.digest(asked)}
         usage = one.usage or {}
         return DecisionMade(
             actor=AGENT,
@@ -176,7 +172,7 @@ class ForeignRecord:
                 "tokens_in", None if one.prompt_token_ids is None else len(one.prompt_token_ids)
             ),
             tokens_out=usage.get("tokens_out", None if one.token_ids is None else len(one.token_ids)),
-            exchanges=[ModelExchange.model_validate(stated)],
+            exchanges=[ModelExchange.model_validate(answered(call))],
         )
 
     def done(self, action: Mapping[str, Any], latency_s: float) -> DecisionMade:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from spectator.episodes.reader import BEFORE_END, ViewReader
 from spectator.errors import ConfigurationError, JournalError, SequenceConflict
-from spectator.events import EpisodeEnded, RecordedEvent, Warned, core_fact
+from spectator.events import EpisodeEnded, RecordedEvent, Warned, core_fact, encode_json
 from spectator.importing import inspect_logs, nemo_gym, own_exports, sessions, trl, verifiers
 from spectator.importing.file_rows import (
     UNEXPECTED,
@@ -314,9 +316,12 @@ async def import_file(
         await _import_events(source, journal, report, on_progress)
         return
     known_at = datetime.fromtimestamp(source.path.stat().st_mtime, UTC)
+    seen: Counter[bytes] = Counter()
     batch: list[BuiltEpisode] = []
     entries = form.read(source)
     while (entry := await asyncio.to_thread(next, entries, None)) is not None:
+        if isinstance(entry, ForeignEpisode) and entry.anonymous:
+            _number_twin(entry, seen)
         if isinstance(entry, SkippedEntry):
             report.skip(source, entry)
         elif await journal.episode(imported_id(entry)) is not None:
@@ -328,6 +333,14 @@ async def import_file(
         on_progress(source, report)
     await _record(journal, batch, report)
     on_progress(source, report)
+
+
+def _number_twin(episode: ForeignEpisode, seen: Counter[bytes]) -> None:
+    """Add to the key how many episodes of the file have no id and the same content, up to this one."""
+    short = sha256(encode_json(list(episode.key)).encode()).digest()[:8]
+    if seen[short]:
+        episode.key = [*episode.key, seen[short]]
+    seen[short] += 1
 
 
 def _build(

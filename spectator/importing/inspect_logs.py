@@ -18,6 +18,8 @@ from spectator.importing.foreign import (
     ForeignEpisode,
     UnreadableEntry,
     count,
+    digest_of,
+    group_of,
     message_of,
     moment,
     need,
@@ -242,16 +244,18 @@ def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
     scores = _scores(sample.get("scores"))
     error, limit = sample.get("error"), sample.get("limit")
     epoch = count(sample.get("epoch")) or 1
-    identity = text(sample.get("uuid")) or [text(about.get("run_id")), text(about.get("eval_id"))]
+    environment = text(about.get("task")).rsplit("/", 1)[-1] or NAME
+    log = [text(about.get("run_id")), text(about.get("eval_id"))]
+    identity = text(sample.get("uuid")) or (log if any(log) else digest_of([environment, listed, scores]))
     metadata = sample.get("metadata") or {}
     return ForeignEpisode(
         key=[NAME, identity, sample["id"], epoch],
-        environment=text(about.get("task")).rsplit("/", 1)[-1] or NAME,
+        environment=environment,
         title=text(about.get("task_display_name")) or text(about.get("task")),
         agent=text((sample.get("output") or {}).get("model")) or text(about.get("model")),
         turns=turns,
         after=after,
-        group=f"sample-{sample['id']}",
+        group=group_of(environment, f"sample-{sample['id']}", sample.get("input")),
         seed=count(metadata.get("seed")) if isinstance(metadata, Mapping) else None,
         reward=next(iter(scores.values()), None),
         rubric=scores,

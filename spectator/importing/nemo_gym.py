@@ -11,6 +11,8 @@ from spectator.importing.foreign import (
     ForeignTurn,
     UnreadableEntry,
     content_of,
+    count,
+    group_of,
     integers,
     message_of,
     moment,
@@ -45,27 +47,30 @@ def _rollout(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
     asked = need(value, "responses_create_params", dict, "it must be the request")
     response = need(value, "response", dict, "it must be the response of the agent")
     output = need(response, "output", list, "it must list the items of the response")
-    turns, after = _turns(_prompt(asked), output)
+    prompt = _prompt(asked)
+    turns, after = _turns(prompt, output)
     if len(turns) == 1:
         turns[0].usage = usage_of(response.get("usage"), "input_tokens", "output_tokens")
     error, incomplete = response.get("error"), response.get("incomplete_details")
     task = value.get("_ng_task_index")
     agent = value.get("agent_ref") or {}
     group = response.get("group_id") if task is None else task
+    environment = text(response.get("env_id")) or text(agent.get("name")) or NAME
     yield ForeignEpisode(
-        key=[NAME, row.number, row.digest],
-        environment=text(response.get("env_id")) or text(agent.get("name")) or NAME,
+        key=[NAME, row.digest],
+        anonymous=value.get("_ng_rollout_index") is None,
+        environment=environment,
         agent=text(response.get("model")) or text(asked.get("model")),
         turns=turns,
         after=after,
-        group=None if group is None else f"task-{group}",
+        group=None if group is None else group_of(environment, f"task-{group}", prompt),
         reward=number(value.get("reward")),
         rubric=numbers(response.get("metrics")),
         error=None if not error else text(error.get("message")) or "it failed",
         cut=_cut(incomplete),
         began=moment(response.get("created_at")),
         tools=tools_of(asked.get("tools")),
-        order_ms=row.number,
+        order_ms=min(count(task) or 0, 2**32),
     )
 
 

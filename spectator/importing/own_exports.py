@@ -10,12 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator.events import RecordedEvent, decode, encode_json
-from spectator.importing.file_rows import Entries, FileRow, SkippedEntry, Source, each_row, guarded, rows
+from spectator.importing.file_rows import (
+    Entries,
+    FileRow,
+    SkippedEntry,
+    Source,
+    each_row,
+    guarded,
+    row_at,
+    rows,
+)
 from spectator.importing.foreign import (
     ForeignEpisode,
     ForeignTurn,
     UnreadableEntry,
     count,
+    digest_of,
     integers,
     message_of,
     messages_of,
@@ -106,18 +116,22 @@ def is_record(row: Mapping[str, Any]) -> bool:
 
 
 def read_calls(source: Source) -> Entries:
-    """Yield the episodes of model calls; calls of one episode must follow each other."""
-    calls: list[FileRow] = []
+    """Yield the episodes of model calls, in whatever order their lines are."""
+    found: dict[str, dict[tuple[int, int], tuple[int, int]]] = {}
     for row in rows(source):
         if isinstance(row, SkippedEntry):
             yield row
             continue
-        if calls and row.value.get("episode_id") != calls[0].value.get("episode_id"):
-            yield from guarded(f"line {calls[0].number}", lambda of=calls: iter([_calls_episode(of)]))  # type: ignore[misc]
-            calls = []
-        calls.append(row)
-    if calls:
-        yield from guarded(f"line {calls[0].number}", lambda: iter([_calls_episode(calls)]))
+        place = (count(row.value.get("seq")) or 0, count(row.value.get("call")) or 0)
+        found.setdefault(text(row.value.get("episode_id")), {})[place] = (row.number, row.start)
+    source.done = 0
+    with source.path.open("rb") as file:
+        for lines in found.values():
+            calls = [row_at(file, *lines[place]) for place in sorted(lines)]
+            kept = [one for one in calls if isinstance(one, FileRow)]
+            source.done = max(source.done, *(one.start for one in kept))
+            yield from guarded(f"line {kept[0].number}", lambda of=kept: iter([_calls_episode(of)]))  # type: ignore[misc]
+    source.done = source.size
 
 
 def _calls_episode(calls: list[FileRow]) -> ForeignEpisode:
@@ -138,7 +152,6 @@ def _calls_episode(calls: list[FileRow]) -> ForeignEpisode:
         cut=text(reason) if failed == "truncated" else None,
         ended=reason is not None,
         tools=tools_of(first.get("tools")),
-        order_ms=calls[0].number,
     )
 
 
@@ -178,13 +191,15 @@ def _members(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
         )
     prompt = messages_of(value.get("prompt"), "prompt")
     ids = value.get("episode_ids") or []
+    shared = [value.get(name) for name in ("environment", "group_id", "seed", "prompt")]
     for place, (completion, reward) in enumerate(zip(completions, rewards, strict=True)):
         turns, after = turns_of(messages_of(completion, f"completions[{place}]"))
         if turns:
             turns[0].asked = [*prompt, *turns[0].asked]
         cut = value.get("truncated") or []
         yield ForeignEpisode(
-            key=[GROUPS, ids[place] if place < len(ids) else [row.number, row.digest, place]],
+            key=[GROUPS, ids[place] if place < len(ids) else digest_of([shared, completion, reward])],
+            anonymous=place >= len(ids),
             environment=text(value.get("environment")),
             turns=turns,
             after=after,
@@ -193,7 +208,6 @@ def _members(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
             reward=number(reward),
             cut="truncated" if place < len(cut) and cut[place] is True else None,
             tools=tools_of(value.get("tools")),
-            order_ms=row.number,
         )
 
 
@@ -210,7 +224,8 @@ def _record(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
     assert isinstance(task, Mapping) and isinstance(extra, Mapping)
     metrics = value.get("metrics") if isinstance(value.get("metrics"), Mapping) else {}
     yield ForeignEpisode(
-        key=[RECORDS, text(value.get("episode_id")) or [row.number, row.digest]],
+        key=[RECORDS, text(value.get("episode_id")) or row.digest],
+        anonymous=not text(value.get("episode_id")),
         environment=text(task.get("environment")) or text(task.get("name")) or "openenv",
         agent=text(extra.get("model")),
         turns=turns,
@@ -220,5 +235,4 @@ def _record(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
         reward=number(value.get("reward")),
         rubric=numbers(value.get("verify_metrics")),
         cut="truncated" if (metrics or {}).get("truncated") is True else None,
-        order_ms=row.number,
     )

@@ -13,6 +13,7 @@ from spectator.importing.foreign import (
     ForeignTurn,
     UnreadableEntry,
     count,
+    digest_of,
     kind_of,
     message_of,
     moment,
@@ -36,7 +37,6 @@ def matches(row: Mapping[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class _Session:
-    line: int
     head: Mapping[str, Any]
     turns: list[ForeignTurn] = field(default_factory=list)
     asked: list[ChatMessage] = field(default_factory=list)
@@ -68,6 +68,10 @@ class _Session:
         )
         self.asked = []
 
+    def words(self) -> list[Any]:
+        """Return everything that was said, in order."""
+        return [*([one.asked, one.reply, one.reward] for one in self.turns), self.asked]
+
     @staticmethod
     def time_of(value: Mapping[str, Any]) -> datetime | None:
         """Return the time of a line or message, if it has one."""
@@ -82,7 +86,8 @@ class _Session:
         unfinished = reason not in ("", "finished")
         cut = reason if failed == "truncated" else None
         return ForeignEpisode(
-            key=[NAME, harness, identity] if identity else [NAME, self.line, dict(head), self.messages],
+            key=[NAME, harness, identity or digest_of([head, self.words()])],
+            anonymous=not identity,
             environment=text(head.get("environment")) or harness,
             title=text(head.get("name")) or harness,
             agent=text(head.get("model"))
@@ -97,7 +102,6 @@ class _Session:
             cut=cut,
             result="the session as it was saved" if head.get("reward") is None else None,
             began=self.time_of(head) or next((one.at for one in self.turns if one.at), None),
-            order_ms=self.line,
         )
 
 
@@ -112,9 +116,9 @@ def read(source: Source) -> Entries:
         if kind == "session":
             if session is not None:
                 yield session.episode()
-            session = _Session(row.number, row.value)
+            session = _Session(row.value)
         elif kind == "message":
-            session = session or _Session(row.number, {})
+            session = session or _Session({})
             try:
                 session.take(row)
             except UnreadableEntry as error:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final
 
-from spectator.events import encode_json
 from spectator.importing.file_rows import Entries, FileRow, Source, each_row, guarded, is_table, table_rows
 from spectator.importing.foreign import (
     ForeignEpisode,
     UnreadableEntry,
     completed,
     count,
+    digest_of,
     integers,
     messages_of,
     number,
@@ -58,19 +57,19 @@ def _completion(row: FileRow, source: Source) -> ForeignEpisode:
         turns[0].token_ids = ids
         turns[0].prompt_token_ids = integers(value.get("prompt_ids"))
         turns[0].logprobs = reals(value.get("logprobs"), len(ids))
-    prompt_text = encode_json(value["prompt"]) if not isinstance(value["prompt"], str) else value["prompt"]
     return ForeignEpisode(
-        key=[NAME, row.number, row.digest],
+        key=[NAME, row.digest],
+        anonymous=True,
         environment=NAME,
         agent=f"policy at step {step}",
         title="TRL completions",
         turns=turns,
         after=after,
-        group=f"step-{step}-{sha256(prompt_text.encode('utf-8', 'replace')).hexdigest()[:8]}",
+        group=f"step-{step}-{digest_of(value['prompt'])[:8]}",
         reward=number(total) if number(total) is not None else (sum(rewards.values()) if rewards else None),
         rubric=rewards,
         result=None if advantage is None else f"advantage {advantage:+.4g}, as computed by TRL",
-        order_ms=min(step, 2**24) * 2**20 + row.number % 2**20,
+        order_ms=min(step, 2**24) * 2**20,
     )
 
 

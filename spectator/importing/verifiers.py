@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from spectator.importing.foreign import (
     UnreadableEntry,
     completed,
     count,
+    digest_of,
+    group_of,
     integers,
     kind_of,
     message_of,
@@ -50,17 +53,27 @@ def matches(row: Mapping[str, Any]) -> bool:
 
 def read(source: Source) -> Entries:
     """Yield the episodes of a file, one per trace or per row of results."""
-    return each_row(source, _episodes)
+    beside = _environment_beside(source)
+    return each_row(source, lambda row, _: _episodes(row, beside))
 
 
-def _episodes(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
+def _environment_beside(source: Source) -> str:
+    """Return the environment that ``metadata.json`` in the same folder names; verifiers writes it."""
+    try:
+        metadata = json.loads((source.path.parent / "metadata.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return text(metadata.get("env_id")) if isinstance(metadata, Mapping) else ""
+
+
+def _episodes(row: FileRow, beside: str) -> Iterator[ForeignEpisode]:
     value = row.value
     if "traces" in value:
         yield from _traces(value)
     elif "nodes" in value:
         yield _trace(value, {})
     else:
-        yield _result(row)
+        yield _result(row, beside)
 
 
 def _traces(value: Mapping[str, Any]) -> Iterator[ForeignEpisode]:
@@ -100,7 +113,8 @@ def _trace(trace: Any, episode: Mapping[str, Any]) -> ForeignEpisode:
     timing = trace.get("timing") or {}
     ok = trace.get("ok") is not False
     return ForeignEpisode(
-        key=[NAME, "trace", text(trace.get("id")) or [task, len(nodes)]],
+        key=[NAME, "trace", text(trace.get("id")) or digest_of(trace)],
+        anonymous=not text(trace.get("id")),
         environment=_environment(episode, task),
         agent=text(config.get("model")) or next((one.model for one in turns if one.model), ""),
         turns=turns,
@@ -209,7 +223,8 @@ def _environment(episode: Mapping[str, Any], task: Mapping[str, Any]) -> str:
 
 def _group(episode: Mapping[str, Any], task: Mapping[str, Any]) -> str | None:
     group = episode.get("group") or {}
-    return text(group.get("id")) or text(task.get("key")) or text(task.get("hash")) or None
+    named = text(group.get("id")) or text(task.get("key")) or text(task.get("hash"))
+    return f"{_environment(episode, task)}:{named}" if named else None
 
 
 def _errors(row: Mapping[str, Any]) -> str:
@@ -217,8 +232,13 @@ def _errors(row: Mapping[str, Any]) -> str:
     return f"{text(errors[-1].get('type'))}: {text(errors[-1].get('message'))}" if errors else ""
 
 
-def _result(row: FileRow) -> ForeignEpisode:
-    """Return the episode of a row of ``results.jsonl``."""
+def _result(row: FileRow, beside: str) -> ForeignEpisode:
+    """Return the episode of a row of ``results.jsonl``.
+
+    Args:
+        row: The row.
+        beside: The environment, if the row does not name one.
+    """
     value = row.value
     prompt = messages_of(value.get("prompt"), "prompt")
     steps = value.get("trajectory")
@@ -232,13 +252,16 @@ def _result(row: FileRow) -> ForeignEpisode:
     if len(turns) == 1 and turns[0].usage is None and usage:
         turns[0].usage = usage_of(usage, "input_tokens", "output_tokens")
     example = value["example_id"]
+    environment = text(value.get("env_id")) or beside or text(value.get("task"))
+    task = f"example-{example}"
     return ForeignEpisode(
-        key=[NAME, row.number, row.digest],
-        environment=text(value.get("env_id")) or text(value.get("task")) or NAME,
+        key=[NAME, row.digest],
+        anonymous=True,
+        environment=environment or NAME,
         agent=text(value.get("model")),
         turns=turns,
         after=after,
-        group=f"example-{example}",
+        group=group_of(environment, task, prompt) if environment else task,
         reward=number(value.get("reward")),
         rubric=numbers(value.get("metrics")),
         error=_classic_error(error),
@@ -247,7 +270,7 @@ def _result(row: FileRow) -> ForeignEpisode:
         result=text(value.get("stop_condition")) or None,
         began=moment(timing.get("start_time")) if isinstance(timing, Mapping) else None,
         tools=tools_of(value.get("tool_defs")),
-        order_ms=row.number,
+        order_ms=min(count(example) or 0, 2**32),
     )
 
 

@@ -133,9 +133,9 @@ def call_failed(request: ChatRequest) -> ModelCall:
     return ModelCall(messages=request.messages, tools=request.tools, about=_sampling(request))
 
 
-def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
+def answered(call: ModelCall) -> dict[str, Any]:
     """Return the event data of an answered call, without a reply that is too long."""
-    asked = fingerprint(request.messages, request.tools)
+    asked = fingerprint(call.messages, call.tools)
     reply = call.reply or {}
     size = sum([len(reply[name]) for name in _TEXTS if reply[name]])
     for made in reply["tool_calls"]:
@@ -209,10 +209,10 @@ def _tokens(usage: Usage) -> dict[str, int]:
     return tokens
 
 
-def failed(request: ChatRequest, call: ModelCall, error: EndpointError) -> dict[str, Any]:
+def failed(call: ModelCall, error: EndpointError) -> dict[str, Any]:
     """Return the event data of a call without an answer."""
     failure = {"kind": error.kind, "status": error.status, "retry_after_s": error.retry_after_s}
-    asked = fingerprint(request.messages, request.tools)
+    asked = fingerprint(call.messages, call.tools)
     return {"request": asked, "failure": failure, "digest": call.digest(asked)}
 
 

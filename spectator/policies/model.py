@@ -344,14 +344,14 @@ class ModelPolicy(EndsWhenCancelled):
             raise
         except EndpointError as error:
             asking.calls.append(call_failed(request))
-            asking.exchanges.append(failed(request, asking.calls[-1], error))
+            asking.exchanges.append(failed(asking.calls[-1], error))
             self._count(asking, began, self._guess(asking.written) if asking.written else None, guessed=True)
             raise
         except asyncio.CancelledError:
             self._count(asking, began, self._guess(asking.written), guessed=True)
             raise
         asking.calls.append(call_answered(request, answer))
-        asking.exchanges.append(answered(request, asking.calls[-1]))
+        asking.exchanges.append(answered(asking.calls[-1]))
         used, guessed = self._used(answer)
         self._count(asking, began, used, guessed=guessed)
         if answer.usage is not None and not asking.answers:

@@ -403,11 +403,11 @@ def stated_reasoning(call: ParsedCall, answer: ChatAnswer) -> str:
     return "\n\n".join([part for part in (stated, answer.thought) if part])
 
 
-def action_in(text: str, briefing: Briefing, observation: Observation) -> Action:
-    """Return the last action in ``text``: a tool call, or the text itself.
+def call_in(answer: ChatAnswer, briefing: Briefing, observation: Observation) -> ParsedCall:
+    """Return the last legal call that an answer names: in JSON, in marks, or as the text itself.
 
     Args:
-        text: The whole answer.
+        answer: The whole answer.
         briefing: Description of the seat.
         observation: The observation that the answer is for.
 
@@ -417,15 +417,24 @@ def action_in(text: str, briefing: Briefing, observation: Observation) -> Action
     >>> from spectator.observations import LegalAction
     >>> legal = LegalAction(tool="hit", arguments={"type": "object", "properties": {}})
     >>> seen = Observation("home", [legal], {})
-    >>> action_in('I go: {"tool": "hit", "arguments": {}}', Briefing("Hit it."), seen)
-    {'tool': 'hit', 'arguments': {}}
+    >>> call_in(ChatAnswer(text='I go: {"tool": "hit", "arguments": {}}'), Briefing("Hit it."), seen).tool
+    'hit'
     """
-    legal, answer = briefing.legal(observation), ChatAnswer(text=text)
+    legal = briefing.legal(observation)
     if briefing.text_field is not None:
         written = [free_text(answer, legal[0]["tool"], briefing.text_field)]
     else:
         written = find_calls(answer, legal)
     if not written:
         raise no_call(answer)
-    call = check_call(written[-1], legal)
+    return check_call(written[-1], legal)
+
+
+def action_in(text: str, briefing: Briefing, observation: Observation) -> Action:
+    """Return the action of :func:`call_in` for an answer in text.
+
+    Raises:
+        CallRejected: There is no action, or it is not legal.
+    """
+    call = call_in(ChatAnswer(text=text), briefing, observation)
     return briefing.as_action(call.tool, call.arguments)

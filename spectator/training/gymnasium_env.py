@@ -15,6 +15,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from spectator.catalog import world_names
 from spectator.environments.world import MAX_SEED
+from spectator.llm.chat import ChatAnswer
 from spectator.observations import Observation
 from spectator.training.text_episode import TextEpisode
 
@@ -91,8 +92,13 @@ class SpectatorEnv(gymnasium.Env[str, str]):
         text = self._episode.reset(episode_seed, given)
         return _plain(text), self._info()
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Carry out an action, and play until the agent's next turn."""
+    def step(self, action: str | ChatAnswer) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Carry out an action, and play until the agent's next turn.
+
+        Args:
+            action: The model's answer. ``env.unwrapped`` also takes a
+                :class:`~spectator.llm.chat.ChatAnswer`, whose tokens are recorded in ``run``.
+        """
         text = self._episode.answer(action)
         done, truncated = self._episode.done, self._episode.truncated
         reward = float(self._episode.observation.reward)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.harness import ResourceSession, ResourceSessionFactory, ToolResult, VerifyResult
 
+from spectator.llm.chat import ChatAnswer, ToolCall
+from spectator.model_calls import ModelCall
 from spectator.training.text_episode import TextEpisode
+
+if TYPE_CHECKING:
+    from spectator.training.recorded_run import RecordedRun
 
 
 class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no types
@@ -24,6 +31,7 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
         self._episode = episode
         self._prompt = episode.reset(seed, options)
         self._rewards: list[float] = []
+        self._calls: Sequence[ModelCall] | None = None
 
     def initial_messages(self) -> list[dict[str, Any]]:
         """Return the brief and the whole situation."""
@@ -42,12 +50,37 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
 
     def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """Use a tool; the reward is in the result's metadata, as in OpenEnv's sessions."""
-        text = self._episode.use(name, arguments)
+        calls, self._calls = self._calls, None if self._calls is None else ()
+        text = self._episode.use(name, arguments, calls)
         seen = self._episode.observation
         self._rewards.append(float(seen.reward))
         metadata = {"reward": float(seen.reward), "value": self._episode.value}
         refused = None if seen.refused is None else seen.refused.rule
         return ToolResult(data=text, done=seen.done, metadata=metadata, error=refused)
+
+    def recorded(self, model_step: Callable[[list[Any], list[Any], dict[str, Any]], Any]) -> Any:
+        """Wrap ``model_step`` so that its messages, words and tokens are recorded."""
+
+        def step(messages: list[Any], tools: list[Any], sampling: dict[str, Any]) -> Any:
+            asked = [dict(message) for message in messages]
+            result = model_step(messages, tools, sampling)
+            call = self._call(asked, result)
+            self._calls = None if call is None else [call]
+            return result
+
+        return step
+
+    def _call(self, messages: list[Any], result: Any) -> ModelCall | None:
+        said = result.response
+        calls = [ToolCall(one.id, one.name, json.dumps(one.args, default=str)) for one in said.tool_calls]
+        answer = ChatAnswer(
+            text=said.content or "",
+            tool_calls=calls,
+            token_ids=array("q", result.completion_ids) or None,
+            prompt_token_ids=array("q", result.prompt_ids) or None,
+            logprobs=array("d", result.logprobs) or None,
+        )
+        return self._episode.call(messages, answer)
 
     def verify(self, transcript: list[dict[str, Any]], final_state: Any | None = None) -> Any:
         """Return the reward, value and rubric so far."""
@@ -57,6 +90,8 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
 
     def close(self) -> None:
         """Close the episode."""
+        if self._calls:
+            self._episode.note_unused(self._calls)
         self._episode.close()
 
 
@@ -67,14 +102,21 @@ class WorldSessionFactory(ResourceSessionFactory):  # type: ignore[misc]  # the 
         world: Name in the catalogue.
         options: The world's options, for every episode.
         opponent: Preset for all other seats.
+        run: Run that records the episodes; optional.
     """
 
     def __init__(
-        self, world: str, options: Mapping[str, Any] | None = None, *, opponent: str | None = None
+        self,
+        world: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        opponent: str | None = None,
+        run: RecordedRun | None = None,
     ) -> None:
         self._world = world
         self._options = dict(options or {})
         self._opponent = opponent
+        self._run = run
 
     def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> WorldSession:
         """Return a session with a new episode.
@@ -88,5 +130,5 @@ class WorldSessionFactory(ResourceSessionFactory):  # type: ignore[misc]  # the 
             InvalidRequest: The world is unknown, or an option is invalid.
         """
         options = dict(task) if isinstance(task, Mapping) else {}
-        episode = TextEpisode(self._world, self._options, opponent=self._opponent)
+        episode = TextEpisode(self._world, self._options, opponent=self._opponent, run=self._run)
         return WorldSession(episode, seed, options)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +19,14 @@ from spectator.bus import MemoryBus
 from spectator.clock import Clock, SystemClock
 from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.plan import EpisodePlan
-from spectator.episodes.steps import cut_short, with_total
+from spectator.episodes.steps import checked_decision, cut_short, with_total
 from spectator.episodes.stream import RecordedTurns
 from spectator.errors import EpisodeError
-from spectator.events import EpisodeEnded, core_fact
+from spectator.events import EpisodeEnded, Undecided, core_fact
 from spectator.journal.contract import Attachments
 from spectator.journal.sql_journal import SqlJournal
-from spectator.policies.policy import Policy, Preset
+from spectator.model_calls import ModelCall
+from spectator.policies.policy import Decision, Policy, Preset
 from spectator.runs.attempts import end_unfinished
 from spectator.runs.run_folder import JOURNAL
 
@@ -75,6 +76,10 @@ class RecordedRun:
             raise ValueError(f"group_size must be at least 1, not {group_size}")
         self.name = Path(folder).resolve().name
         """Name of the run on the server's pages."""
+        self.model = model
+        """Name of the model on the server's pages."""
+        self.weight_version: str | None = None
+        """Version of the weights that write the next answers; set it after each update."""
         self._group_size = group_size
         self._captain = Preset("remote", model, "Is trained elsewhere.", "remote", _not_built)
         self._clock = clock or SystemClock()
@@ -186,6 +191,7 @@ class RecordedEpisode:
         self._run = run
         self._stream = stream
         self._profile = plan.profile
+        self._agent = plan.agent
         self._order = asyncio.Lock()
         self._turn = 0
         self._total = self._value = 0.0
@@ -208,11 +214,12 @@ class RecordedEpisode:
             self._finish()
         self._run.submit(self._record(turns))
 
-    def leave(self, detail: str) -> None:
+    def leave(self, detail: str, unused: Decision | None = None) -> None:
         """Record an end as cut short, with the value so far.
 
         Args:
             detail: The reason, as text.
+            unused: The model's last answer, if it led to no action.
         """
         if self._over:
             return
@@ -220,39 +227,44 @@ class RecordedEpisode:
         ended = with_total(cut_short("step_cap", detail, self._turn), self._total, self._profile)
         if self._profile.rewards == "end":
             ended = ended.model_copy(update={"value": self._value})
-        self._run.submit(self._record(RecordedTurns(ended=ended)))
+        self._end(ended, unused)
 
-    def fail(self, detail: str) -> None:
+    def fail(self, detail: str, unused: Decision | None = None) -> None:
         """Record an end as failed, without a score.
 
         Args:
             detail: The error, as text.
+            unused: The model's answer that was being carried out.
         """
         if self._over:
             return
         self._finish()
-        self._run.submit(
-            self._record(RecordedTurns(ended=cut_short("environment_error", detail, self._turn)))
-        )
+        self._end(cut_short("environment_error", detail, self._turn), unused)
+
+    def _end(self, ended: EpisodeEnded, unused: Decision | None) -> None:
+        """Record an end that the world did not reach, with the words that led to no step."""
+        if unused is not None and unused.calls:
+            _, fact = checked_decision(self._agent, unused, 0.0)
+            asked = {name: fact.data[name] for name in Undecided.model_fields}
+            ended = ended.model_copy(update={"undecided": Undecided.model_validate(asked)})
+        calls = () if unused is None else unused.calls
+        self._run.submit(self._record(RecordedTurns(ended=ended), calls))
 
     def _finish(self) -> None:
         self._over = True
         self._run.forget(self)
 
-    async def _record(self, turns: RecordedTurns) -> None:
+    async def _record(self, turns: RecordedTurns, unused: Sequence[ModelCall] = ()) -> None:
         async with self._order:
             try:
                 for turn, facts, attached in turns.turns():
                     await self._stream.emit_steps([(turn, facts)], attachments=attached)
-                if turns.ended is not None:
-                    await self._report_end(turns.ended, turns.truth)
+                if (ended := turns.ended) is not None:
+                    attached = Attachments([unused] if unused else (), turns.truth)
+                    await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
             except EpisodeError as error:
                 self._finish()
                 logger.warning("the rest of episode %s is not recorded: %s", self.episode_id, error)
-
-    async def _report_end(self, ended: EpisodeEnded, truth: str | None) -> None:
-        attached = None if ended.truth is None else Attachments(truth=truth)
-        await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
 
 
 def _not_built(seed: int) -> Policy:

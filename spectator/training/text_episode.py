@@ -2,21 +2,84 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
-from spectator.llm.tool_calls import CallRejected
+from spectator.journal.encoding import reply_message, wire_message
+from spectator.llm.answers import split_thought
+from spectator.llm.chat import (
+    ChatAnswer,
+    ChatRequest,
+    Conversation,
+    FrozenMessage,
+    FrozenPrefix,
+    FrozenTools,
+    Message,
+    ToolCall,
+)
+from spectator.llm.exchanges import answer_of, answered, call_answered
+from spectator.llm.tool_calls import CallRejected, ParsedCall, written_form
+from spectator.model_calls import ModelCall
 from spectator.observations import LegalAction, Observation
-from spectator.policies.policy import Action
-from spectator.policies.turns import action_in
+from spectator.policies.policy import Action, Decision
+from spectator.policies.turns import call_in, stated_reasoning
+from spectator.text import encodable
 
 if TYPE_CHECKING:
     from spectator.training.recorded_run import RecordedEpisode, RecordedRun
 
 
+class RecordedDialogue:
+    """The conversation of a recorded episode; makes the model call of each answer.
+
+    Args:
+        text: The first message.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._said: list[Message] = []
+        self._beginning = FrozenPrefix()
+        self._asks: str | None = None
+        self.hear(text)
+
+    def open_with(self, messages: Sequence[Message]) -> None:
+        """Replace the first message by these."""
+        self._said, self._beginning = [FrozenMessage(_encodable(one)) for one in messages], FrozenPrefix()
+
+    def hear(self, text: str) -> None:
+        """Add the next message to the model: a tool result after a tool call, else a user message."""
+        said: Message = {"role": "user", "content": encodable(text)}
+        if self._asks is not None:
+            said = {"role": "tool", "tool_call_id": self._asks, "content": said["content"]}
+        self._said.append(FrozenMessage(said))
+
+    def next_id(self) -> str:
+        """Return an id for the next tool call."""
+        return f"call_{len(self._said)}"
+
+    def say(self, answer: ChatAnswer, model: str, tools: Sequence[Mapping[str, Any]] = ()) -> ModelCall:
+        """Add an answer; return its model call."""
+        messages = Conversation(self._said, len(self._said), self._beginning)
+        call = call_answered(ChatRequest(model=model, messages=messages, tools=tools), answer)
+        self._said.append(FrozenMessage(wire_message(reply_message(call.reply or {}))))
+        self._asks = answer.tool_calls[-1].id if answer.tool_calls else None
+        return replace(call, measured={})
+
+
+def _encodable(message: Message) -> Message:
+    content = message.get("content")
+    return {**message, "content": encodable(content)} if isinstance(content, str) else message
+
+
 class TextEpisode:
     """A world for a model in training: one episode at a time, from one thread.
+
+    A recorded episode keeps the model's words. ``use`` and ``answer`` make the model call from the episode's
+    texts. An adapter that has the call, with messages, tokens and weight versions, passes it as ``calls``; an
+    empty sequence means that the action is from the same answer as the last one.
 
     Args:
         world: Name in the catalogue.
@@ -52,6 +115,9 @@ class TextEpisode:
         self._pack = pack
         self._run = run
         self._recorded: RecordedEpisode | None = None
+        self._dialogue: RecordedDialogue | None = None
+        self._offered: FrozenTools | None = None
+        self._unused: Decision | None = None
         self._seen: Observation | None = None
         self.world = self._agent.world
         """The world."""
@@ -82,8 +148,14 @@ class TextEpisode:
         if self._run is not None:
             self._leave("another episode was started")
             self._recorded = self._run.begin(self._agent.plan)
+            self._dialogue, self._offered, self._unused = RecordedDialogue(self.text), None, None
             self._record()
         return self.text
+
+    def open_with(self, messages: Sequence[Message]) -> None:
+        """Set the first messages of the model, if they hold more than the text of ``reset``."""
+        if self._dialogue is not None:
+            self._dialogue.open_with(messages)
 
     @property
     def observation(self) -> Observation:
@@ -148,8 +220,13 @@ class TextEpisode:
         """
         return [_function(one["tool"], one["arguments"]) for one in self.playable]
 
-    def use(self, tool: str, arguments: Mapping[str, Any]) -> str:
+    def use(self, tool: str, arguments: Mapping[str, Any], calls: Sequence[ModelCall] | None = None) -> str:
         """Use a tool; illegal calls are rejected and counted, and the text says why.
+
+        Args:
+            tool: Its name.
+            arguments: Its arguments.
+            calls: The model calls behind it, for the record.
 
         Returns:
             The changes, as text.
@@ -158,26 +235,124 @@ class TextEpisode:
             NoEpisode: ``reset`` was not called.
             EpisodeError: The opponent or the world failed.
         """
-        return self.act(self.world.briefing.as_action(tool, arguments))
+        if calls is None and self._dialogue is not None and not self.done:
+            written = json.dumps(dict(arguments), default=str, ensure_ascii=False)
+            call = ToolCall(self._dialogue.next_id(), tool, encodable(written))
+            self._offered = self._offered or FrozenTools(self.functions)
+            calls = [self._said(ChatAnswer(text="", tool_calls=[call]), self._offered)]
+        return self.act(self.world.briefing.as_action(tool, arguments), calls)
 
-    def answer(self, text: str) -> str:
-        """Carry out the action in a text; texts without one are rejected and counted."""
+    def answer(self, text: str | ChatAnswer, calls: Sequence[ModelCall] | None = None) -> str:
+        """Carry out the action in an answer; answers without one are rejected and counted.
+
+        Args:
+            text: The whole answer; a :class:`~spectator.llm.chat.ChatAnswer` also has its tokens.
+            calls: The model calls behind it, for the record.
+
+        Returns:
+            The changes, as text.
+
+        Raises:
+            NoEpisode: ``reset`` was not called.
+            EpisodeError: The opponent or the world failed.
+        """
+        answer, named = ChatAnswer(text=text) if isinstance(text, str) else text, None
+        action: Action = {}
         try:
-            action = action_in(text, self.world.briefing, self.observation)
+            named = call_in(answer, self.world.briefing, self.observation)
+            action = self.world.briefing.as_action(named.tool, named.arguments)
         except (CallRejected, IndexError):
-            action = {}
-        return self.act(action)
+            pass
+        if calls is None and self._dialogue is not None and not self.done:
+            thought, words = split_thought(answer.text)
+            parts = [part for part in (answer.thought, thought) if part]
+            calls = [self._said(replace(answer, text=words, thought="\n\n".join(parts)))]
+        return self._act(action, calls, named, "failed" if named is None else "ok")
 
-    def act(self, action: Action) -> str:
-        """Carry out an action, which need not be legal; return the changes as text."""
+    def act(self, action: Action, calls: Sequence[ModelCall] | None = None) -> str:
+        """Carry out an action, which need not be legal; return the changes as text.
+
+        Args:
+            action: Plain JSON.
+            calls: The model calls behind it, for the record; ``None`` if no model is known to have decided.
+        """
+        return self._act(action, calls)
+
+    def _said(self, answer: ChatAnswer, tools: Sequence[Mapping[str, Any]] = ()) -> ModelCall:
+        assert self._dialogue is not None and self._run is not None
+        return self._dialogue.say(self._versioned(answer), self._run.model, tools)
+
+    def call(self, messages: Sequence[Message], answer: ChatAnswer) -> ModelCall | None:
+        """Return the model call of an answer with tools; ``None`` if the episode is not recorded.
+
+        Args:
+            messages: The conversation that was sent.
+            answer: The answer.
+        """
+        if self._run is None:
+            return None
+        self._offered = self._offered or FrozenTools(self.functions)
+        request = ChatRequest(model=self._run.model, messages=messages, tools=self._offered)
+        return replace(call_answered(request, self._versioned(answer)), measured={})
+
+    def _versioned(self, answer: ChatAnswer) -> ChatAnswer:
+        version = None if self._run is None else self._run.weight_version
+        if version is None or answer.weight_versions:
+            return answer
+        return replace(answer, weight_versions=[(version, len(answer.token_ids or ()))])
+
+    def _act(
+        self,
+        action: Action,
+        calls: Sequence[ModelCall] | None,
+        named: ParsedCall | None = None,
+        parse: Literal["ok", "failed"] | None = None,
+    ) -> str:
+        recorded = self._recorded is not None and calls is not None and not self.done
+        decision = self._decision(action, calls or (), named, parse) if recorded else action
         try:
-            self._seen = self._agent.step(action)
+            self._seen = self._agent.step(decision)
         except Exception as error:
             if self._recorded is not None and not isinstance(error, NoEpisode):
-                self._recorded.fail(str(error))
+                self._recorded.fail(str(error), decision if isinstance(decision, Decision) else None)
             raise
         self._record()
+        if self._dialogue is not None:
+            self._dialogue.hear(self.text)
         return self.text
+
+    def _decision(
+        self,
+        action: Action,
+        calls: Sequence[ModelCall],
+        named: ParsedCall | None = None,
+        parse: Literal["ok", "failed"] | None = None,
+    ) -> Decision:
+        """Return the trained model's decision, with its words."""
+        assert self._run is not None
+        if not calls:
+            return Decision(action, "model", "Planned in the answer before.", model=self._run.model)
+        last = calls[-1]
+        reply = ChatAnswer(text="") if last.reply is None else answer_of(last.reply)
+        prompt, written, usage = last.prompt_token_ids, last.token_ids, reply.usage
+        counted = (None, None) if usage is None else (usage.tokens_in, usage.tokens_out)
+        return Decision(
+            action,
+            "model",
+            stated_reasoning(named or ParsedCall("", {}), reply),
+            raw_text=written_form(reply),
+            parse=parse,
+            model=reply.model or self._run.model,
+            tokens_in=counted[0] if prompt is None else len(prompt),
+            tokens_out=counted[1] if written is None else len(written),
+            exchanges=[answered(one) for one in calls],
+            calls=calls,
+        )
+
+    def note_unused(self, calls: Sequence[ModelCall]) -> None:
+        """Record an answer that leads to no action with the end of the episode."""
+        if self._recorded is not None and not self.done:
+            self._unused = self._decision({}, calls)
 
     def fail(self, detail: str) -> None:
         """If the episode is recorded, record an end as failed, without a score.
@@ -200,8 +375,8 @@ class TextEpisode:
 
     def _leave(self, detail: str) -> None:
         if self._recorded is not None:
-            self._recorded.leave(detail)
-            self._recorded = None
+            self._recorded.leave(detail, self._unused)
+            self._recorded = self._dialogue = None
 
 
 def _function(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:

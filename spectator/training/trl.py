@@ -9,12 +9,15 @@ from __future__ import annotations
 import inspect
 import json
 import keyword
+import math
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
 
 from spectator.errors import EpisodeError, FieldError, InvalidRequest
+from spectator.llm.chat import ChatAnswer
 from spectator.observations import LegalAction
 from spectator.policies.prompts import TEXT_ALONE, answer_form
 from spectator.training.text_episode import TextEpisode
@@ -106,7 +109,10 @@ class WorldEnvironment:
             The brief and the whole situation, which TRL appends to the prompt.
         """
         known = self._episode.world.options_type.model_fields
-        return self._episode.reset(seed, {name: value for name, value in row.items() if name in known})
+        text = self._episode.reset(seed, {name: value for name, value in row.items() if name in known})
+        if isinstance(prompt := row.get("prompt"), list) and prompt:
+            self._episode.open_with(_with_text(prompt, text))
+        return text
 
     def get_reward(self) -> float:
         """Return the score, or the value so far if the episode was cut short."""
@@ -132,6 +138,13 @@ class WorldEnvironment:
             raise ValueError("The episode is over.")
         given = {name: value for name, value in arguments.items() if value is not None}
         return self._episode.use(tool, given)
+
+
+def _with_text(prompt: Sequence[Mapping[str, Any]], text: str) -> list[Mapping[str, Any]]:
+    """Return a row's prompt as TRL sends it: with ``text`` at the end of its last message."""
+    said = prompt[-1].get("content") or ""
+    content = f"{said}{text}" if isinstance(said, str) else [*said, {"type": "text", "text": text}]
+    return [*prompt[:-1], {**prompt[-1], "content": content}]
 
 
 def world_environment(
@@ -400,6 +413,7 @@ class WorldRollouts:
         free = rollout.episode.world.briefing.text_field is not None
         form = TEXT_ALONE if free else answer_form("json", several=False)
         rollout.prompt_ids = template.opening(f"{text}\n\n{form}")
+        rollout.episode.open_with([{"role": "user", "content": f"{text}\n\n{form}"}])
         if rollout.failed:  # TRL requires a completion for every rollout
             rollout.extend([template.end], [0.0], 0)
         return rollout
@@ -411,15 +425,25 @@ class WorldRollouts:
             rooms = [min(room, self._answer_tokens or room) for room in rooms]
             before = [one.prompt_ids + one.completion_ids for one in active]
             token_ids, logprobs = self._sample(trainer, before, max(rooms))
-            for one, ids, logs, room in zip(active, token_ids, logprobs, rooms, strict=True):
-                one.extend(list(ids)[:room], list(logs)[:room], 1)
-                self._carry_out(one, ids[:room], template)
+            version = _weight_version(trainer)
+            for one, prompt, ids, logs, room in zip(active, before, token_ids, logprobs, rooms, strict=True):
+                ids, logs = list(ids)[:room], list(logs)[:room]
+                one.extend(ids, logs, 1)
+                answer = ChatAnswer(
+                    text=template.text(ids),
+                    finish_reason="stop" if ids and template.ends(ids[-1]) else "length",
+                    token_ids=array("q", ids),
+                    prompt_token_ids=array("q", prompt),
+                    logprobs=array("d", [math.nan if log is None else log for log in logs]),
+                    weight_versions=[] if version is None else [(version, len(ids))],
+                )
+                self._carry_out(one, answer)
             active = [one for one in active if self._continue(one, template, trainer.max_completion_length)]
 
-    def _carry_out(self, rollout: _Rollout, ids: Sequence[int], template: _Template) -> None:
+    def _carry_out(self, rollout: _Rollout, answer: ChatAnswer) -> None:
         rollout.answers += 1
         try:
-            rollout.episode.answer(template.text(ids))
+            rollout.episode.answer(answer)
         except EpisodeError:
             rollout.failed = True
             return
@@ -434,6 +458,12 @@ class WorldRollouts:
             return False
         rollout.extend(ids, [0.0] * len(ids), 0)
         return True
+
+
+def _weight_version(trainer: Any) -> str | None:
+    """Return the trainer's step, the version of its weights."""
+    step = getattr(getattr(trainer, "state", None), "global_step", None)
+    return None if step is None else str(step)
 
 
 class _Template:

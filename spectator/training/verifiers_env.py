@@ -22,6 +22,10 @@ from verifiers.v1.harnesses.utils.compaction import is_context_overflow
 
 from spectator.environments.world import MAX_SEED
 from spectator.errors import InvalidRequest
+from spectator.llm.answers import Assembly
+from spectator.llm.chat import ChatRequest
+from spectator.llm.exchanges import call_answered
+from spectator.model_calls import ModelCall
 from spectator.policies.prompts import TEXT_ALONE, answer_form
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
@@ -170,34 +174,41 @@ class PlayedEpisode:
     values: list[float] = field(default_factory=list)
     refused: int = 0
 
-    def take(self, answer: Any) -> list[Message]:
+    def take(self, answer: Any, call: ModelCall | None) -> list[Message]:
         """Carry out an answer; return the messages that follow it.
 
         Every tool call is an action, in order. If there is none, the action is read from the text. Illegal
         actions are rejected and counted.
+
+        Args:
+            answer: The endpoint's message.
+            call: The model call, for the record; ``None`` if the episode is not recorded.
         """
+        behind = () if call is None else (call,)
         self.rewards.append(0.0)
         if answer.tool_calls:
-            messages = [self._call(call) for call in answer.tool_calls]
+            messages = [self._call(one, behind[place:]) for place, one in enumerate(answer.tool_calls)]
         else:
-            text = self._count(self.episode.answer(answer.content or ""))
+            text = self._count(self.episode.answer(answer.content or "", behind))
             messages = [{"role": "user", "content": text}]
         self.values.append(self.episode.value)
         return messages
 
-    def _call(self, call: Any) -> Message:
+    def _call(self, call: Any, behind: Sequence[ModelCall]) -> Message:
         if self.episode.done:
             text = "The episode is over; this was not carried out."
         else:
-            text = self._count(self._carry_out(call))
+            text = self._count(self._carry_out(call, behind))
         return {"role": "tool", "tool_call_id": call.id, "content": text}
 
-    def _carry_out(self, call: Any) -> str:
+    def _carry_out(self, call: Any, behind: Sequence[ModelCall]) -> str:
         try:
             name, arguments = call.function.name, json.loads(call.function.arguments or "{}")
         except (AttributeError, ValueError):
-            return self.episode.act({})
-        return self.episode.use(name, arguments) if isinstance(arguments, dict) else self.episode.act({})
+            return self.episode.act({}, behind)
+        if not isinstance(arguments, dict):
+            return self.episode.act({}, behind)
+        return self.episode.use(name, arguments, behind)
 
     def _count(self, text: str) -> str:
         """Count the last action's reward and rejection; return ``text``."""
@@ -292,8 +303,11 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
                 trace.stop(OUT_OF_ROOM)
                 return
             answer = completion.choices[0].message
+            tools = offered.get("tools", ())
+            request = ChatRequest(model=model, messages=list(messages), tools=tools)
+            call = None if self.recorded is None else _call_of(completion, request)
             messages.append({"content": "", **answer.model_dump(exclude_none=True)})
-            messages += await run(played.take, answer)
+            messages += await run(played.take, answer, call)
             trace.info[INFO] = played.info()
 
     def _opening(self, data: WorldTaskData, episode: TextEpisode) -> list[Message]:
@@ -306,6 +320,13 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
             [{"role": "user", "content": prompt}] if isinstance(prompt, str) else map(message_to_wire, prompt)
         )
         return [*([{"role": "system", "content": system}] if system else []), *messages]
+
+
+def _call_of(completion: Any, request: ChatRequest) -> ModelCall:
+    """Return the model call of a completion, with its tokens."""
+    read = Assembly()
+    read.feed(completion.model_dump(exclude_none=True))
+    return call_answered(request, read.answer(latency_s=0.0, first_token_s=None, attempts=1))
 
 
 class WorldEnvConfig(vf.EnvConfig):  # type: ignore[misc]  # the same

@@ -30,7 +30,7 @@ def exchange(text: str, verbatim: dict[str, Any]) -> tuple[Any, Any]:
     )
     request = ChatRequest(model="m", messages=[{"role": "user", "content": "?"}])
     made = call_answered(request, answer)
-    return answered(request, made), made
+    return answered(made), made
 
 
 @st.composite

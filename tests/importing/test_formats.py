@@ -121,7 +121,8 @@ def test_rollouts_of_nemo_gym_are_cut_at_their_answers(tmp_path: Path) -> None:
     cut = {**row, "response": {**told, **later}}
     without = {**row, "response": {**told, "created_at": 1763800002.0}, "reward": None}
     whole, short, absent = imported(lines(tmp_path / "rollouts.jsonl", row, cut, without), tmp_path / "run")
-    assert whole.summary.score == 1.0 and whole.summary.group_id == "task-3"
+    assert whole.summary.score == 1.0 and whole.summary.group_id == short.summary.group_id
+    assert str(whole.summary.group_id).startswith("simple_agent:task-3:")
     assert whole.summary.environment == "simple_agent" and whole.summary.captain_label == "my-model"
     called, said = whole.of_type("decision.made")
     assert [one["arguments"] for one in called["action"]["calls"]] == [{"a": 2}, {"a": 3}]
@@ -132,6 +133,14 @@ def test_rollouts_of_nemo_gym_are_cut_at_their_answers(tmp_path: Path) -> None:
     assert short.summary.reason == "step_cap" and short.end["total_reward"] == 1.0
     assert absent.summary.reason == "finished" and absent.summary.score is None
     assert absent.of_type("step.taken") == [] and "no reward" in str(absent.summary.result)
+
+
+def by_question(played: list[Imported]) -> list[Imported]:
+    """Sorted by what was asked and answered: a file's rows have no times to sort by."""
+    return sorted(
+        played,
+        key=lambda one: [str(call.call.messages[0]["content"]) + str(call.call.reply) for call in one.calls],
+    )
 
 
 def trl_table(path: Path) -> Path:
@@ -149,7 +158,7 @@ def trl_table(path: Path) -> Path:
 
 def test_completions_of_trl_are_groups_by_step_and_prompt(tmp_path: Path) -> None:
     path = trl_table(tmp_path / "completions_00001.parquet")
-    played = imported(path, tmp_path / "run")
+    played = by_question(imported(path, tmp_path / "run"))
     assert [one.summary.score for one in played] == [1.5, 0.5, 1.5, None]
     assert len({one.summary.group_id for one in played}) == 2
     assert played[0].of_type("step.taken")[0]["rubric"] == {"accuracy_reward": 1.0, "length_reward": 0.5}
@@ -157,7 +166,7 @@ def test_completions_of_trl_are_groups_by_step_and_prompt(tmp_path: Path) -> Non
     assert played[3].of_type("step.taken") == []
     groups = picture(tmp_path / "run")["groups"]
     assert sorted(group["state"] for group in groups.values()) == ["complete", "partial"]
-    named = imported(path, tmp_path / "named", options=["--reward", "accuracy_reward"])
+    named = by_question(imported(path, tmp_path / "named", options=["--reward", "accuracy_reward"]))
     assert [one.summary.score for one in named] == [1.0, 0.0, 1.0, None]
 
 
@@ -186,7 +195,8 @@ def test_logs_of_inspect_are_samples_and_epochs(kind: str, tmp_path: Path) -> No
     path = DATA / "inspect.eval" if kind == "archive" else inspect_text(tmp_path / "log.json")
     played = imported(path, tmp_path / "run")
     assert [one.summary.environment for one in played] == ["sums"] * 4
-    assert {one.summary.group_id for one in played} == {"sample-1", "sample-2"}
+    groups = {str(one.summary.group_id).rpartition(":")[0] for one in played}
+    assert groups == {"sums:sample-1", "sums:sample-2"}
     assert {one.summary.score for one in played} == {0.0, 1.0}
     actions = [action["action"] for one in played for action in one.of_type("decision.made")]
     assert {"tool": "add", "arguments": {"a": 2, "b": 3}} in actions and {"text": "It is 5."} in actions

@@ -46,7 +46,7 @@ ASKED = ChatRequest(model="m", messages=MESSAGES, tools=TOOLS)
 
 
 def recorded(answer: ChatAnswer) -> dict[str, Any]:
-    return answered(ASKED, call_answered(ASKED, answer))
+    return answered(call_answered(ASKED, answer))
 
 
 def test_a_fingerprint_is_the_same_in_another_process_with_another_hash_seed() -> None:
@@ -127,7 +127,7 @@ def test_how_it_was_asked_does_not_change_how_a_call_is_written(
 
 def test_a_failure_is_recorded_without_the_endpoints_own_words() -> None:
     error = EndpointBusy("wait", status=429, retry_after_s=3.0, detail="account 4711")
-    kept = ModelExchange.model_validate(failed(ASKED, call_failed(ASKED), error))
+    kept = ModelExchange.model_validate(failed(call_failed(ASKED), error))
     assert kept.failure is not None and kept.reply is None
     assert kept.failure.model_dump() == {"kind": "busy", "status": 429, "retry_after_s": 3.0}
     assert "4711" not in kept.model_dump_json()

@@ -105,7 +105,7 @@ def test_a_record_without_such_members_is_what_it_was() -> None:
 def test_their_size_counts_towards_what_an_event_holds() -> None:
     request = asking("hi")
     long = ChatAnswer(text="x", verbatim={"blocks": [{"signature": "s" * MAX_REPLY}]})
-    assert answered(request, call_answered(request, long))["reply"] is None
+    assert answered(call_answered(request, long))["reply"] is None
 
 
 def asked_twice(**settings: Any) -> list[dict[str, Any]]:

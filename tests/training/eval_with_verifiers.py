@@ -169,6 +169,24 @@ def test_a_run_can_be_watched_while_it_is_played(told: Any) -> None:
     assert len({one.group_id for one in found}) == len({(one.group_id, one.seed) for one in found}) == 2
 
 
+def test_a_watched_run_keeps_every_word(told: Any) -> None:
+    exported = CliRunner().invoke(
+        main, ["export", "--all", "--data-dir", str(told["folder"] / "watched"), "--format", "messages"]
+    )
+    rows = list(map(json.loads, exported.stdout.splitlines()))
+    by_episode = {
+        one["episode_id"]: [row for row in rows if row["episode_id"] == one["episode_id"]] for one in rows
+    }
+    rote, silent, broken, again = by_episode.values()
+    assert [one["reply"]["tool_calls"][0]["name"] for one in rote] == ["say"] * 3
+    assert [[one["role"] for one in row["messages"]] for row in rote[:2]] == [
+        ["user"], ["user", "assistant", "tool"],
+    ]  # fmt: skip
+    assert {one["reply"]["model"] for one in rote} == {"rote"}
+    assert [one["reply"]["content"] for one in silent] == [""] * 4
+    assert len(broken) == 1 and len(again) == 3
+
+
 def test_in_a_run_a_limit_cuts_and_a_failure_has_no_verdict(told: Any) -> None:
     found = asyncio.run(recorded(told["folder"] / "watched"))
     assert [(one.reason, one.score) for one in found] == [

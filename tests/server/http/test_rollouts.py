@@ -102,6 +102,25 @@ def test_calls_are_found_by_turn_since_views_have_numbers_of_their_own(watching:
     assert renumbered
 
 
+def test_the_inspector_reads_the_words_of_a_recorded_run(tmp_path: Path) -> None:
+    with RecordedRun(tmp_path / "runs" / "worded", group_size=2, model="Tiny") as run:
+        episode = TextEpisode("counting", {"turns": 1}, run=run)
+        prompt = episode.reset(seed=7)
+        refusal = episode.answer("I would rather talk.")
+        episode.answer('Now. {"tool": "say", "arguments": {"text": "ACTION: 1"}}')
+    with serve(test_settings(tmp_path / "data", runs_dir=tmp_path / "runs")) as watching:
+        (group,) = run_of(watching, "worded")["groups"].values()
+        (name,) = group["members"]
+        events, calls = (
+            list(map(json.loads, watching.client.get(f"/api/episodes/{name}/{of}").text.splitlines()))
+            for of in ("events", "calls")
+        )
+    made = [one["data"] for one in events if one["type"] == "decision.made"]
+    assert (made[0]["raw_text"], made[0]["parse"]) == ("I would rather talk.", "failed")
+    assert [one["reply"]["content"].partition(" ")[0] for one in calls] == ["I", "Now."]
+    assert [one["content"] for one in calls[1]["messages"]] == [prompt, "I would rather talk.", refusal]
+
+
 def test_what_an_episode_of_a_run_is_not(watching: Serving) -> None:
     """It is not in the server's own history, and cannot be deleted from here."""
     member = next(iter(run_of(watching)["groups"]["g-000000"]["members"]))

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,9 +21,10 @@ from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.steps import cut_short, with_total
 from spectator.episodes.stream import RecordedTurns
-from spectator.errors import EpisodeError
-from spectator.events import EpisodeEnded, core_fact
+from spectator.errors import EpisodeError, FailureClass
+from spectator.events import EpisodeEnded, OwnDecisions, core_fact
 from spectator.journal.contract import Attachments
+from spectator.journal.outline import OwnCount
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import Policy, Preset
 from spectator.runs.attempts import end_unfinished
@@ -183,6 +184,8 @@ class RecordedEpisode:
     def __init__(self, run: RecordedRun, stream: Stream, plan: EpisodePlan) -> None:
         self.episode_id = stream.episode_id
         """Id of the episode on the server."""
+        self.own: OwnCount | None = None
+        """The agent's decisions, if they are counted."""
         self._run = run
         self._stream = stream
         self._profile = plan.profile
@@ -222,6 +225,23 @@ class RecordedEpisode:
             ended = ended.model_copy(update={"value": self._value})
         self._run.submit(self._record(RecordedTurns(ended=ended)))
 
+    def end_invalid(self, failure: FailureClass, detail: str, *, penalty: float | None, masked: bool) -> None:
+        """Record an end at an answer that was not an action.
+
+        Args:
+            failure: The kind of failure.
+            detail: What was wrong, in words.
+            penalty: The episode's reward; ``None`` for no penalty.
+            masked: Whether it counts for its rewards so far.
+        """
+        if self._over:
+            return
+        self._finish()
+        ended = cut_short("policy_error", detail, self._turn, failure)
+        ended = with_total(ended, self._total, self._profile)
+        invalid = {"penalty": penalty, "masked": masked}
+        self._run.submit(self._record(RecordedTurns(ended=ended.model_copy(update=invalid))))
+
     def fail(self, detail: str) -> None:
         """Record an end as failed, without a score.
 
@@ -251,6 +271,8 @@ class RecordedEpisode:
                 logger.warning("the rest of episode %s is not recorded: %s", self.episode_id, error)
 
     async def _report_end(self, ended: EpisodeEnded, truth: str | None) -> None:
+        if self.own is not None:
+            ended = ended.model_copy(update={"own_decisions": OwnDecisions(**asdict(self.own))})
         attached = None if ended.truth is None else Attachments(truth=truth)
         await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
 

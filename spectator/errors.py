@@ -49,7 +49,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, get_args
 
 EndReason = Literal[
     "finished", "step_cap", "stopped", "policy_error", "environment_error", "timeout", "interrupted"
@@ -106,6 +106,21 @@ ENDPOINT_FAILURES: Final = frozenset[FailureClass](
 )
 """Failures of an endpoint, as opposed to those of what a model answers."""
 
+INVALID_ANSWERS: Final = frozenset[FailureClass]({"declined", "unparsable", "illegal_action", "truncated"})
+"""Failures of what a model answers: it was not an action that could be carried out."""
+
+OnInvalid = Literal["penalize", "mask", "end", "fallback"]
+"""What happens once the model was asked again as often as it may be.
+
+``penalize``: the episode ends and counts for the stated reward, and the answer may be trained on. ``mask``:
+it ends and counts for what it had earned, where its world rewards steps; the answer is not trained on.
+``end``: it ends without a verdict. ``fallback``: the world's scripted captain decides, which is never the
+model's own.
+"""
+
+ON_INVALID: Final[tuple[OnInvalid, ...]] = get_args(OnInvalid)
+"""Every rule, the default first."""
+
 RETRIED_FAILURES: Final = (EXTERNAL_FAILURES | ENDPOINT_FAILURES | frozenset[FailureClass]({"env_infra"})) - {
     "model_rejected"
 }
@@ -142,7 +157,8 @@ def reward_of_end(data: Mapping[str, Any]) -> float | None:
     """Return the reward of an ended episode; ``None`` if it has no verdict, which is not 0.
 
     An episode that was cut off at its step cap counts for the rewards of its steps if steps are rewarded,
-    else for the value that its trainer gave it.
+    else for the value that its trainer gave it. One that ended at an answer that was not an action counts for
+    its penalty, if it has one. One in which only a fallback decided has no verdict.
 
     Args:
         data: Data of an ``episode.ended`` event.
@@ -153,11 +169,21 @@ def reward_of_end(data: Mapping[str, Any]) -> float | None:
     2.5
     >>> reward_of_end({"reason": "step_cap", "score": None, "value": 0.5})
     0.5
+    >>> reward_of_end({"reason": "policy_error", "score": None, "total_reward": 2.5, "penalty": 0.0})
+    0.0
+    >>> only_a_fallback = {"asked": 4, "own": 0, "refused": 8}
+    >>> reward_of_end({"reason": "finished", "score": 0.75, "own_decisions": only_a_fallback}) is None
+    True
     >>> reward_of_end({"reason": "environment_error", "score": None, "total_reward": 2.5}) is None
     True
     """
+    if data.get("penalty") is not None:
+        return float(data["penalty"])
+    own = data.get("own_decisions")
+    if own and own["asked"] and not own["own"]:
+        return None
     reward: float | None = data.get("score")
-    if data["reason"] == "step_cap":
+    if data["reason"] == "step_cap" or data.get("masked"):
         reward = data.get("total_reward", data.get("value"))
     return reward
 

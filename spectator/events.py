@@ -425,6 +425,16 @@ class Undecided(EventData):
     exchanges: list[ModelExchange] = Field(min_length=1, description="The requests to the model")
 
 
+class OwnDecisions(EventData):
+    """How far the agent's captain decided itself; what a fallback decided is never its own."""
+
+    asked: int = Field(ge=0, description="Decisions that it was asked for")
+    own: int = Field(ge=0, description="How many of them it made itself")
+    refused: int = Field(
+        ge=0, description="Its answers that were refused: not in the form asked for, or not legal"
+    )
+
+
 class ActionRefused(EventData):
     """The world refused an action by one of its rules; its state is unchanged."""
 
@@ -505,6 +515,16 @@ class EpisodeEnded(EventData):
     )
     value: float | None = optional_field(
         "Its value when its trainer cut it off, in a world that rewards only its end"
+    )
+    penalty: float | None = optional_field(
+        "Its reward because the agent's last answer was not an action; the answer may be trained on"
+    )
+    masked: bool = optional_field(
+        "Whether it counts for its rewards before an answer that was not an action, which is not trained on",
+        default=False,
+    )
+    own_decisions: OwnDecisions | None = optional_field(
+        "How many decisions the agent's captain made itself, in runs of a model"
     )
     terminated: bool = Field(description="Whether the world ended by its own rules")
     truncated: bool = Field(description="Whether it was cut off; never true together with `terminated`")

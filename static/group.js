@@ -9,7 +9,7 @@ import { WallFeed } from "./live/wall.js";
 import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { readQuery, writeQuery } from "./ui/query.js";
 import { mountFork } from "./ui/fork.js";
-import { figure } from "./ui/run_words.js";
+import { rewardWords } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
 import { clip, plain, plural } from "./ui/text.js";
 
@@ -142,7 +142,7 @@ function drawFigures() {
   drawState();
   say.hidden = !latest.problem;
   setText(say, latest.problem ? `${clip(plain(latest.problem), 300)} Showing the last data read.` : "");
-  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...(typeof latest.mean === "number" ? [[`${figure(latest.mean)}${typeof latest.spread === "number" ? ` ± ${figure(latest.spread)}` : ""}`, "mean reward"]] : []), [String(latest.seed), "seed"]];
+  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...rewardWords(latest, latest.usable), [String(latest.seed), "seed"]];
   replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(latest.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), latest.again ? h("span", {}, `${plural(latest.again, "attempt")} retried`) : null);
   const link = byId("run");
   link.hidden = !latest.run;

@@ -3,6 +3,7 @@
 
 import { get } from "./live/api.js";
 import { byId, h, keyed, pageRoot, replace, setText } from "./ui/dom.js";
+import { rewardWords } from "./ui/run_words.js";
 import { ago, clip, plain, plural } from "./ui/text.js";
 
 const POLL_MS = 5_000;
@@ -16,16 +17,13 @@ function parts(run) {
   const what = [run.environment, run.model].filter(Boolean).map((text) => clip(plain(text), 80)).join(" · ");
   const total = run.episodes ?? 0;
   const counted = run.over === null ? "" : total ? `${run.over} of ${plural(total, "episode")} finished` : `${plural(run.over, "episode")} finished`;
-  const mean = typeof run.mean === "number" ? `mean reward ${figure(run.mean)} over ${run.verdicts}` : "";
+  const reward = rewardWords(run, run.verdicts).map((words) => words.join(" "));
   const when = run.moved_at ? `updated ${ago(run.moved_at, Date.now())}` : "";
   return [h("span", { class: "runcard__name" }, h("bdi", {}, clip(plain(run.name), 64))),
     run.problem ? h("span", { class: "notice notice--bad" }, clip(plain(run.problem), 300)) : h("span", { class: "runcard__what" }, h("bdi", {}, what)),
     total ? h("progress", { max: total, value: run.over ?? 0, "aria-label": counted }) : null,
-    h("span", { class: "runcard__figures" }, [counted, run.playing ? `${run.playing} running` : "", mean, when].filter(Boolean).join(" · "))];
+    h("span", { class: "runcard__figures" }, [counted, run.playing ? `${run.playing} running` : "", ...reward, when].filter(Boolean).join(" · "))];
 }
-
-/** @param {number} value */
-const figure = (value) => String(Math.round(value * 1000) / 1000);
 
 /** @param {any} run */
 const card = (run) => h("a", { class: "card runcard", href: new URL(`rollouts/${encodeURIComponent(run.name)}`, root).href }, ...parts(run));

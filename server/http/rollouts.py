@@ -44,6 +44,14 @@ class RunEntry(BaseModel):
     playing: int | None = Field(default=None, description="Unfinished episodes")
     verdicts: int | None = Field(default=None, description="Episodes with a reward")
     mean: float | None = Field(default=None, description="Mean reward")
+    error: float | None = Field(default=None, description="Standard error of the mean, from 2 rewards on")
+    own_share: float | None = Field(
+        default=None, description="Share of its decisions that the model made itself, if known"
+    )
+    refusals: int | None = Field(default=None, description="The model's answers that were refused")
+    penalised: int | None = Field(
+        default=None, description="Episodes whose reward is the penalty of an answer that was not an action"
+    )
     problem: str | None = Field(default=None, description="Why it cannot be shown, if so")
 
 

@@ -52,8 +52,16 @@ def format_options(command: Command) -> Command:
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="With --format preferences: use the labels good and bad of this notes file instead of rewards.",
     )
+    own = click.option(
+        "--min-own-share",
+        type=click.FloatRange(0, 1),
+        default=0.0,
+        show_default=True,
+        help="Omit episodes of which the model made a smaller share of the decisions itself, a fallback the "
+        "others. An answer that was penalised or masked is no fallback's.",
+    )
     command.__doc__ = (command.__doc__ or "").replace("FORMATS", FORMAT_HELP.replace("\n", "\n    "))
-    return form(out(advantages(notes(command))))
+    return form(out(advantages(notes(own(command)))))
 
 
 def check_out(form: ExportFormat, out: Path) -> None:
@@ -70,6 +78,8 @@ def check_out(form: ExportFormat, out: Path) -> None:
 
 async def write_export(form: ExportFormat, source: ExportSource, out: Path) -> None:
     """Write the chosen episodes with a progress bar; report omitted episodes."""
+    if source.min_own_share and form.name != "groups":  # groups are read whole, and count what they omit
+        await source.choose_own()
     with ProgressBar(source.chosen) as progress:
         source.progress = progress
         written = await form.export(source, out)
@@ -149,6 +159,7 @@ def export(
     out: Path,
     advantages: bool,
     notes: Path | None,
+    min_own_share: float,
     as_recorded: bool,
     after_seq: int,
 ) -> None:
@@ -176,7 +187,9 @@ def export(
     async def write() -> None:
         async with recorded_journal(data_dir) as journal:
             chosen = await _chosen(journal, wanted, form)
-            source = ExportSource(journal, chosen, as_recorded, after_seq, advantages, notes=notes)
+            source = ExportSource(
+                journal, chosen, as_recorded, after_seq, advantages, min_own_share, notes=notes
+            )
             await write_export(form, source, out)
 
     asyncio.run(write())

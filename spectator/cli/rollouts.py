@@ -37,7 +37,7 @@ from spectator.cli.rollouts_run import (
     play_runs,
     run_busily,
 )
-from spectator.errors import FailureClass
+from spectator.errors import ON_INVALID, FailureClass
 from spectator.exports.formats import ExportFormat, ExportSource
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def export_rollouts(
     out: Path,
     advantages: bool,
     notes: Path | None,
+    min_own_share: float,
 ) -> None:
     """Export the episodes of a run for trainers; safe while it runs.
 
@@ -104,7 +105,9 @@ def export_rollouts(
             chosen = [one for one in await every_episode(opened, wanted) if form.takes(one)]
             if not chosen:
                 raise click.ClickException("no episode of the run has begun")
-            source = ExportSource(opened, chosen, advantages=advantages, rule=rule, notes=notes)
+            source = ExportSource(
+                opened, chosen, advantages=advantages, min_own_share=min_own_share, rule=rule, notes=notes
+            )
             await write_export(form, source, out)
 
     asyncio.run(write())
@@ -124,7 +127,8 @@ def status(folder: Path | None, journal: str | None, run_name: str | None) -> No
     """Say how far a run is, by its record; safe while it runs.
 
     \b
-    Exit code: 0 every episode came to a verdict, 1 all are over and some came to none, 3 some are still owed.
+    Exit code: 0 every episode came to a verdict, 1 all are over and some came to none, or the model decided
+    nothing itself, 3 some episodes remain.
     \b
     Example: spectator rollouts status runs/first
     Example: spectator rollouts status --journal postgresql://... --run first
@@ -134,7 +138,7 @@ def status(folder: Path | None, journal: str | None, run_name: str | None) -> No
         click.echo(line)
     if found.over < found.request.episodes:
         sys.exit(3)
-    sys.exit(0 if found.verdicts == found.request.episodes else 1)
+    sys.exit(0 if found.verdicts == found.request.episodes and not found.own.share == 0.0 else 1)
 
 
 @click.command()
@@ -181,7 +185,7 @@ def _read(folder: Path | None, journal: str | None, run_name: str | None) -> Run
 
 
 def _told(found: RunStatus) -> list[str]:
-    from spectator.cli.rollouts_view import a_second, in_words
+    from spectator.cli.rollouts_view import a_second, in_words, mean_words
 
     request = found.request
     told = [f"{request.environment} · {request.model.model}"]
@@ -189,8 +193,8 @@ def _told(found: RunStatus) -> list[str]:
     quiet = found.idle_s is not None and found.idle_s > QUIET_S
     eta = "" if found.left_s is None or quiet else f" · about {in_words(found.left_s)} left"
     told.append(f"{found.over} of {request.episodes} over{rate}{eta}")
-    if found.verdicts:
-        told.append(f"mean reward {found.reward_sum / found.verdicts:.4g} of {found.verdicts}")
+    if found.over:
+        told.append(mean_words(found.rewards, found.own, found.penalised))
     told += [f"{count:8} {reason}" for reason, count in sorted(found.ends.items(), key=lambda one: -one[1])]
     classes = Counter(one.failure_class for one in found.failed)
     if classes:
@@ -272,9 +276,18 @@ rollouts.add_command(failures)
     "--attempts", type=click.IntRange(1, 100), default=3, show_default=True, help="Most attempts at one."
 )
 @click.option(
-    "--on-failure", type=click.Choice(["fallback", "end"]),
-    help="What an answer that is no action does to its episode: a labelled fallback decides, or it ends. "
-    "[default: fallback; end where the environment is another server's]",
+    "--on-invalid", type=click.Choice(ON_INVALID), default=ON_INVALID[0], show_default=True,
+    help="What an answer that is not an action does once the model was asked again: penalize ends the "
+    "episode with --invalid-reward and trains on the answer; mask ends it with what it had earned, without "
+    "the answer; end leaves no verdict; fallback lets a scripted captain decide, which is never credited.",
+)  # fmt: skip
+@click.option(
+    "--invalid-retries", type=click.IntRange(0, 10), default=1, show_default=True,
+    help="How often the model is asked again first, in a row.",
+)  # fmt: skip
+@click.option(
+    "--invalid-reward", type=float, default=0.0, show_default=True,
+    help="With --on-invalid penalize: what the episode counts for.",
 )  # fmt: skip
 @click.option("--style", type=click.Choice(["tools", "json"]), default="tools", show_default=True)
 @click.option("--temperature", type=click.FloatRange(0, 2))
@@ -340,8 +353,8 @@ def run(**given: Any) -> None:
     and --run the run is in that database instead, and spectator rollouts worker joins it.
 
     \b
-    Exit code: 0 every episode came to a verdict, 1 some did not, 3 the run was halted, 130 interrupted, 143
-    terminated.
+    Exit code: 0 every episode came to a verdict, 1 some did not, or the model decided nothing itself, 3 the
+    run was halted, 130 interrupted, 143 terminated.
     \b
     Example: spectator rollouts run --env counting --base-url http://localhost:8001/v1 --model my-model \\
              --episodes 512 --concurrency 64 --group-size 8 --out runs/first
@@ -457,7 +470,7 @@ def _request(given: Mapping[str, Any]) -> RolloutRequest:
     }  # fmt: skip
     fields = (
         "environment", "options", "opponent", "pack", "seed", "episodes", "group_size", "max_turns",
-        "message_cut", "attempts", "on_failure",
+        "message_cut", "attempts", "on_invalid", "invalid_retries", "invalid_reward",
     )  # fmt: skip
     asked = {name: given[name] for name in fields if given[name] is not None}
     try:

@@ -171,22 +171,24 @@ def conclude(report: FleetReport, where: str) -> None:
         report: What was played.
         where: Where its record is.
     """
+    from spectator.cli.rollouts_view import mean_words
+    from spectator.journal.outline import OwnCount
+
     played = report.report.last
     over = [one for one in played if one.end_reason is not None]
-    failed = Counter(report.failed_elsewhere)
-    failed += Counter(one.failure_class or "unknown" for one in over if one.total_reward is None)
+    failed = Counter[str](report.failed_elsewhere)
+    failed.update(one.failure_class or "only fallbacks" for one in over if one.total_reward is None)
     left = Counter(one.failure_class or "unknown" for one in played if one.end_reason is None)
     rewards = [one.total_reward for one in over if one.total_reward is not None]
-    now = "" if len(rewards) == report.over else f" of {len(rewards)} played now"
-    mean = f", mean reward {sum(rewards) / len(rewards):.4f}{now}" if rewards else ""
-    click.echo(f"{report.over} of {report.total} episodes are over{mean}; the record is in {where}")
+    own = OwnCount(sum(one.decisions for one in over), sum(one.own for one in over))
+    click.echo(f"{report.over} of {report.total} episodes are over; the record is in {where}")
+    if over:
+        now = "" if len(over) == report.over else f"of {len(over)} played now: "
+        click.echo(f"  {now}{mean_words(rewards, own, sum(one.penalised for one in over))}")
     for name, count in failed.most_common():
         click.echo(f"  {count} without a verdict: {name}")
     for name, count in left.most_common():
         click.echo(f"  {count} left to be resumed: {name}")
-    decisions, own = sum(one.decisions for one in over), sum(one.own for one in over)
-    if own < decisions:
-        click.echo(f"  {100 * own / decisions:.4g} % of decisions the model's own; the others a fallback's")
 
 
 def exit_code(report: FleetReport, interrupted: bool) -> int:
@@ -203,7 +205,7 @@ def exit_code(report: FleetReport, interrupted: bool) -> int:
     if report.halted is not None:
         click.echo(f"halted: {report.halted}; fix that and run the same command to resume", err=True)
         return HALTED
-    return 0 if report.succeeded else 1
+    return 0 if report.succeeded and not report.only_failures else 1
 
 
 async def play_folder(

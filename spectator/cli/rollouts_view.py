@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from statistics import fmean
 from typing import TYPE_CHECKING, Final, Self
 
 import click
+
+from spectator.journal.outline import OwnCount
+from spectator.runs.run_plan import standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,13 +174,31 @@ def _progress(state: RunState, now_s: float, under_way: int) -> str:
 
 def _sums(state: RunState) -> list[str]:
     parts = []
-    if state.mean_reward is not None:
-        parts.append(f"mean reward {state.mean_reward:.4g} of {state.rewards}")
-    if state.turns and (state.own or state.tokens_in):  # not known of decisions of other processes
-        parts.append(f"{100 * state.own / state.turns:.4g} % of decisions the model's own")
+    known = state.own or state.tokens_in  # nothing is known of decisions of other processes
+    if state.rewards or (state.turns and known):
+        own = OwnCount(state.turns, state.own) if known else OwnCount()
+        parts.append(mean_words(state.rewards, own, state.penalised))
     if state.tokens_in or state.tokens_out:
         parts.append(f"{_many(state.tokens_in)} tokens in, {_many(state.tokens_out)} out")
     return [" · ".join(parts)] if parts else []
+
+
+def mean_words(rewards: Sequence[float], own: OwnCount, penalised: int) -> str:
+    """The mean reward with all that says what it is worth.
+
+    >>> mean_words([0.0, 1.0, 1.0, 0.0], OwnCount(40, 30, 12), 2)
+    'mean reward 0.5 ± 0.2887 (standard error) of 4 · own share 75 % of 40 decisions · 2 penalised'
+    >>> mean_words([], OwnCount(), 0)
+    'no reward · own share unknown'
+    """
+    parts = ["no reward"]
+    if rewards:
+        error = standard_error(rewards)
+        margin = "" if error is None else f" ± {error:.4g} (standard error)"
+        parts = [f"mean reward {fmean(rewards):.4g}{margin} of {len(rewards)}"]
+    share = "unknown" if own.share is None else f"{100 * own.share:.4g} % of {own.asked} decisions"
+    parts.append(f"own share {share}")
+    return BETWEEN.join([*parts, *([f"{penalised} penalised"] if penalised else [])])
 
 
 def _failed(state: RunState) -> list[str]:

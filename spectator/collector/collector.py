@@ -32,12 +32,13 @@ from spectator.events import CALLS_BEHIND, Event, encode_json, record
 from spectator.journal.contract import Attachments, Journal
 from spectator.journal.sql_journal import SqlJournal
 from spectator.model_calls import ModelCall
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Action, Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import ModelSettings
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.actors import ActorHandle
-from spectator.runs.attempts import EpisodeSetup, Halt, play_episode
+from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, play_episode
 from spectator.runs.interactor import InFlight, RunState
 from spectator.runs.leased_log import LeasedLog
 from spectator.runs.run_plan import Attempt, FailurePolicy, Job, RunPlan
@@ -102,15 +103,16 @@ def collect_episode(
     options: Mapping[str, Any] | None = None,
     model: str = "model",
     answer_s: float = ANSWER_S,
+    invalid: InvalidAnswers | None = None,
     load: LoadWorld = load_world,
     clock: Clock | None = None,
 ) -> CollectedEpisode:
     """Play one episode with ``generate_fn`` and keep every step.
 
-    Nothing loses the episode. Where an answer is no action even when asked for once more, where
-    ``generate_fn`` fails twice or takes too long, the world's usual captain decides, labelled, its reward
-    apart. A failing environment ends it. Not to be called where an event loop runs; await
-    :func:`collect_episodes` there.
+    What an answer that is not an action does, ``invalid`` says. Where ``generate_fn`` fails twice or takes
+    too long, or the environment fails, the episode ends without a verdict. With ``on_invalid="fallback"`` the
+    world's usual captain decides in place of any failed answer, labelled, its reward apart. Not to be called
+    where an event loop runs; await :func:`collect_episodes` there.
 
     Args:
         env: Name of the world.
@@ -124,6 +126,7 @@ def collect_episode(
         options: Further options of the world.
         model: The model's name, for the record.
         answer_s: Seconds that an answer may take.
+        invalid: What an answer that is not an action does; asked for once more and then penalised if omitted.
         load: Finds the world.
         clock: Time; the system's when left out.
 
@@ -143,6 +146,7 @@ def collect_episode(
             options=options,
             model=model,
             answer_s=answer_s,
+            invalid=invalid,
             load=load,
             clock=clock,
         )
@@ -163,6 +167,7 @@ async def collect_episodes(
     options: Mapping[str, Any] | None = None,
     model: str = "model",
     answer_s: float = ANSWER_S,
+    invalid: InvalidAnswers | None = None,
     load: LoadWorld = load_world,
     clock: Clock | None = None,
 ) -> list[CollectedEpisode]:
@@ -180,6 +185,7 @@ async def collect_episodes(
         options: Further options of the world.
         model: The model's name, for the record.
         answer_s: Seconds that an answer may take.
+        invalid: What an answer that is not an action does; asked for once more and then penalised if omitted.
         load: Finds the world.
         clock: Time; the system's when left out.
 
@@ -193,7 +199,8 @@ async def collect_episodes(
     _check_figures(max_steps, concurrency, answer_s)
     asked = ModelThread(generate_batch_fn, config, answer_s=answer_s, largest=concurrency)
     clock = clock or SystemClock()
-    seat = _Seat(load(env), prompt_fn, asked, config, max_steps, model, answer_s, clock)
+    invalid = invalid or InvalidAnswers()
+    seat = _Seat(load(env), prompt_fn, asked, config, max_steps, model, answer_s, clock, invalid)
     planned = [seat.plan(task, options or {}) for task in tasks]
     jobs = [Job.of(plan, group=plan.group_id, member=number) for number, plan in enumerate(planned)]
     run = RunPlan(jobs, int(clock.now().timestamp() * 1000), policy=KEEP_ALL)
@@ -249,6 +256,7 @@ class _Seat:
     model: str
     answer_s: float
     clock: Clock
+    invalid: InvalidAnswers
 
     def plan(self, task: CollectTask, options: Mapping[str, Any]) -> EpisodePlan:
         """How a task is played; refused here, before anything is played, where it cannot be."""
@@ -262,7 +270,9 @@ class _Seat:
 
     def world_with(self, endpoint: GeneratingEndpoint) -> World:
         """The world in which ``endpoint`` has the agent's seat."""
-        return _seated(self.world, endpoint, self.model, self.clock, self.max_steps, self.answer_s)
+        return _seated(
+            self.world, endpoint, self.model, self.clock, self.max_steps, self.answer_s, self.invalid
+        )
 
 
 class _Collector:
@@ -289,7 +299,8 @@ class _Collector:
         limits = EpisodeLimits.patient(4 * seat.answer_s)
         venue = EpisodeSetup(
             self._log, seat.clock, lambda _: world, self.halt.ledger,
-            open_stepper=lambda world, episode_id: handle.stepper, limits=limits,
+            lambda plan: None if seat.invalid.on_invalid == "fallback" else AgentRule(plan, seat.invalid),
+            lambda world, episode_id: handle.stepper, limits,
         )  # fmt: skip
         plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
         ended = await play_episode(plan, attempt.episode_id, venue)
@@ -356,6 +367,7 @@ def _seated(
     clock: Clock,
     max_steps: int | None,
     answer_s: float,
+    invalid: InvalidAnswers,
 ) -> World:
     """The world with the model as a captain, and with the cap that was asked for."""
 
@@ -366,7 +378,10 @@ def _seated(
         settings = ModelSettings(
             model=model, style="json", stream=False, timeout_s=answer_s, context_tokens=1_000_000
         )
-        return ModelPolicy(endpoint, settings, world.briefing, fallback=fallback, seed=seed, clock=clock)
+        return ModelPolicy(
+            endpoint, settings, world.briefing, fallback=fallback, seed=seed, clock=clock,
+            retries=invalid.invalid_retries,
+        )  # fmt: skip
 
     seat = Preset(ACTOR, model, "A model in this process.", "model", build)
     cap = max_steps

@@ -21,6 +21,7 @@ from spectator.environments.contract import Stepped
 from spectator.errors import ConfigurationError, FailureClass, failure_of_end, reward_of_end
 from spectator.events import Event
 from spectator.journal.encoding import BadLine, atomic_file
+from spectator.journal.outline import OwnCount
 from spectator.observations import Observation
 from spectator.text import common_length, encodable
 
@@ -111,6 +112,9 @@ class EpisodeRecord(BaseModel):
         total_reward: Sum of the steps' rewards; ``None`` where there is no verdict.
         model_reward: The part of it that the model earned itself.
         fallback_reward: The part that safe defaults earned in its place.
+        own_share: The share of its decisions that the model made itself; ``None`` where there was none.
+        refusals: Its answers that were refused.
+        penalised: Whether its reward is the penalty of an answer that was not an action.
         cumulative_reward: The environment's own total, where it has one.
         terminal_reward: What the end alone earned, where the environment says so.
         discovered: Whether something was discovered; ``None`` until it is graded.
@@ -139,6 +143,9 @@ class EpisodeRecord(BaseModel):
     total_reward: Finite | None
     model_reward: Finite | None = None
     fallback_reward: Finite | None = None
+    own_share: Finite | None = None
+    refusals: int = 0
+    penalised: bool = False
     cumulative_reward: Finite | None = None
     terminal_reward: Finite | None = None
     discovered: bool | None = None
@@ -206,6 +213,21 @@ def steps_of(
         data, before, after = decided[place], seen.shown[place], seen.shown[place + 1 : until + 1]
         asked = [next(following) for _ in data.get("exchanges") or ()]
         steps.append(_step(len(steps) + 1, data, before, after, asked[-1] if asked else Exchange("", None)))
+    ended = events[-1].data
+    if (penalty := ended.get("penalty")) is not None:  # the rewards add up to it
+        rest = penalty - math.fsum(one.reward or 0.0 for one in steps)
+        if (undecided := ended.get("undecided")) is None:
+            steps[-1:] = [one.model_copy(update={"reward": (one.reward or 0.0) + rest}) for one in steps[-1:]]
+        else:
+            asked = [next(following) for _ in undecided["exchanges"]]
+            seen_last = _summary(seen.shown[-1])
+            steps.append(
+                _answered(
+                    len(steps) + 1, undecided, asked[-1], action={}, parsed_ok=False, source="model",
+                    failure_class=ended["failure_class"], reward=rest, observation_summary=seen_last,
+                    outcome_summary=seen_last,
+                )
+            )  # fmt: skip
     return steps
 
 
@@ -217,13 +239,13 @@ def _step(
     asked: Exchange,
 ) -> StepRecord:
     """The record of a decision; ``after`` is what was shown until the agent's next one, or the end."""
-    own, written = data["source"] == "model", asked.written
+    own = data["source"] == "model"
     first, last = after[0], after[-1]
     refused = [] if first.refused is None else [first.refused.rule]
-    return StepRecord(
-        step=number,
-        prompt=asked.prompt,
-        completion="" if written is None else written.text,
+    return _answered(
+        number,
+        data,
+        asked,
         action=data["action"],
         parsed_ok=own,
         source="model" if own else "fallback",
@@ -234,6 +256,17 @@ def _step(
         rule_violations=(*first.content.get("rule_violations", ()), *refused),
         observation_summary=_summary(before),
         outcome_summary=_summary(last),
+    )
+
+
+def _answered(number: int, data: Mapping[str, Any], asked: Exchange, **stated: Any) -> StepRecord:
+    """A step with what the model was shown and wrote."""
+    written = asked.written
+    return StepRecord(
+        step=number,
+        prompt=asked.prompt,
+        completion="" if written is None else written.text,
+        **stated,
         tokens_in=data.get("tokens_in"),
         tokens_out=data.get("tokens_out"),
         token_ids=None if written is None or written.token_ids is None else tuple(written.token_ids),
@@ -278,6 +311,7 @@ def record_of(
     def earned(source: str) -> float | None:
         return sum(one.reward or 0.0 for one in steps if one.source == source) if verdict else None
 
+    own = OwnCount.of(events)
     return EpisodeRecord(
         episode_id=started.episode_id,
         environment=started.data["environment"],
@@ -293,6 +327,9 @@ def record_of(
         total_reward=sum(one.reward or 0.0 for one in steps) if verdict else None,
         model_reward=earned("model"),
         fallback_reward=earned("fallback"),
+        own_share=own.share,
+        refusals=own.refused,
+        penalised=ended.get("penalty") is not None,
         cumulative_reward=state.get("cumulative_reward"),
         terminal_reward=state.get("terminal_reward"),
         discovered=state.get("discovered"),

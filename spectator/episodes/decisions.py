@@ -18,8 +18,9 @@ from spectator.environments.contract import Stepper
 from spectator.episodes.controls import Control, ControlledWait, EndRequested, EpisodeLimits
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.steps import checked_decision
-from spectator.errors import DecisionTimeout, PolicyError, typed_as
+from spectator.errors import INVALID_ANSWERS, DecisionTimeout, FailureClass, PolicyError, typed_as
 from spectator.events import Fact, OnFailure, Undecided
+from spectator.journal.outline import OwnCount
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 from spectator.policies.policy import (
@@ -36,12 +37,39 @@ from spectator.policies.policy import (
 )
 from spectator.policies.spending import EpisodeBudget, Spends
 
-FailureRule = Callable[[str, Decision], OnFailure]
+
+@dataclass(frozen=True, slots=True)
+class InvalidEnd:
+    """The end of an episode at an answer of its agent that was not an action.
+
+    Args:
+        penalty: The episode's reward, on which the answer may be trained; ``None`` keeps the rewards so far
+            and masks the answer.
+    """
+
+    penalty: float | None
+
+
+FailureRule = Callable[[str, Decision], OnFailure | InvalidEnd]
 """Returns what to do if this decision of this actor failed."""
 
 
 class EpisodeSuspension(PolicyError):
     """A decision failed, and the episode is suspended for it."""
+
+
+class InvalidAnswer(PolicyError):
+    """The agent's answer was not an action, and the episode ends there with a verdict.
+
+    Args:
+        message: What was wrong, in a sentence.
+        failure_class: The kind of failure.
+        end: What the episode counts for.
+    """
+
+    def __init__(self, message: str, *, failure_class: FailureClass, end: InvalidEnd) -> None:
+        super().__init__(message, failure_class=failure_class)
+        self.end = end
 
 
 KEPT: Final = 4_000
@@ -208,6 +236,7 @@ class SeatedPolicies:
         thinking: Receives the policies' thoughts.
         budget: Limits what models may spend; no limit if omitted.
         rule: What a failed decision does to the episode; the plan's rule if omitted.
+        own: Counts the agent's decisions; optional.
     """
 
     def __init__(
@@ -223,6 +252,7 @@ class SeatedPolicies:
         thinking: Thinking,
         budget: EpisodeBudget | None,
         rule: FailureRule | None,
+        own: OwnCount | None = None,
     ) -> None:
         self.by_actor: dict[str, Policy] = dict(seated)
         """The policies; empty before :meth:`seat`."""
@@ -243,6 +273,7 @@ class SeatedPolicies:
         self._thinking = thinking
         self._budget = budget
         self._rule = rule
+        self._own = own
         self._reaction = plan.on_failed_decision
         self.scripted: dict[str, ScriptedPolicy] = {}
         """The policies that decide without waiting."""
@@ -315,10 +346,20 @@ class SeatedPolicies:
         reaction = self._reaction if self._rule is None else self._rule(actor, decision)
         if "failure_class" in decided.data and reaction != "fallback":
             self._keep_questions(decided, decision.calls)
-            kind = EpisodeSuspension if reaction == "suspend" else PolicyError
             why = f"{actor} could not decide: {decision.fallback_reason}"
-            raise kind(why, failure_class=decided.data["failure_class"])
+            failure: FailureClass = decided.data["failure_class"]
+            if failure in INVALID_ANSWERS and decision.exchanges and reaction != "suspend":
+                self._count(actor, decided)
+            if isinstance(reaction, InvalidEnd):
+                raise InvalidAnswer(why, failure_class=failure, end=reaction)
+            kind = EpisodeSuspension if reaction == "suspend" else PolicyError
+            raise kind(why, failure_class=failure)
+        self._count(actor, decided)
         return action, decided, decision.calls
+
+    def _count(self, actor: str, decided: Fact) -> None:
+        if self._own is not None and actor == self._plan.agent:
+            self._own.take(decided.data["source"], decided.data["exchanges"])
 
     def _keep_questions(self, decided: Fact, calls: Sequence[ModelCall]) -> None:
         """Keep the requests behind a failed decision, to record them with the failure."""

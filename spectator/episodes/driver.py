@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -26,7 +26,13 @@ from spectator.episodes.controls import (
     Pace,
     beats_in,
 )
-from spectator.episodes.decisions import EpisodeSuspension, FailureRule, SeatedPolicies, Thinking
+from spectator.episodes.decisions import (
+    EpisodeSuspension,
+    FailureRule,
+    InvalidAnswer,
+    SeatedPolicies,
+    Thinking,
+)
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.steps import (
     DETAIL_LENGTH,
@@ -53,9 +59,11 @@ from spectator.events import (
     EpisodeEnded,
     EpisodeSuspended,
     Fact,
+    OwnDecisions,
     core_fact,
 )
 from spectator.journal.contract import Attachments
+from spectator.journal.outline import OwnCount
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 from spectator.policies.policy import Policy
@@ -88,6 +96,7 @@ class Past:
         turn: Actions taken or refused so far.
         total: The sum of all rewards so far.
         stepped: The world's last answer; its facts are those not recorded yet.
+        own: The agent's decisions so far; ``None`` if they were not counted.
     """
 
     seats: Mapping[str, Policy]
@@ -95,6 +104,7 @@ class Past:
     turn: int
     total: float
     stepped: Stepped
+    own: OwnCount | None = None
 
 
 class Checkpoints(Protocol):
@@ -158,6 +168,7 @@ class Driver:
         self._limits = limits
         self._past = past
         self._stepper = stepper
+        self._own = OwnCount() if past is None else past.own
         self._inline = stepper if isinstance(stepper, InlineStepper) else None  # answers without waiting
         self._policies = SeatedPolicies(
             plan,
@@ -170,6 +181,7 @@ class Driver:
             thinking=thinking or Thinking(clock),
             budget=budget,
             rule=rule,
+            own=self._own,
         )
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
@@ -229,6 +241,8 @@ class Driver:
         one that has ended is not looked at again.
         """
         ended = with_total(ended, self._total, self._profile)
+        if self._own is not None and self._plan.samples_model:
+            ended = ended.model_copy(update={"own_decisions": OwnDecisions(**asdict(self._own))})
         self._ended = self._ended or ended
         await self._stepper.aclose()
         try:
@@ -296,7 +310,10 @@ class Driver:
         reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
         ended = cut_short(reason, str(error), self._turn, error.failure_class)
         forfeited = self._policies.asked if self._plan.failed_decisions == "forfeit" else None
-        return ended.model_copy(update={"undecided": self._policies.undecided, "forfeited": forfeited})
+        told: dict[str, Any] = {"undecided": self._policies.undecided, "forfeited": forfeited}
+        if isinstance(error, InvalidAnswer):
+            told |= {"penalty": error.end.penalty, "masked": error.end.penalty is None}
+        return ended.model_copy(update=told)
 
     def _suspended(self, error: PolicyError) -> Fact:
         actor, detail = self._policies.asked or self._plan.agent, clean_text(str(error), DETAIL_LENGTH)
@@ -353,7 +370,7 @@ class Driver:
         return taken if isinstance(taken, int) else await taken
 
     async def _checkpoint(self, checkpoints: Checkpoints, recorded: int, stepped: Stepped) -> None:
-        past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped)
+        past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped, self._own)
         await checkpoints.take(recorded, past, self._stepper, limit_s=self._limits.step_s)
 
     async def _outside_play(self, wait: Awaitable[_T]) -> _T:
@@ -408,6 +425,8 @@ class Driver:
             await self._outside_play(self._control.play_on())
         self._turn += 1
         self._total += stepped.observation.reward
+        if self._own is not None and stepped.observation.refused is not None and actor == self._plan.agent:
+            self._own.refused += 1
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
 
     def _turn_at_once(
@@ -423,6 +442,8 @@ class Driver:
         check_contract(stepped, self._plan.world, self._profile)
         self._turn += 1
         self._total += stepped.observation.reward
+        if self._own is not None and stepped.observation.refused is not None and actor == self._plan.agent:
+            self._own.refused += 1
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
 
     async def _in_world(self, answer: Coroutine[Any, Any, Stepped], *, beginning: bool = False) -> Stepped:

@@ -110,6 +110,11 @@ class EpisodePlan:
         return "end" if self.failed_decisions == "forfeit" else self.on_failure
 
     @property
+    def samples_model(self) -> bool:
+        """Whether it is an episode of a run in which a model has the agent's seat."""
+        return self.run_id is not None and self.preset(self.agent).source == "model"
+
+    @property
     def commit(self) -> Commit:
         """When a step is recorded.
 

@@ -247,8 +247,11 @@ def _said(state: State, event: Event) -> dict[str, Any]:
     return {"feed": feed}
 
 
+_OUTCOME: Final = ("reason", "score", "result", "detail", "total_reward", "penalty", "own_decisions")
+
+
 def _ended(event: Event) -> dict[str, Any]:
-    outcome = {name: event.data.get(name) for name in ("reason", "score", "result", "detail", "total_reward")}
+    outcome = {name: event.data.get(name) for name in _OUTCOME}
     return {"episode": {"status": "ended", "ended_at": event.at, **without_nulls(outcome)}}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from shutil import copyfileobj
@@ -57,6 +57,7 @@ class ExportSource:
         as_recorded: Write events as recorded instead of as viewers see them.
         after_seq: Omit events up to this one.
         advantages: State advantages of groups.
+        min_own_share: Omit episodes of which a fallback decided more than the rest of this share.
         rule: What is known of groups; by default their size is the number of members that were begun.
         notes: File of notes whose labels make the preferences; ``None`` uses rewards.
         progress: Hears how far the export is.
@@ -68,6 +69,7 @@ class ExportSource:
     as_recorded: bool = False
     after_seq: int = 0
     advantages: bool = False
+    min_own_share: float = 0.0
     rule: GroupRule | None = None
     notes: Path | None = None
     progress: ExportProgress = field(default_factory=NoProgress)
@@ -86,6 +88,18 @@ class ExportSource:
 
         if self.as_recorded or not await ViewReader(self.journal).derives(summary.episode_id):
             self.progress.episode(summary)
+
+    async def choose_own(self) -> None:
+        """Omit the episodes of which a fallback decided too much."""
+        from spectator.journal.outline import outline_of
+
+        kept = []
+        for summary in self.chosen:
+            if (await outline_of(self.journal, summary)).mostly_own(self.min_own_share):
+                kept.append(summary)
+            else:
+                self.omit("with too small a share of its own decisions")
+        self.chosen = kept
 
     async def outlines(self) -> AsyncIterator[EpisodeOutline]:
         """Read the outline of each chosen episode."""
@@ -324,7 +338,8 @@ async def _group_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
     from spectator.exports.groups import GroupRule, by_group, row_of_group
     from spectator.journal.contract import EpisodeFilter, every_episode
 
-    groups, rule = by_group(source.chosen), source.rule or GroupRule()
+    groups = by_group(source.chosen)
+    rule = replace(source.rule or GroupRule(), min_own_share=source.min_own_share)
     if not groups:
         raise ConfigurationError("none of these episodes belongs to a group")
     for (run_id, group_id), some in groups.items():

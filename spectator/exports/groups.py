@@ -34,6 +34,9 @@ COLUMNS: Final[Mapping[str, str]] = {
     "truncated": "list<bool>",
     "fallbacks": "list<int64>",
     "failures": "string",
+    "own_share": "list<double>",
+    "refusals": "list<int64>",
+    "penalised": "list<bool>",
 }
 """Name and Arrow type of every column; new ones come at the end."""
 
@@ -53,11 +56,13 @@ class GroupRule:
         size: Members that a group has; ``None`` counts those that were begun.
         attempts: Most attempts at a member.
         retried: Failures after which another attempt follows.
+        min_own_share: Episodes of which a fallback decided more than the rest of this are not usable.
     """
 
     size: int | None = None
     attempts: int = 1
     retried: frozenset[FailureClass] = frozenset()
+    min_own_share: float = 0.0
 
     def pending(self, outlines: Sequence[EpisodeOutline]) -> int:
         """Members of which a verdict may still come: they are played, or another attempt is due."""
@@ -110,7 +115,9 @@ async def row_of_group(
     members = [
         GroupMember(outline, await transcript_of(journal, outline))
         for outline in outlines
-        if outline.reward is not None and any(one.by_model for one in outline.of_agent)
+        if outline.reward is not None
+        and outline.mostly_own(rule.min_own_share)
+        and any(one.credited for one in outline.of_agent)
     ]
     answered = [one for one in members if one.transcript.answers]
     return _row(outlines, answered, rule, advantages)
@@ -144,6 +151,9 @@ def _row(
         "truncated": [member.outline.failure == "truncated" for member in members],
         "fallbacks": [member.outline.fallbacks for member in members],
         "failures": _failures(outlines, members),
+        "own_share": [member.outline.own.share for member in members],
+        "refusals": [member.outline.own.refused for member in members],
+        "penalised": [member.outline.penalised for member in members],
     }
 
 
@@ -163,7 +173,7 @@ def _failures(outlines: Iterable[EpisodeOutline], members: Sequence[GroupMember]
     """Count the attempts without a usable end, by failure class."""
     usable = {member.outline.summary.episode_id for member in members}
     classes = [
-        outline.failure or ("unended" if outline.ended is None else "no_own_decision")
+        outline.failure or ("unended" if outline.ended is None else "too_few_own_decisions")
         for outline in outlines
         if outline.summary.episode_id not in usable
     ]

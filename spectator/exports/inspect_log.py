@@ -98,6 +98,7 @@ class InspectLog:
                 "rubric": dict(outline.rubric),
                 "decisions": len(outline.of_agent),
                 "fallbacks": outline.fallbacks,
+                **outline.own_columns,
                 "digest": summary.digest,
             },
             "model_usage": {model: usage},

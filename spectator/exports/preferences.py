@@ -16,7 +16,7 @@ from spectator.events import encode_json
 from spectator.exports.transcript import calls_by_decision
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.encoding import ChatMessage, chat_message, reply_message, tool_call
-from spectator.journal.outline import EpisodeOutline, OutlinedDecision, outline_of
+from spectator.journal.outline import OWN_COLUMNS, EpisodeOutline, OutlinedDecision, outline_of
 
 COLUMNS: Final[Mapping[str, str]] = {
     "run_id": "string",
@@ -38,6 +38,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "rejected_episode_id": "string",
     "chosen_source": "string",
     "rejected_source": "string",
+    **{f"{side}_{name}": kind for side in ("chosen", "rejected") for name, kind in OWN_COLUMNS.items()},
 }
 """Name and Arrow type of every column; new ones come at the end."""
 
@@ -132,13 +133,17 @@ def answers_of(
         reward = outline.reward
         if verdicts is not None:
             reward = verdicts.get((episode_id, decision.turn), verdicts.get((episode_id, None)))
-        if question is not None and decision.source != "fallback" and reward is not None:
+        if (
+            question is not None
+            and (decision.source != "fallback" or decision.penalised)
+            and reward is not None
+        ):
             yield question, Branch(outline, decision, reward, forked)
 
 
 def _asked(decision: OutlinedDecision) -> Question | None:
     """Return the question of the accepted answer."""
-    return ("asked", decision.requests[-1]) if decision.by_model and decision.requests else None
+    return ("asked", decision.requests[-1]) if decision.credited and decision.requests else None
 
 
 def _forked_from(
@@ -189,6 +194,8 @@ async def _pair(
         "rejected_episode_id": rejected.outline.summary.episode_id,
         "chosen_source": chosen.decision.source,
         "rejected_source": rejected.decision.source,
+        **{f"chosen_{name}": value for name, value in outline.own_columns.items()},
+        **{f"rejected_{name}": value for name, value in rejected.outline.own_columns.items()},
     }
 
 
@@ -204,7 +211,7 @@ async def _question(journal: Journal, branch: Branch) -> tuple[list[ChatMessage]
 
 async def _answer(journal: Journal, branch: Branch, in_calls: bool) -> ChatMessage:
     """Return the model's reply, or the action of another policy in the form of a model's reply."""
-    if branch.decision.by_model:
+    if branch.decision.credited:
         async for decision, behind in calls_by_decision(journal, branch.outline):
             if decision.seq == branch.decision.seq and behind[-1].call.reply is not None:
                 return reply_message(behind[-1].call.reply)

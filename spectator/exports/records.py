@@ -52,6 +52,7 @@ def episode_record(outline: EpisodeOutline, transcript: Transcript) -> dict[str,
             "turns": len(decisions),
             "refused": sum(one.refused is not None for one in decisions),
             "fallbacks": outline.fallbacks,
+            **outline.own_columns,
             "truncated": outline.failure == "truncated",
         },
         "verify_metrics": dict(outline.rubric),
@@ -136,6 +137,9 @@ def session_trace(outline: EpisodeOutline, transcript: Transcript) -> Iterator[d
         "reason": summary.reason,
         "reward": outline.reward,
         "failureClass": outline.failure,
+        "ownShare": outline.own.share,
+        "refusals": outline.own.refused,
+        "penalised": outline.penalised,
     }
     answers = dict(transcript.answers)
     for place, message in enumerate(transcript.messages):

@@ -18,7 +18,7 @@ from spectator.errors import ConfigurationError
 from spectator.events import UNDECIDED_IN, Event, encode_json
 from spectator.journal.contract import EpisodeSummary, RecordedCall
 from spectator.journal.encoding import chat_message, check_replaceable, reply_message
-from spectator.journal.outline import END_COLUMNS, EPISODE_COLUMNS, EpisodeOutline
+from spectator.journal.outline import END_COLUMNS, EPISODE_COLUMNS, OWN_COLUMNS, EpisodeOutline
 from spectator.text import encodable
 
 ROW_GROUP: Final = 4096
@@ -307,6 +307,7 @@ CALL_COLUMNS: Final[Mapping[str, str]] = {
     "episode_reward": "double",
     **END_COLUMNS,
     "episode_failure": "string",
+    **OWN_COLUMNS,
 }
 """Name and Arrow type of every column; strings that are not text contain JSON. New ones come at the end."""
 
@@ -333,15 +334,15 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
     Returns:
         ``mask`` has a number for each token of prompt and answer: 1 where the model wrote it and it may be
         trained on, else 0; ``None`` unless the tokens of both are known. ``decided`` says whether the answer
-        became the action, ``trainable`` whether it did so for the agent, in this episode, and there is a
-        verdict. ``reward`` is what a trainable decision earned. What the server did not give is ``None``; so
-        is a log probability that is not finite.
+        became the action, ``trainable`` whether it did so for the agent, or was penalised, in this episode,
+        and there is a verdict. ``reward`` is what a trainable decision earned. What the server did not give
+        is ``None``; so is a log probability that is not finite.
     """
     summary, call, event = outline.summary, recorded.call, recorded.decided
     exchange, decision = recorded.exchange, outline.asked(event.seq)
     assert decision is not None, "its event was outlined"
-    decided = decision.by_model and recorded.place == len(decision.requests) - 1
-    trainable = decided and outline.trainable(decision)
+    last = recorded.place == len(decision.requests) - 1
+    decided, trainable = decision.by_model and last, last and outline.trainable(decision)
     return {
         **outline.columns,
         "episode_reason": summary.reason,
@@ -371,6 +372,7 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
         "episode_reward": outline.reward,
         **outline.end_columns,
         "episode_failure": outline.failure,
+        **outline.own_columns,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from spectator.exports.transcript import calls_by_decision
 from spectator.journal.contract import Journal, RecordedCall
-from spectator.journal.outline import END_COLUMNS, EPISODE_COLUMNS, EpisodeOutline
+from spectator.journal.outline import END_COLUMNS, EPISODE_COLUMNS, OWN_COLUMNS, EpisodeOutline
 from spectator.model_calls import ModelCall
 from spectator.text import common_length
 
@@ -186,6 +186,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     **END_COLUMNS,
     "failure_class": "string",
     "calls_without_tokens": "int64",
+    **OWN_COLUMNS,
 }
 """Name and Arrow type of every column; new ones come at the end."""
 
@@ -265,4 +266,5 @@ def _row(
         **outline.end_columns,
         "failure_class": outline.failure,
         "calls_without_tokens": missing,
+        **outline.own_columns,
     }

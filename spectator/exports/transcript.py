@@ -75,17 +75,20 @@ def _keep_carried_out(answer: ChatMessage, remembered: Mapping[str, Any]) -> Non
 async def calls_by_decision(
     journal: Journal, outline: EpisodeOutline
 ) -> AsyncIterator[tuple[OutlinedDecision, Sequence[RecordedCall]]]:
-    """Yield the agent's decisions for which a model was asked, in order, each with all its calls."""
-    behind: list[RecordedCall] = []
+    """Yield the agent's decisions for which a model was asked, a penalised one too, with all their calls."""
+    last, behind = None, list[RecordedCall]()
     async for one in journal.calls(outline.summary.episode_id):
-        if one.stated["actor"] != outline.agent or one.decided.seq not in outline.decisions:
-            continue  # another actor's, a failed one, or newer than the outline
-        if behind and behind[-1].decided.seq != one.decided.seq:
-            yield outline.decisions[behind[-1].decided.seq], behind
+        if one.stated["actor"] != outline.agent or (decision := outline.asked(one.decided.seq)) is None:
+            continue  # another actor's, or newer than the outline
+        if one.decided.seq in outline.undecided and not decision.penalised:
+            continue
+        if last is not None and last is not decision:
+            yield last, behind
             behind = []
         behind.append(one)
-    if behind:
-        yield outline.decisions[behind[-1].decided.seq], behind
+        last = decision
+    if last is not None:
+        yield last, behind
 
 
 async def transcript_of(journal: Journal, outline: EpisodeOutline) -> Transcript:
@@ -97,7 +100,7 @@ async def transcript_of(journal: Journal, outline: EpisodeOutline) -> Transcript
     transcript = Transcript()
     async for decision, behind in calls_by_decision(journal, outline):
         reply = behind[-1].call.reply
-        if decision.by_model and reply is not None:
+        if decision.credited and reply is not None:
             transcript.take(behind[0].call.messages, reply, decision.seq)
             transcript.tools = tools_by_name((transcript.tools, behind[0].call.tools))
     return transcript

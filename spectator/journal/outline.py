@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spectator.errors import FailureClass, failure_of_end, reward_of_end
+from spectator.errors import INVALID_ANSWERS, FailureClass, failure_of_end, reward_of_end
 from spectator.events import UNDECIDED_IN, Event, Parent
 from spectator.journal.contract import EpisodeSummary, Journal
 
@@ -21,6 +21,66 @@ EPISODE_COLUMNS: Final[Mapping[str, str]] = {
 
 END_COLUMNS: Final[Mapping[str, str]] = {"terminated": "bool", "truncated": "bool"}
 """The same of :attr:`EpisodeOutline.end_columns`."""
+
+
+OWN_COLUMNS: Final[Mapping[str, str]] = {"own_share": "double", "refusals": "int64", "penalised": "bool"}
+"""The same of :attr:`EpisodeOutline.own_columns`."""
+
+
+@dataclass(slots=True)
+class OwnCount:
+    """Counts how far the agent's captain decides itself.
+
+    Args:
+        asked: Decisions that it was asked for.
+        own: How many of them it made itself.
+        refused: Its answers that were refused: not in the form asked for, or not legal.
+
+    >>> count = OwnCount()
+    >>> count.take("model", [{"request": "..."}, {"request": "..."}])
+    >>> count.take("fallback", [{"request": "..."}])
+    >>> count.share, count.refused
+    (0.5, 2)
+    """
+
+    asked: int = 0
+    own: int = 0
+    refused: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """The share of the decisions that are its own, 0 to 1; ``None`` where it was asked for none."""
+        return self.own / self.asked if self.asked else None
+
+    def take(self, source: str, exchanges: Iterable[Mapping[str, Any]] | None) -> None:
+        """Count a decision, made or failed.
+
+        Args:
+            source: Who made it.
+            exchanges: The questions to a model behind it.
+        """
+        own = source != "fallback"
+        answers = sum(not one.get("failure") for one in exchanges or ())
+        self.asked += 1
+        self.own += own
+        self.refused += max(0, answers - own)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> OwnCount:
+        """Count what is recorded of an episode, from its beginning."""
+        count, agent = cls(), None
+        for event in events:
+            data = event.data
+            if event.type == "episode.started":
+                agent = data["agent"]
+            elif event.type == "decision.made" and data["actor"] == agent:
+                count.take(data["source"], data.get("exchanges"))
+            elif event.type == "action.refused" and data["actor"] == agent:
+                count.refused += 1
+            elif event.type == "episode.ended" and (failed := data.get("undecided")):
+                if failed["actor"] == agent and data.get("failure_class") in INVALID_ANSWERS:
+                    count.take("fallback", failed["exchanges"])
+        return count
 
 
 @dataclass(slots=True)
@@ -38,9 +98,11 @@ class OutlinedDecision:
         legal: Names of the legal actions, if recorded.
         failure_class: Why a fallback decided; ``None`` if the captain did.
         requests: Fingerprint of each request to a model behind it, in order.
+        answers: How many of them were answered.
         earned: Sum of the agent's rewards from here to its next decision, including those for actions of
             other actors; 0 for decisions of others.
         refused: The rule by which the world refused it.
+        penalised: Whether it is an answer that was not an action, for which the episode has its reward.
     """
 
     seq: int
@@ -55,11 +117,18 @@ class OutlinedDecision:
     requests: list[str]
     earned: float = 0.0
     refused: str | None = None
+    answers: int = 0
+    penalised: bool = False
 
     @property
     def by_model(self) -> bool:
         """Whether a model's reply became the action."""
         return self.source == "model"
+
+    @property
+    def credited(self) -> bool:
+        """Whether what it earned is that of a model's answer, carried out or penalised."""
+        return self.by_model or self.penalised
 
     def planned(self, later: OutlinedDecision) -> bool:
         """Return whether ``later`` only continues the plan of this decision's reply, without a request."""
@@ -124,6 +193,12 @@ class EpisodeOutline:
         return {"terminated": finished, "truncated": None if finished is None else not finished}
 
     @property
+    def own_columns(self) -> dict[str, Any]:
+        """How far the model decided the episode itself, for an exported row."""
+        own = self.own
+        return {"own_share": own.share, "refusals": own.refused, "penalised": self.penalised}
+
+    @property
     def reward(self) -> float | None:
         """The agent's reward if there is a verdict, else ``None``, which is not 0.
 
@@ -135,9 +210,10 @@ class EpisodeOutline:
     def trainable(self, decision: OutlinedDecision) -> bool:
         """Return whether a model's reply can be trained on.
 
-        That is so if it decided for the agent in this episode (not in a parent) and there is a verdict.
+        That is so if it decided for the agent, or was penalised, in this episode (not in a parent) and there
+        is a verdict.
         """
-        agents = decision.by_model and decision.actor == self.agent
+        agents = decision.credited and decision.actor == self.agent
         return agents and not decision.inherited and self.reward is not None
 
     def reward_of(self, decision: OutlinedDecision) -> float | None:
@@ -150,23 +226,56 @@ class EpisodeOutline:
 
     @property
     def of_agent(self) -> list[OutlinedDecision]:
-        """The agent's decisions, in order."""
-        return [one for one in self.decisions.values() if one.actor == self.agent]
+        """The agent's decisions, in order, and last an answer that was penalised in place of one."""
+        made = [one for one in self.decisions.values() if one.actor == self.agent]
+        return made + [one for one in self.undecided.values() if one.penalised]
+
+    @property
+    def penalised(self) -> bool:
+        """Whether its reward is that of an answer that was not an action."""
+        return self.ended is not None and self.ended.get("penalty") is not None
+
+    @property
+    def own(self) -> OwnCount:
+        """How far the agent's captain decided itself; what it inherited from a parent is left out."""
+        if self.ended is not None and (stated := self.ended.get("own_decisions")):
+            return OwnCount(**stated)
+        made = [one for one in self.of_agent if not one.inherited]
+        own = sum(one.source != "fallback" for one in made)
+        refused = sum(one.refused is not None for one in made)
+        refused += sum(max(0, one.answers - (one.source != "fallback")) for one in made)
+        return OwnCount(len(made), own, refused)
 
     @property
     def fallbacks(self) -> int:
         """Number of the agent's decisions made by a fallback, excluding a parent's."""
-        return sum(not one.inherited and one.source == "fallback" for one in self.of_agent)
+        return sum(
+            one.source == "fallback" and one.actor == self.agent and not one.inherited
+            for one in self.decisions.values()
+        )
+
+    def mostly_own(self, least: float) -> bool:
+        """Return whether a fallback made at most a share of ``1 - least`` of the decisions.
+
+        A failed answer that was penalised or masked is not a fallback's.
+        """
+        made = sum(one.actor == self.agent and not one.inherited for one in self.decisions.values())
+        return self.fallbacks <= (1 - least) * made
 
     def take(self, event: Event) -> None:
         """Take the next event."""
         data = event.data
         if event.type in UNDECIDED_IN and "undecided" in data:
             self.undecided[event.seq] = _undecided(event)
+            self.undecided[event.seq].penalised = data.get("penalty") is not None
         if event.type == "episode.started":
             self.started = data
         elif event.type == "episode.ended":
             self.ended = data
+            if (penalty := data.get("penalty")) is not None:  # the rewards add up to it
+                answer = self.undecided.get(event.seq) or self.credited
+                if answer is not None:
+                    answer.earned += penalty - (data.get("total_reward") or 0.0)
         elif event.type == "decision.made":
             self._decided(event)
         elif event.type == "action.refused" and self.decisions:
@@ -189,6 +298,7 @@ class EpisodeOutline:
             legal=data.get("legal"),
             failure_class=data.get("failure_class"),
             requests=[exchange["request"] for exchange in data.get("exchanges") or ()],
+            answers=sum(not exchange.get("failure") for exchange in data.get("exchanges") or ()),
         )
         if made.actor == self.agent and not (self.credited and self.credited.planned(made)):
             self.credited = made
@@ -208,6 +318,7 @@ def _undecided(event: Event) -> OutlinedDecision:
         legal=None,
         failure_class=event.data["failure_class"],
         requests=[exchange["request"] for exchange in asked["exchanges"]],
+        answers=sum(not exchange.get("failure") for exchange in asked["exchanges"]),
     )
 
 

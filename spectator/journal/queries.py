@@ -432,7 +432,7 @@ class EpisodeNews:
 
     Args:
         row: Its index row, by column.
-        head_seq: Number of its last event; 0 (not read) if it has finished.
+        head_seq: Number of its last event.
         head: The beginning of that event, or all of it if it is the end.
     """
 
@@ -499,12 +499,14 @@ def news(connection: Connection, mark: int | None, run_id: str | None = None) ->
 
 
 def _everything(connection: Connection, run_id: str | None) -> Iterator[EpisodeNews]:
-    wanted = select(*(episodes.c[name] for name in _COLUMNS)).order_by(episodes.c.ended_at)
+    end = (events.c.episode_id == episodes.c.episode_id) & (events.c.seq == episodes.c.end_seq)
+    columns = [*(episodes.c[name] for name in _COLUMNS), events.c.seq, events.c.text]
+    wanted = select(*columns).select_from(episodes.outerjoin(events, end)).order_by(episodes.c.ended_at)
     if run_id is not None:
         wanted = wanted.where(episodes.c.run_id == run_id)
     for row in [dict(one) for one in connection.execute(wanted).mappings()]:
-        if row["reason"] == "finished":
-            yield EpisodeNews(row, 0, "")
+        if (seq := row.pop("seq")) is not None:
+            yield EpisodeNews(row, seq, row.pop("text"))
             continue
         head = connection.execute(_HEAD, {**_READ, "episode": row["episode_id"]}).first()
         if head is not None:

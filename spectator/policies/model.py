@@ -135,9 +135,6 @@ def _restorable(fallback: ScriptedPolicy) -> Restorable:
 MARGIN_S: Final = 1.0
 """Part of a decision's deadline reserved for the fallback, seconds; at most a fifth of it."""
 
-MAX_REFUSALS: Final = 2
-"""Rejections by the world in a row after which the fallback decides once."""
-
 MIN_REQUEST_S: Final = 0.05
 """Shortest remaining time for a further request."""
 
@@ -154,7 +151,7 @@ REASON_LIMIT: Final = 500
 class ModelPolicy(EndsWhenCancelled):
     """Asks a language model for decisions; if that fails, a scripted policy decides.
 
-    After one invalid answer, the model gets the rule that it broke and a second chance.
+    After an invalid answer, the model gets the rule that it broke and another chance, ``retries`` times.
 
     Args:
         client: Client of the endpoint; closed by :meth:`aclose` if ``closes_client``.
@@ -166,6 +163,7 @@ class ModelPolicy(EndsWhenCancelled):
         session: Name for endpoints that route by session.
         closes_client: Whether this policy is the client's only user.
         edit: Changes each conversation before it is sent and recorded; optional.
+        retries: How often the model is asked again after an invalid answer, in a row.
     """
 
     def __init__(
@@ -180,6 +178,7 @@ class ModelPolicy(EndsWhenCancelled):
         session: str | None = None,
         closes_client: bool = True,
         edit: Callable[[Sequence[Message]], Sequence[Message]] | None = None,
+        retries: int = 1,
     ) -> None:
         self._client: ChatEndpoint = client
         self._settings = settings
@@ -191,6 +190,7 @@ class ModelPolicy(EndsWhenCancelled):
         self._session = session
         self._closes_client = closes_client
         self._edit = edit
+        self._retries = retries
         self._prompts = LinePrompts(settings, briefing, edit)
         self._planned: list[WrittenCall] = []
         self._turn: Turn | None = None
@@ -215,7 +215,7 @@ class ModelPolicy(EndsWhenCancelled):
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
         asking = DecisionInProgress(observation, self._clock.monotonic(), limit)
-        if self._refused >= MAX_REFUSALS:
+        if self._refused > self._retries:
             reason = f"refused: {self._refused} actions in a row by the world's rules"
             return self._fall_back(asking, reason, "illegal_action")
         if self._budget is not None and self._budget.refusal() and (reached := await self._budget.reserve()):
@@ -308,17 +308,18 @@ class ModelPolicy(EndsWhenCancelled):
         legal = self._briefing.legal(asking.observation)
         in_text, most = self._briefing.text_field, self._settings.actions_per_answer
         messages = self._prompts.messages(asking)
-        answer = await self._complete(asking, messages)
-        try:
-            return read_calls(answer, legal, in_text, most)
-        except CallRejected as broken:
-            rule = str(broken)
-            if asking.left(self._clock) < MIN_REQUEST_S:
-                raise
-        answer = await self._complete(asking, [*messages, *rejected(answer, rule)])
-        calls = read_calls(answer, legal, in_text, most)
-        asking.parse = "repaired"
-        return calls
+        for retries in range(self._retries, -1, -1):
+            answer = await self._complete(asking, messages)
+            try:
+                calls = read_calls(answer, legal, in_text, most)
+            except CallRejected as broken:
+                if not retries or asking.left(self._clock) < MIN_REQUEST_S:
+                    raise
+                messages = [*messages, *rejected(answer, str(broken))]
+            else:
+                asking.parse = "ok" if retries == self._retries else "repaired"
+                return calls
+        raise AssertionError("the last answer is taken or rejected")
 
     async def _complete(self, asking: DecisionInProgress, messages: Sequence[Message]) -> ChatAnswer:
         settings = self._settings

@@ -22,9 +22,9 @@ from ulid import ULID
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
 from spectator.environments.world import World
-from spectator.episodes.decisions import FailureRule
-from spectator.errors import ENDPOINT_FAILURES, EpisodeError, FailureClass, typed_as
-from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
+from spectator.episodes.decisions import FailureRule, InvalidEnd
+from spectator.errors import EpisodeError, FailureClass, typed_as
+from spectator.events import EpisodeEnded, OnFailure
 from spectator.journal.contract import EpisodeLog
 from spectator.journal.coordination import FleetRow
 from spectator.journal.ownership import INTERVAL_S
@@ -48,7 +48,7 @@ from spectator.rollouts.request import (
     plan_rollouts,
 )
 from spectator.runs.actors import ActorHandle
-from spectator.runs.attempts import EpisodeSetup, Halt, HaltingRule, play_episode, resume
+from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, HaltingRule, play_episode, resume
 from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunState
 from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
 from spectator.runs.run_plan import Attempt
@@ -127,24 +127,28 @@ class RolloutPlayer:
         world = self._world_of(context, flight)
         if isinstance(handle.stepper, PreparedStepper):
             handle.stepper.waiting = lambda begun: flight.waits("environment" if begun else "journal")
-        own = DecisionCounter(self._state, flight, self._clock)
         venue = EpisodeSetup(
             self._journal,
             self._clock,
             lambda name: world,
             self.halt.ledger,
-            lambda plan: _FleetRule(HaltingRule(plan, self.halt), plan.agent, own),
+            lambda plan: _CountingRule(
+                AgentRule(plan, self._planned.request, HaltingRule(plan, self.halt)),
+                plan.agent,
+                self._state,
+                flight,
+                self._clock,
+            ),
             lambda world, episode_id: handle.stepper,
             self._limits,
         )
         if attempt.begun:
             left = await self._journal.read(attempt.episode_id, checked=False)
-            own.recall(left)
             ended = await resume(left, venue)
         else:
             plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
             ended = await play_episode(plan, attempt.episode_id, venue)
-        result = replace(result_of(attempt, handle.group_id, ended), decisions=own.decisions, own=own.own)
+        result = result_of(attempt, handle.group_id, ended)
         if ended is not None:
             outcome = EpisodeOutcome(result.total_reward, result.failure_class, _outcome_details(ended))
             self._notify_handler(context, outcome)
@@ -169,64 +173,34 @@ def _outcome_details(ended: EpisodeEnded) -> Mapping[str, object]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-class DecisionCounter:
-    """Counts the decisions of the agent in one episode, and how many of them the model made itself.
+class _CountingRule:
+    """Counts the decisions of the agent for whoever looks at the run.
 
     Args:
+        rule: Says what a decision that failed does.
+        agent: The actor whose decisions the run is for.
         state: Counts those of the whole run.
         flight: The episode.
         clock: Time.
     """
 
-    def __init__(self, state: RunState, flight: InFlight, clock: Clock) -> None:
+    def __init__(
+        self, rule: FailureRule, agent: str, state: RunState, flight: InFlight, clock: Clock
+    ) -> None:
+        self._rule = rule
+        self._agent = agent
         self._state = state
         self._flight = flight
         self._clock = clock
-        self.decisions = 0
-        self.own = 0
 
-    def recall(self, recorded: Sequence[RecordedEvent]) -> None:
-        """Count what was decided before this process played it on."""
-        agent = recorded[0].event.data.get("agent") if recorded else None
-        for one in recorded:
-            if one.event.type == "decision.made" and one.event.data["actor"] == agent:
-                self.decisions += 1
-                self.own += one.event.data["source"] == "model"
-
-    def take(self, decision: Decision) -> None:
-        """Count one."""
-        self.count(decision.source, decision.tokens_in, decision.tokens_out)
-
-    def count(self, source: str, tokens_in: int | None, tokens_out: int | None) -> None:
-        """Count one by what is recorded of it."""
-        own = source == "model"
-        self.decisions += 1
-        self.own += own
-        self._state.decided(self._flight, self._clock.monotonic(), own, tokens_in or 0, tokens_out or 0)
-
-
-class _FleetRule:
-    """Ends an episode whose model was not reached, so that another attempt follows; else as the plan says.
-
-    Args:
-        halting: Suspends where the endpoint is given up or nothing more may be spent.
-        agent: The actor whose decisions the run is for.
-        own: Counts them.
-    """
-
-    def __init__(self, halting: FailureRule, agent: str, own: DecisionCounter) -> None:
-        self._halting = halting
-        self._agent = agent
-        self._own = own
-
-    def __call__(self, actor: str, decision: Decision) -> OnFailure:
-        reaction = self._halting(actor, decision)
-        if actor != self._agent:
-            return reaction
-        if reaction == "fallback" and decision.failure_class in ENDPOINT_FAILURES:
-            reaction = "end"
-        if reaction == "fallback" or decision.failure_class is None:
-            self._own.take(decision)
+    def __call__(self, actor: str, decision: Decision) -> OnFailure | InvalidEnd:
+        reaction = self._rule(actor, decision)
+        failed = decision.failure_class is not None
+        if actor == self._agent and not (failed and reaction in ("suspend", "end")):
+            self._state.decided(
+                self._flight, self._clock.monotonic(), not failed, decision.tokens_in or 0,
+                decision.tokens_out or 0,
+            )  # fmt: skip
         return reaction
 
 
@@ -251,6 +225,13 @@ class FleetReport:
     over: int
     halted: str | None = None
     failed_elsewhere: Sequence[FailureClass] = ()
+
+    @property
+    def only_failures(self) -> bool:
+        """Whether the model was asked in this process and made no decision itself."""
+        return any(one.decisions for one in self.report.results) and not any(
+            one.own for one in self.report.results
+        )
 
     @property
     def succeeded(self) -> bool:
@@ -475,7 +456,9 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
         startup_jitter_s=limits.startup_jitter_s,
     )  # fmt: skip
     outage = ModelOutage(clock, worker.rng, limits.model_wait_s)
-    seat = FleetSeat(request.model, client, clock, worker.handler, request.message_cut, outage)
+    seat = FleetSeat(
+        request.model, client, clock, worker.handler, request.message_cut, outage, request.invalid_retries
+    )
     try:
         planned = plan_rollouts(request, world, seat.preset(world), row.began_ms, row.name)
         plan.check_world_version(row.name, planned)

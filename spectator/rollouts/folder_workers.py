@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+from array import array
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
 from spectator.errors import FailureClass
+from spectator.journal.outline import OwnCount
 from spectator.journal.ownership import INTERVAL_S
 from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.fleet import FleetReport, OnBegin, RunningFleet, opened_run
@@ -161,11 +163,11 @@ class RecordedProgress:
         state, before = self.state, self._before or set()
         state.over = sum(not one.again for one in all_ended)
         ended = [one for one in all_ended if one.episode_id not in before]
-        rewards = [one.reward for one in ended if one.reward is not None]
         state.ended, state.again = len(ended), sum(one.again for one in ended)
         state.settled = state.ended - state.again
         state.ended_turns = sum(one.turns for one in ended)
-        state.rewards, state.reward_sum = len(rewards), sum(rewards)
+        state.rewards = array("d", [one.reward for one in ended if one.reward is not None])
+        state.penalised = sum(one.penalised for one in ended)
         state.failures.clear()
         for one in ended:
             if one.failure is not None:
@@ -189,6 +191,7 @@ class RecordedProgress:
             jobs = enumerate(self._run.jobs)
             numbers = {self._run.episode_id(job, one.attempt): number for number, job in jobs}
             self._numbers[one.attempt] = numbers
+        own = one.own or OwnCount()
         return EpisodeResult(
             Attempt(numbers[one.episode_id], one.attempt, one.episode_id, True),
             one.episode_id,
@@ -200,4 +203,8 @@ class RecordedProgress:
             turns=one.turns,
             again=one.again,
             attempt=one.attempt,
+            decisions=own.asked,
+            own=own.own,
+            refusals=own.refused,
+            penalised=one.penalised,
         )

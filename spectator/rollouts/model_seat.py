@@ -229,6 +229,7 @@ class FleetSeat:
         handler: Adds to prompts.
         message_cut: Newest exchanges that are sent; 0 sends them all.
         outage: Waits for an endpoint that is gone for a while; nobody does when left out.
+        retries: How often the model is asked again where its answer is not an action.
     """
 
     model: ModelCaptain
@@ -237,6 +238,7 @@ class FleetSeat:
     handler: EpisodeHandler
     message_cut: int = 0
     outage: ModelOutage | None = None
+    retries: int = 1
     _asked: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -283,6 +285,7 @@ class FleetSeat:
             session=None if context is None or not self.model.by_session else context.env_id,
             closes_client=False,
             edit=_Edit(self.handler, self.message_cut, context),
+            retries=self.retries,
         )
 
 

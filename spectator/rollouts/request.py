@@ -10,15 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from spectator import __version__
 from spectator.environments.world import SEALED_BIT, World, derive_seed
@@ -27,6 +19,7 @@ from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.errors import RETRIED_FAILURES, FieldError, InvalidRequest
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.captains import ModelCaptain
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.policies.policy import Preset
 from spectator.rollouts.environments import EnvironmentAddress
 from spectator.runs.run_plan import FailurePolicy, Job, RunPlan
@@ -41,14 +34,12 @@ _NAMES: Final = {"opponent_choice": "opponent", "eval_pack_id": "pack"}
 """Fields of an episode's request as that of a run calls them."""
 
 
-class RolloutRequest(BaseModel):
+class RolloutRequest(InvalidAnswers):
     """What a run of rollouts plays, and with which model.
 
     Requests that differ in ``episodes``, in more ``attempts``, or in where and how fast the model is asked
     are the same run, so that it can be made longer, or go on at another endpoint.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     format: Literal[1] = FORMAT
     environment: str = Field(description="Name of the world, or the address of another server's")
@@ -70,18 +61,17 @@ class RolloutRequest(BaseModel):
         description="Newest exchanges sent; 0 sends all since the conversation began",
     )
     attempts: int = Field(default=3, ge=1, le=100, description="Most attempts at an episode")
-    on_failure: Literal["fallback", "end"] = Field(
-        default="fallback", description="What an answer that is no action does to the episode"
-    )
     model: ModelCaptain = Field(description="The model, as in a captains file")
 
-    @model_validator(mode="before")
+    @field_validator("environment")
     @classmethod
-    def _nobody_stands_in_elsewhere(cls, given: Any) -> Any:
-        """No captain of ours knows an environment of another server: there a failed decision is the end."""
-        if isinstance(given, dict) and "on_failure" not in given and "://" in str(given.get("environment")):
-            return {**given, "on_failure": "end"}
-        return given
+    def _scripted(cls, environment: str, before: ValidationInfo) -> str:
+        if "://" in environment and before.data.get("on_invalid") == "fallback":
+            raise ValueError(
+                "an environment of another server has no scripted captain for --on-invalid fallback; "
+                "use penalize, mask or end"
+            )
+        return environment
 
     @field_validator("group_size")
     @classmethod
@@ -181,7 +171,7 @@ def plan_rollouts(
         pace=Pace.MAX,
         narration=False,
         options=request.options,
-        on_failure=request.on_failure,
+        on_failure="fallback" if request.on_invalid == "fallback" else "end",
         view="derived",
     )
     try:

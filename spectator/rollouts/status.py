@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from spectator.errors import FailureClass, failure_of_end, reward_of_end
 from spectator.exports.groups import GroupState
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.coordination import Lease
+from spectator.journal.outline import OwnCount
 from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.request import RolloutRequest, open_record
 from spectator.runs.run_plan import FailurePolicy, ended_a_second, newest_first
+from spectator.runs.run_records import data_of_end
 
 RECENT: Final = 256
 """Newest episodes whose usual time tells the rate."""
@@ -87,8 +89,9 @@ class RunStatus:
         request: What is played.
         ends: How many attempts ended how.
         over: Episodes that need not be played any more.
-        verdicts: How many of these have a reward.
-        reward_sum: The sum of their rewards.
+        rewards: Those of the episodes that have one.
+        own: How far the model decided the episodes itself that are over.
+        penalised: How many rewards are those of an answer that was not an action.
         failed: Attempts without a verdict, oldest first.
         unended: Episodes without an end, longest idle first.
         groups: The groups that were begun, by name.
@@ -99,13 +102,19 @@ class RunStatus:
     request: RolloutRequest
     ends: Mapping[str, int]
     over: int
-    verdicts: int
-    reward_sum: float
+    rewards: Sequence[float]
+    own: OwnCount
+    penalised: int
     failed: Sequence[Failed]
     unended: Sequence[Unended]
     groups: Mapping[str, GroupStatus]
     a_second: float | None
     idle_s: float | None
+
+    @property
+    def verdicts(self) -> int:
+        """How many episodes have a reward."""
+        return len(self.rewards)
 
     @property
     def left_s(self) -> float | None:
@@ -144,7 +153,9 @@ async def status_of(
         JournalError: The journal cannot be read.
     """
     found = [summary async for summary in newest_first(journal, run_id)][::-1]
-    rewards, failed = await _verdicts(journal, request.failure_policy, found)
+    ends = await _ends(journal, run_id)
+    rewards = {one: reward for one, data in ends.items() if (reward := reward_of_end(data)) is not None}
+    failed = list(_failed(request.failure_policy, found, ends))
     leases = [one for one in await journal.leases() if _is_held(one, now)]
     owners = {lease.episode_id: lease.owner for lease in leases}
     unended = [await _unended(journal, one, now, owners) for one in found if one.reason is None]
@@ -159,8 +170,9 @@ async def status_of(
         request,
         Counter(one.reason or "under way" for one in found),
         len(over),
-        len(rewards),
-        sum(rewards.values()),
+        list(rewards.values()),
+        _own([ends[one.episode_id] for one in over if one.episode_id in ends]),
+        sum(data.get("penalty") is not None for data in ends.values()),
         failed,
         sorted(unended, key=lambda one: -one.idle_s),
         _groups(request, over, rewards),
@@ -174,23 +186,39 @@ def _is_held(lease: Lease, now: datetime) -> bool:
     return lease.expires_ms == 0 or lease.expires_ms > 1000 * now.timestamp()
 
 
-async def _verdicts(
-    journal: Journal, policy: FailurePolicy, found: Sequence[EpisodeSummary]
-) -> tuple[dict[str, float], list[Failed]]:
-    """The rewards by episode, and the attempts that came to none."""
-    rewards = {one.episode_id: one.score for one in found if one.score is not None}
-    failed = []
+async def _ends(journal: SqlJournal, run_id: str | None) -> dict[str, Mapping[str, Any]]:
+    """Data of each ``episode.ended``, by episode."""
+    ends: dict[str, Mapping[str, Any]] = {}
+    mark, more = None, True
+    while more:
+        news = await journal.news(mark, run_id)
+        mark, more = news.mark, news.more
+        for one in news.episodes:
+            if one.row["reason"] is not None and (data := data_of_end(one.head)) is not None:
+                ends[one.row["episode_id"]] = data
+    return ends
+
+
+def _failed(
+    policy: FailurePolicy, found: Sequence[EpisodeSummary], ends: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Failed]:
+    """The attempts that came to no verdict."""
     for summary in found:
-        if summary.reason in (None, "finished"):
+        data = ends.get(summary.episode_id)
+        if data is None or data["reason"] == "finished" or reward_of_end(data) is not None:
             continue
-        (last,) = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)
-        reward = reward_of_end(last.event.data)
-        if reward is not None:
-            rewards[summary.episode_id] = reward
-            continue
-        failure = failure_of_end(last.event.data) or "unknown"
-        failed.append(Failed(summary, failure, policy.after(failure, summary.attempt or 1) != "keep"))
-    return rewards, failed
+        failure = failure_of_end(data) or "unknown"
+        yield Failed(summary, failure, policy.after(failure, summary.attempt or 1) != "keep")
+
+
+def _own(ends: Iterable[Mapping[str, Any]]) -> OwnCount:
+    total = OwnCount()
+    for stated in (data.get("own_decisions") for data in ends):
+        if stated:
+            total.asked += stated["asked"]
+            total.own += stated["own"]
+            total.refused += stated["refused"]
+    return total
 
 
 async def _unended(

@@ -11,7 +11,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from spectator.bus import MemoryBus
@@ -19,7 +19,7 @@ from spectator.catalog import LoadWorld
 from spectator.clock import Clock
 from spectator.environments.contract import Stepper
 from spectator.episodes.controls import EndRequest, EpisodeLimits, Pace
-from spectator.episodes.decisions import FailureRule
+from spectator.episodes.decisions import FailureRule, InvalidEnd
 from spectator.episodes.derived_stream import RecordPosition, Stream, open_stream
 from spectator.episodes.driver import Past
 from spectator.episodes.handle import PreparedEpisode, prepare
@@ -27,10 +27,12 @@ from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.recorded_calls import with_whole_replies
 from spectator.episodes.recovery import interrupted
 from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
-from spectator.errors import ENDPOINT_FAILURES, StepTimeout
+from spectator.errors import ENDPOINT_FAILURES, INVALID_ANSWERS, StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, OnFailure, RecordedEvent, core_fact
 from spectator.journal.contract import EpisodeFilter, EpisodeLog, Journal
+from spectator.journal.outline import OwnCount
 from spectator.llm.retry import PERMANENT_STATUSES
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.policies.policy import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.local import OpenStepper, on_a_thread, preferred_stepper
@@ -94,6 +96,40 @@ class HaltingRule:
             hint = ", with so many episodes at once" if decision.failure_class == "rate_limited" else ""
             return f"{self._plan.preset(actor).name} cannot be asked: {decision.fallback_reason}{hint}"
         return self._halt.ledger.known_refusal() if decision.failure_class == "spent" else None
+
+
+class AgentRule:
+    """Decides what a failed decision of the agent does to an episode of a run that samples a model.
+
+    An endpoint that was not reached ends the attempt, so that another follows. An answer that is not an
+    action does what the run says. Failures of other seats are left to their fallback, unless any failure is
+    the end.
+
+    Args:
+        plan: What is played, by whom.
+        invalid: What an answer that is not an action does.
+        halting: Suspends where the endpoint is given up, or nothing more may be spent.
+    """
+
+    def __init__(
+        self, plan: EpisodePlan, invalid: InvalidAnswers, halting: FailureRule | None = None
+    ) -> None:
+        self._agent = plan.agent
+        self._invalid = invalid
+        self._halting = halting
+
+    def __call__(self, actor: str, decision: Decision) -> OnFailure | InvalidEnd:
+        """See :data:`~spectator.episodes.decisions.FailureRule`."""
+        if self._halting is not None and self._halting(actor, decision) == "suspend":
+            return "suspend"
+        rule = self._invalid.on_invalid
+        if actor != self._agent:
+            return "end" if rule == "end" else "fallback"
+        if rule == "fallback":
+            return "end" if decision.failure_class in ENDPOINT_FAILURES else "fallback"
+        if rule != "end" and decision.failure_class in INVALID_ANSWERS:
+            return InvalidEnd(self._invalid.penalty)
+        return "end"
 
 
 def _unanswered(decision: Decision) -> bool:
@@ -184,9 +220,10 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: EpisodeSetup) -> Epi
         attempts=math.inf,
         open_stepper=venue.open_stepper or on_a_thread,
     )
+    past = replace(rebuilt.past, own=OwnCount.of(one.event for one in recorded))
     stream = _stream(rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, rebuilt.left)
     opening = EpisodeRecovered(attempt=rebuilt.attempt)
-    return await _play(rebuilt.plan, stream, venue, rebuilt.stepper, opening, rebuilt.past)
+    return await _play(rebuilt.plan, stream, venue, rebuilt.stepper, opening, past)
 
 
 async def resume(left: Sequence[RecordedEvent], venue: EpisodeSetup) -> EpisodeEnded | None:

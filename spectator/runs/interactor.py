@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -161,8 +162,10 @@ class EpisodeResult(Generic[JobT]):
         truncated: Whether it was cut short.
         again: Whether another attempt follows.
         attempt: Number of the attempt, from 1.
-        decisions: Decisions of the agent that were recorded for it.
-        own: How many of these the model made itself; a fallback made the others.
+        decisions: Decisions that the agent was asked for.
+        own: How many of these the model made itself; a fallback made the others, or nobody.
+        refusals: Its answers that were refused: not in the form asked for, or not legal.
+        penalised: Whether its reward is that of an answer that was not an action.
     """
 
     job: JobT
@@ -179,6 +182,8 @@ class EpisodeResult(Generic[JobT]):
     attempt: int = 1
     decisions: int = 0
     own: int = 0
+    refusals: int = 0
+    penalised: bool = False
 
     @property
     def own_share(self) -> float | None:
@@ -367,8 +372,8 @@ class RunState:
         ended: Attempts that ended in this run.
         again: How many of these are followed by another attempt.
         failures: How many of these had no verdict, by class of failure.
-        rewards: How many had one.
-        reward_sum: The sum of their rewards.
+        rewards: Those of the others, as they ended.
+        penalised: How many of these are those of an answer that was not an action.
         turns: Decisions in all of them.
         own: How many of these the model made itself.
         tokens_in: Tokens read for them.
@@ -386,8 +391,8 @@ class RunState:
     ended: int = 0
     again: int = 0
     failures: dict[FailureClass, int] = field(default_factory=dict)
-    rewards: int = 0
-    reward_sum: float = 0.0
+    rewards: array[float] = field(default_factory=lambda: array("d"))
+    penalised: int = 0
     turns: int = 0
     own: int = 0
     tokens_in: int = 0
@@ -405,8 +410,8 @@ class RunState:
         if result.failure_class is not None and result.total_reward is None:
             self.failures[result.failure_class] = self.failures.get(result.failure_class, 0) + 1
         if result.total_reward is not None:
-            self.rewards += 1
-            self.reward_sum += result.total_reward
+            self.rewards.append(result.total_reward)
+            self.penalised += result.penalised
         if not result.again and result.end_reason is not None:
             self.over += 1
             self.settled += 1
@@ -427,11 +432,6 @@ class RunState:
         self.own += own
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
-
-    @property
-    def mean_reward(self) -> float | None:
-        """The mean of the rewards of this run; ``None`` where there is none."""
-        return self.reward_sum / self.rewards if self.rewards else None
 
     @property
     def usual_turn_s(self) -> float | None:

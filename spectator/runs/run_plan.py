@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import statistics
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -378,6 +379,17 @@ def ended_a_second(spans: Sequence[tuple[str, str]], under_way: int) -> float | 
 
 EPSILON: Final = 1e-4
 """What keeps the advantages of a group of nearly equal rewards finite; that of TRL."""
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """The standard error of their mean; ``None`` of fewer than two.
+
+    >>> round(standard_error([0.0, 1.0, 1.0, 0.0]), 3)
+    0.289
+    >>> standard_error([1.0]) is None
+    True
+    """
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
 def normalised(rewards: Sequence[float]) -> list[float]:

@@ -35,6 +35,7 @@ from spectator.errors import (
 from spectator.events import EpisodeEnded
 from spectator.journal.contract import EpisodeSummary
 from spectator.journal.coordination import FleetRow, rows
+from spectator.journal.outline import OwnCount
 from spectator.journal.queries import EpisodeNews, News
 from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.run_folder import RUN_NAME, RunFolder, described, read_run, run_names
@@ -180,12 +181,14 @@ class FollowedEpisode:
         result: The world's result in words.
         detail: What went wrong.
         turns: Turns taken.
-        head_seq: Number of its last recorded event; 0 where nobody looked, since it has finished.
+        head_seq: Number of its last recorded event.
         moved_at: When that was recorded, RFC 3339.
         last: The type of that event.
         reward: What it counts for; ``None`` without a verdict, which is not 0.
         failure: Why it came to no verdict.
         again: Whether the run tries it again.
+        own: How far its captain decided itself; ``None`` where that is not recorded, or it has not ended.
+        penalised: Whether its reward is that of an answer that was not an action.
     """
 
     episode_id: str
@@ -206,6 +209,8 @@ class FollowedEpisode:
     reward: float | None = None
     failure: FailureClass | None = None
     again: bool = False
+    own: OwnCount | None = None
+    penalised: bool = False
 
 
 class RunTail:
@@ -302,22 +307,24 @@ class RunTail:
         if (head := _HEAD.search(news.head)) is not None:
             episode.moved_at, episode.turns, episode.last = head[1], int(head[2]), head[3]
             episode.head_seq = news.head_seq
-        if row["reason"] is not None and episode.reason is None:
+        looked_at_end = head is None or head[3] == "episode.ended"  # else it comes with the next look
+        if row["reason"] is not None and episode.reason is None and looked_at_end:
             self._end(episode, row, news.head)
 
     def _end(self, episode: FollowedEpisode, row: Mapping[str, Any], text: str) -> None:
         episode.ended_at = episode.moved_at = row["ended_at"]
         episode.reason, episode.result, episode.detail = row["reason"], row["result"], row["detail"]
         episode.turns, episode.last = row["turns"] or 0, "episode.ended"
-        data = _data_of(text) or {"reason": row["reason"], "score": row["score"], "total_reward": None}
-        episode.reward = reward_of_end(data)
+        data = data_of_end(text) or {"reason": row["reason"], "score": row["score"], "total_reward": None}
+        episode.reward, episode.penalised = reward_of_end(data), data.get("penalty") is not None
+        episode.own = OwnCount(**data["own_decisions"]) if data.get("own_decisions") else None
         if episode.reward is None and episode.reason != "finished":
             episode.failure = failure_of_end(data) or "unknown"
             episode.again = self._policy.after(episode.failure, episode.attempt) == "retry"
         self.episodes[episode.episode_id] = self.episodes.pop(episode.episode_id)  # now the last that ended
 
 
-def _data_of(text: str) -> Mapping[str, Any] | None:
+def data_of_end(text: str) -> Mapping[str, Any] | None:
     """Data of an ``episode.ended``; ``None`` where the text is not all of one."""
     try:
         data: Any = json.loads(text)["data"]

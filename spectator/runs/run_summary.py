@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from spectator.errors import FailureClass, failure_of_end, reward_of_end
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
+from spectator.journal.outline import OwnCount
 from spectator.runs.run_folder import RunFolder
-from spectator.runs.run_plan import ended_a_second, normalised
+from spectator.runs.run_plan import ended_a_second, normalised, standard_error
 from spectator.runs.run_records import FollowedEpisode, RunTail
 
 BINS: Final = 20
@@ -74,7 +75,8 @@ def summarize_run(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[s
         "playing": len(unended),
         "verdicts": len(rewards),
         "mean": _figure(statistics.fmean(rewards)) if rewards else None,
-        "spread": _figure(statistics.stdev(rewards)) if len(rewards) > 1 else None,
+        "error": _error(rewards),
+        **_own(ended),
         "ends": dict(Counter(one.reason for one in played if one.reason is not None)),
         "failures": dict(Counter(one.failure for one in failed)),
         "again": sum(one.again for one in failed),
@@ -83,7 +85,7 @@ def summarize_run(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[s
         "usual_turn_s": _typical_turn_s(ended[-RECENT:]),
         "rewards": histogram(rewards),
         "lengths": histogram([one.turns for one in ended]),
-        "curve": _curve(rewards),
+        "curve": _curve([one for one in ended if one.reward is not None]),
         "slowest": {one.episode_id: _waiting(one) for one in unended[:SLOWEST]},
         "failed": {one.episode_id: _failed(one) for one in failed[-FAILED:]},
         "groups": _groups(folder, played),
@@ -111,10 +113,28 @@ def group_of(found: Sequence[FollowedEpisode], size: int = 1) -> dict[str, Any]:
         "state": _state(max(size, len(members)), over, len(counted)),
         "mean": _figure(statistics.fmean(rewards)) if rewards else None,
         "spread": _figure(statistics.stdev(rewards)) if len(rewards) > 1 else None,
+        "error": _error(rewards),
+        **_own([one for one in members if one.reason is not None]),
         "members": {
             one.episode_id: _member(one, advantages.get(one.episode_id))
             for one in sorted(members, key=lambda one: one.episode_id)
         },
+    }
+
+
+def _error(rewards: Sequence[float]) -> float | None:
+    error = standard_error(rewards)
+    return None if error is None else _figure(error)
+
+
+def _own(ended: Sequence[FollowedEpisode]) -> dict[str, Any]:
+    """How far the captain of these decided itself; its share is ``None`` where nothing of it is recorded."""
+    counts = [one.own for one in ended if one.own is not None]
+    asked, own = sum(one.asked for one in counts), sum(one.own for one in counts)
+    return {
+        "own_share": _figure(own / asked) if asked else None,
+        "refusals": sum(one.refused for one in counts),
+        "penalised": sum(one.penalised for one in ended),
     }
 
 
@@ -173,6 +193,10 @@ def _member(one: FollowedEpisode, advantage: float | None) -> dict[str, Any]:
         told["reward"] = _figure(one.reward)
     if advantage is not None:
         told["advantage"] = _figure(advantage)
+    if one.own is not None and one.own.share is not None:
+        told |= {"own_share": _figure(one.own.share), "refusals": one.own.refused}
+    if one.penalised:
+        told["penalised"] = True
     if one.attempt > 1:
         told["attempt"] = one.attempt
     return told
@@ -224,11 +248,17 @@ def _failed(one: FollowedEpisode) -> dict[str, Any]:
     }
 
 
-def _curve(rewards: Sequence[float]) -> list[float]:
+def _curve(ended: Sequence[FollowedEpisode]) -> list[dict[str, Any]]:
     """The mean reward of each stretch of the run, in the order in which episodes ended."""
-    count = min(CURVE, len(rewards))
-    cuts = [round(place * len(rewards) / count) for place in range(count + 1)] if count else []
-    return [_figure(statistics.fmean(rewards[first:last])) for first, last in pairwise(cuts)]
+    count = min(CURVE, len(ended))
+    cuts = [round(place * len(ended) / count) for place in range(count + 1)] if count else []
+    return [_stretch(ended[first:last]) for first, last in pairwise(cuts)]
+
+
+def _stretch(ended: Sequence[FollowedEpisode]) -> dict[str, Any]:
+    rewards = [one.reward for one in ended if one.reward is not None]
+    mean, own = _figure(statistics.fmean(rewards)), _own(ended)["own_share"]
+    return {"mean": mean, "error": _error(rewards), "count": len(rewards), "own_share": own}
 
 
 def _rate(ended: Sequence[FollowedEpisode], under_way: int) -> float | None:
@@ -335,7 +365,7 @@ async def group_in_journal(journal: Journal, name: str, run: str | None) -> Reco
 async def _branch(journal: Journal, summary: EpisodeSummary) -> dict[str, Any]:
     (started,) = await journal.read(summary.episode_id, limit=1)
     parent = started.event.data.get("parent") or {}
-    _, reward = await _verdict(journal, summary)
+    _, reward, _ = await _verdict(journal, summary)
     return {
         "parent": summary.parent,
         "seq": parent.get("seq"),
@@ -347,7 +377,8 @@ async def _branch(journal: Journal, summary: EpisodeSummary) -> dict[str, Any]:
 
 
 async def _followed(journal: Journal, summary: EpisodeSummary) -> FollowedEpisode:
-    failure, reward = await _verdict(journal, summary)
+    failure, reward, data = await _verdict(journal, summary)
+    own = data.get("own_decisions")
     return FollowedEpisode(
         episode_id=summary.episode_id,
         environment=summary.environment,
@@ -365,16 +396,20 @@ async def _followed(journal: Journal, summary: EpisodeSummary) -> FollowedEpisod
         moved_at=summary.ended_at or summary.started_at,
         reward=reward,
         failure=failure,
+        own=OwnCount(**own) if own else None,
+        penalised=data.get("penalty") is not None,
     )
 
 
-async def _verdict(journal: Journal, summary: EpisodeSummary) -> tuple[FailureClass | None, float | None]:
-    """Why an episode came to no verdict, and what it counts for."""
-    if summary.reason in (None, "finished"):
-        return None, summary.score
+async def _verdict(
+    journal: Journal, summary: EpisodeSummary
+) -> tuple[FailureClass | None, float | None, Mapping[str, Any]]:
+    """Why an episode came to no verdict, what it counts for, and the data of its end."""
+    if summary.reason is None:
+        return None, None, {}
     last = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)
     if not last:
-        return "unknown", None
+        return "unknown", None, {}
     data = last[0].event.data
     reward = reward_of_end(data)
-    return (None if reward is not None else failure_of_end(data)), reward
+    return (None if reward is not None else failure_of_end(data)), reward, data

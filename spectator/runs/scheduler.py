@@ -27,7 +27,7 @@ from spectator.errors import (
     reward_of_end,
     typed_as,
 )
-from spectator.events import EpisodeEnded
+from spectator.events import EpisodeEnded, OwnDecisions
 from spectator.journal.coordination import Reservations, RunReservations
 from spectator.journal.ownership import FlightLimit, Ownership
 from spectator.journal.sql_journal import SqlJournal
@@ -485,6 +485,7 @@ def result_of(attempt: Attempt, group_id: str | None, ended: EpisodeEnded | None
             attempt=attempt.attempt,
         )  # fmt: skip
     data: Mapping[str, object] = ended.model_dump(mode="json")
+    own = ended.own_decisions or OwnDecisions(asked=0, own=0, refused=0)
     return EpisodeResult(
         attempt,
         attempt.episode_id,
@@ -497,6 +498,10 @@ def result_of(attempt: Attempt, group_id: str | None, ended: EpisodeEnded | None
         terminated=ended.terminated,
         truncated=ended.truncated,
         attempt=attempt.attempt,
+        penalised=ended.penalty is not None,
+        decisions=own.asked,
+        own=own.own,
+        refusals=own.refused,
     )
 
 

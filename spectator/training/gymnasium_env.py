@@ -17,6 +17,7 @@ from spectator.catalog import world_names
 from spectator.environments.world import MAX_SEED
 from spectator.llm.chat import ChatAnswer
 from spectator.observations import Observation
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.training.text_episode import TextEpisode
 
 if TYPE_CHECKING:
@@ -37,17 +38,18 @@ class SpectatorEnv(gymnasium.Env[str, str]):
 
     Observations are text: the brief and the whole situation at first, then the lines that changed. An action
     is text that names a tool, such as ``{"tool": "say", "arguments": {"text": "ACTION: 1"}}``; illegal
-    actions are rejected and counted. The rewards add up to the score. An episode that is cut short ends with
-    ``truncated``, and its value so far is ``info["value"]``.
+    actions are rejected and counted, and end the episode if ``invalid`` says so. The rewards add up to the
+    score. An episode that is cut short ends with ``truncated``, and its value so far is ``info["value"]``.
 
     ``info`` contains ``observation`` (complete), ``legal`` (names of the tools that are legal now),
-    ``rubric`` and ``value``.
+    ``rubric``, ``value``, ``own_share``, ``refusals`` and ``penalised``.
 
     Args:
         world: Name in the catalogue.
         opponent: Preset for all other seats.
         render_mode: ``ansi``, or ``None``.
         run: Run that records the episodes, so that a server can show them.
+        invalid: What an answer that is not an action does; see :class:`TextEpisode`.
         options: The world's options.
 
     Raises:
@@ -65,10 +67,11 @@ class SpectatorEnv(gymnasium.Env[str, str]):
         opponent: str | None = None,
         render_mode: str | None = None,
         run: RecordedRun | None = None,
+        invalid: InvalidAnswers | None = None,
         **options: Any,
     ) -> None:
         self.render_mode = render_mode
-        self._episode = TextEpisode(world, options, opponent=opponent, run=run)
+        self._episode = TextEpisode(world, options, opponent=opponent, run=run, invalid=invalid)
         self.observation_space = gymnasium.spaces.Text(MAX_TEXT, min_length=0, charset=CHARACTERS)
         self.action_space = gymnasium.spaces.Text(MAX_ACTION, min_length=0, charset=CHARACTERS)
 
@@ -100,7 +103,7 @@ class SpectatorEnv(gymnasium.Env[str, str]):
                 :class:`~spectator.llm.chat.ChatAnswer`, whose tokens are recorded in ``run``.
         """
         text = self._episode.answer(action)
-        done, truncated = self._episode.done, self._episode.truncated
+        done, truncated = self._episode.done, self._episode.truncated and not self._episode.penalised
         reward = float(self._episode.observation.reward)
         return _plain(text), reward, done and not truncated, truncated, self._info()
 
@@ -126,9 +129,12 @@ class SpectatorEnv(gymnasium.Env[str, str]):
         legal = self._episode.world.briefing.legal(seen)
         return {
             "observation": deepcopy(seen.to_json()),
-            "legal": [one["tool"] for one in legal] if not seen.done else [],
+            "legal": [one["tool"] for one in legal] if not self._episode.done else [],
             "rubric": self._episode.rubric,
             "value": self._episode.value,
+            "own_share": self._episode.own.share,
+            "refusals": self._episode.own.refused,
+            "penalised": self._episode.penalised,
         }
 
 

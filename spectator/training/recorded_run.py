@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,9 +21,10 @@ from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.steps import checked_decision, cut_short, with_total
 from spectator.episodes.stream import RecordedTurns
-from spectator.errors import EpisodeError
-from spectator.events import EpisodeEnded, Undecided, core_fact
+from spectator.errors import EpisodeError, FailureClass
+from spectator.events import EpisodeEnded, OwnDecisions, Undecided, core_fact
 from spectator.journal.contract import Attachments
+from spectator.journal.outline import OwnCount
 from spectator.journal.sql_journal import SqlJournal
 from spectator.model_calls import ModelCall
 from spectator.policies.policy import Decision, Policy, Preset
@@ -188,6 +189,8 @@ class RecordedEpisode:
     def __init__(self, run: RecordedRun, stream: Stream, plan: EpisodePlan) -> None:
         self.episode_id = stream.episode_id
         """Id of the episode on the server."""
+        self.own: OwnCount | None = None
+        """The agent's decisions, if they are counted."""
         self._run = run
         self._stream = stream
         self._profile = plan.profile
@@ -229,6 +232,31 @@ class RecordedEpisode:
             ended = ended.model_copy(update={"value": self._value})
         self._end(ended, unused)
 
+    def end_invalid(
+        self,
+        failure: FailureClass,
+        detail: str,
+        *,
+        penalty: float | None,
+        masked: bool,
+        unused: Decision | None = None,
+    ) -> None:
+        """Record an end at an answer that was not an action.
+
+        Args:
+            failure: The kind of failure.
+            detail: What was wrong, in words.
+            penalty: The episode's reward; ``None`` for no penalty.
+            masked: Whether it counts for its rewards so far.
+            unused: The model's answers that led to no action.
+        """
+        if self._over:
+            return
+        self._finish()
+        ended = cut_short("policy_error", detail, self._turn, failure)
+        ended = with_total(ended, self._total, self._profile)
+        self._end(ended.model_copy(update={"penalty": penalty, "masked": masked}), unused)
+
     def fail(self, detail: str, unused: Decision | None = None) -> None:
         """Record an end as failed, without a score.
 
@@ -260,6 +288,8 @@ class RecordedEpisode:
                 for turn, facts, attached in turns.turns():
                     await self._stream.emit_steps([(turn, facts)], attachments=attached)
                 if (ended := turns.ended) is not None:
+                    if self.own is not None:
+                        ended = ended.model_copy(update={"own_decisions": OwnDecisions(**asdict(self.own))})
                     attached = Attachments([unused] if unused else (), turns.truth)
                     await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
             except EpisodeError as error:

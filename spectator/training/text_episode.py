@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from spectator.episodes.single_agent import NoEpisode, SingleAgent
+from spectator.episodes.single_agent import OVER, NoEpisode, SingleAgent
+from spectator.errors import FailureClass, FieldError, InvalidRequest
 from spectator.journal.encoding import reply_message, wire_message
+from spectator.journal.outline import OwnCount
 from spectator.llm.answers import split_thought
 from spectator.llm.chat import (
     ChatAnswer,
@@ -23,8 +25,10 @@ from spectator.llm.chat import (
 from spectator.llm.exchanges import answer_of, answered, call_answered
 from spectator.llm.tool_calls import CallRejected, ParsedCall, written_form
 from spectator.model_calls import ModelCall
-from spectator.observations import LegalAction, Observation
+from spectator.observations import LegalAction, Observation, Refusal
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.policies.policy import Action, Decision
+from spectator.policies.prompts import TEXT_ALONE, answer_form, correction
 from spectator.policies.turns import call_in, stated_reasoning
 from spectator.text import encodable
 
@@ -87,9 +91,11 @@ class TextEpisode:
         opponent: Preset for all other seats; ``None`` for the world's default.
         pack: Evaluation pack.
         run: Run that records the episodes; optional.
+        invalid: What an answer that is not an action does; ``fallback`` is not possible here. By default the
+            model is asked again once, and then penalised.
 
     Raises:
-        InvalidRequest: The world is unknown.
+        InvalidRequest: The world is unknown, or ``invalid`` asks for a fallback.
 
     >>> episode = TextEpisode("counting", {"turns": 2})
     >>> prompt = episode.reset(seed=1)
@@ -98,6 +104,10 @@ class TextEpisode:
     >>> text = episode.answer('{"tool": "say", "arguments": {"text": "ACTION: 2"}}')
     >>> episode.value, episode.done
     (1.0, True)
+    >>> prompt = episode.reset(seed=1)
+    >>> said = [episode.answer("lorem ipsum") for _ in range(2)]
+    >>> episode.value, episode.done, episode.own.share
+    (0.0, True, 0.0)
     """
 
     def __init__(
@@ -108,7 +118,12 @@ class TextEpisode:
         opponent: str | None = None,
         pack: str = "default",
         run: RecordedRun | None = None,
+        invalid: InvalidAnswers | None = None,
     ) -> None:
+        self._invalid = invalid or InvalidAnswers()
+        if self._invalid.on_invalid == "fallback":
+            rule = "must be penalize, mask or end: no scripted captain decides for a trainer's own agent"
+            raise InvalidRequest([FieldError("on_invalid", rule)])
         self._agent = SingleAgent(world)
         self._options = dict(options or {})
         self._opponent = opponent
@@ -119,8 +134,15 @@ class TextEpisode:
         self._offered: FrozenTools | None = None
         self._unused: Decision | None = None
         self._seen: Observation | None = None
+        self._rejected: int
+        self._refused: int
+        self._total: float
         self.world = self._agent.world
         """The world."""
+        free = self.world.briefing.text_field is not None
+        self.form = TEXT_ALONE if free else answer_form("json", several=False)
+        """The form of answers, as the prompt asks for it."""
+        self._begin_count()
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> str:
         """Begin an episode.
@@ -145,10 +167,12 @@ class TextEpisode:
             observe="text",
             tell=recorded,
         )
+        self._begin_count()
         if self._run is not None:
             self._leave("another episode was started")
             self._recorded = self._run.begin(self._agent.plan)
             self._dialogue, self._offered, self._unused = RecordedDialogue(self.text), None, None
+            self._recorded.own = self.own
             self._record()
         return self.text
 
@@ -164,27 +188,39 @@ class TextEpisode:
         Raises:
             NoEpisode: ``reset`` was not called.
         """
-        return self._agent.observation
+        return self._agent.observation if self._seen is None else self._seen
 
     @property
     def text(self) -> str:
-        """The last observation as text for the model."""
-        return str(self._agent.shown["text"])
+        """The last observation as text for the model, or why its answer was refused."""
+        return self._refusal or str(self._agent.shown["text"])
 
     @property
     def done(self) -> bool:
         """Whether the episode is over, or none was started."""
-        return self._seen is None or self._seen.done
+        return self.ended_invalid or self._seen is None or self._seen.done
 
     @property
     def truncated(self) -> bool:
         """Whether the episode was cut short."""
-        return self._seen is not None and "truncated" in self._seen.metadata
+        return self.ended_invalid or (self._seen is not None and "truncated" in self._seen.metadata)
 
     @property
-    def value(self) -> float:
-        """Value of the episode so far; at its end the score."""
-        return 0.0 if self._seen is None else float(self._seen.metadata["value"])
+    def penalised(self) -> bool:
+        """Whether it ended with a penalty, at an answer that was not an action but may be trained on."""
+        return self.ended_invalid and self._invalid.penalty is not None
+
+    @property
+    def value(self) -> float | None:
+        """Value of the episode so far; at its end the score, or its penalty.
+
+        ``None`` if it ended without a verdict at an answer that was not an action.
+        """
+        if not self.ended_invalid:
+            return 0.0 if self._seen is None else float(self._seen.metadata["value"])
+        if self._invalid.on_invalid == "mask" and self._agent.plan.profile.rewards == "step":
+            return self._total
+        return self._invalid.penalty
 
     @property
     def rubric(self) -> dict[str, float]:
@@ -256,18 +292,41 @@ class TextEpisode:
             NoEpisode: ``reset`` was not called.
             EpisodeError: The opponent or the world failed.
         """
-        answer, named = ChatAnswer(text=text) if isinstance(text, str) else text, None
-        action: Action = {}
-        try:
-            named = call_in(answer, self.world.briefing, self.observation)
-            action = self.world.briefing.as_action(named.tool, named.arguments)
-        except (CallRejected, IndexError):
-            pass
-        if calls is None and self._dialogue is not None and not self.done:
+        if self.done:
+            return self.act({})
+        answer = ChatAnswer(text=text) if isinstance(text, str) else text
+        if calls is None and self._dialogue is not None:
             thought, words = split_thought(answer.text)
             parts = [part for part in (answer.thought, thought) if part]
             calls = [self._said(replace(answer, text=words, thought="\n\n".join(parts)))]
-        return self._act(action, calls, named, "failed" if named is None else "ok")
+        try:
+            named = call_in(answer, self.world.briefing, self.observation)
+        except CallRejected as broken:
+            return self.reject(str(broken), broken.failure_class, calls or ())
+        return self._act(self.world.briefing.as_action(named.tool, named.arguments), calls, named, "ok")
+
+    def reject(self, rule: str, failure: FailureClass = "unparsable", calls: Sequence[ModelCall] = ()) -> str:
+        """Refuse an answer that is not an action: nothing happens, or the episode ends as its rule says.
+
+        Args:
+            rule: What was wrong with it, in words.
+            failure: The kind of failure.
+            calls: The model calls behind it, for the record.
+
+        Returns:
+            The refusal, with the form that was asked for.
+        """
+        self._rejected += 1
+        self.own.refused += 1
+        self._refusal = f"{correction(rule)}\n\n{self.form}"
+        self._seen = replace(self.observation, reward=0.0, refused=Refusal("answer.form", rule))
+        self._rejected_calls += calls
+        if self._dialogue is not None:
+            self._dialogue.hear(self.text)
+        if self._rejected > self._invalid.invalid_retries:
+            self.own.asked += 1
+            self._end(failure, rule)
+        return self._refusal
 
     def act(self, action: Action, calls: Sequence[ModelCall] | None = None) -> str:
         """Carry out an action, which need not be legal; return the changes as text.
@@ -308,18 +367,50 @@ class TextEpisode:
         named: ParsedCall | None = None,
         parse: Literal["ok", "failed"] | None = None,
     ) -> str:
-        recorded = self._recorded is not None and calls is not None and not self.done
-        decision = self._decision(action, calls or (), named, parse) if recorded else action
+        if self.ended_invalid:
+            return OVER.message
+        was_done = self.done
+        recorded = self._recorded is not None and calls is not None and not was_done
+        behind = [*self._rejected_calls, *(calls or ())]
+        decision = self._decision(action, behind, named, parse) if recorded else action
         try:
             self._seen = self._agent.step(decision)
         except Exception as error:
             if self._recorded is not None and not isinstance(error, NoEpisode):
                 self._recorded.fail(str(error), decision if isinstance(decision, Decision) else None)
             raise
+        refused = self._seen.refused is not None
+        self._refusal, self._rejected = "", 0
+        self._refused = self._refused + 1 if refused else 0
+        self._total += self._seen.reward
+        if not was_done:
+            self.own.asked += 1
+            self.own.own += 1
+            self.own.refused += refused
         self._record()
         if self._dialogue is not None:
             self._dialogue.hear(self.text)
+        if self._refused > self._invalid.invalid_retries and not self.done:
+            self._end("illegal_action", f"{self._refused} actions in a row were refused")
         return self.text
+
+    def _begin_count(self) -> None:
+        self.own = OwnCount()
+        """How many decisions the model made itself in this episode."""
+        self.ended_invalid = False
+        """Whether the episode ended at an answer that was not an action."""
+        self._refusal, self._rejected, self._refused, self._total = "", 0, 0, 0.0
+        self._rejected_calls: list[ModelCall] = []
+
+    def _end(self, failure: FailureClass, why: str) -> None:
+        """End at an answer that was not an action; the rewards add up to the penalty."""
+        self.ended_invalid = True
+        if (penalty := self._invalid.penalty) is not None:
+            self._seen = replace(self.observation, reward=self.observation.reward + penalty - self._total)
+        if self._recorded is not None:
+            masked = self._invalid.on_invalid == "mask"
+            unused = self._decision({}, self._rejected_calls) if self._rejected_calls else None
+            self._recorded.end_invalid(failure, why, penalty=penalty, masked=masked, unused=unused)
 
     def _decision(
         self,
@@ -371,7 +462,7 @@ class TextEpisode:
     def _record(self) -> None:
         if self._recorded is not None:
             reward = self._agent.observation.reward or 0.0
-            self._recorded.take(self._agent.take_recorded(), reward, self.value)
+            self._recorded.take(self._agent.take_recorded(), reward, self.value or 0.0)
 
     def _leave(self, detail: str) -> None:
         if self._recorded is not None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
 from spectator.errors import EpisodeError, FieldError, InvalidRequest
 from spectator.llm.chat import ChatAnswer
 from spectator.observations import LegalAction
-from spectator.policies.prompts import TEXT_ALONE, answer_form
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.training.text_episode import TextEpisode
 
 if TYPE_CHECKING:
@@ -114,12 +114,12 @@ class WorldEnvironment:
             self._episode.open_with(_with_text(prompt, text))
         return text
 
-    def get_reward(self) -> float:
+    def get_reward(self) -> float | None:
         """Return the score, or the value so far if the episode was cut short."""
         return self._episode.value
 
     @property
-    def value(self) -> float:
+    def value(self) -> float | None:
         """See :meth:`get_reward`."""
         return self._episode.value
 
@@ -278,6 +278,8 @@ class RolledOutEpisode:
         finished: Whether it finished without being cut short.
         answers: Number of answers.
         refused: Number of rejected answers.
+        own_share: Share of its decisions that the model made itself; ``None`` if there was none.
+        penalised: Whether its value is the penalty of an answer that was not an action.
     """
 
     value: float | None
@@ -285,6 +287,8 @@ class RolledOutEpisode:
     finished: bool
     answers: int
     refused: int
+    own_share: float | None = None
+    penalised: bool = False
 
 
 class RolloutRows(TypedDict):
@@ -322,7 +326,10 @@ class _Rollout:
         episode, finished = self.episode, self.episode.done and not self.episode.truncated
         if self.failed:
             return RolledOutEpisode(None, {}, False, self.answers, self.refused)
-        return RolledOutEpisode(episode.value, episode.rubric, finished, self.answers, self.refused)
+        return RolledOutEpisode(
+            episode.value, episode.rubric, finished, self.answers, self.refused, episode.own.share,
+            episode.penalised,
+        )  # fmt: skip
 
 
 class WorldRollouts:
@@ -340,6 +347,8 @@ class WorldRollouts:
         answer_tokens: Maximum tokens of one answer; ``None`` for the remaining tokens.
         sample: The engine; default: :func:`sample_with_trainer`.
         run: Run that records the episodes, so that a server can show them.
+        invalid: What an answer that is not an action does; see :class:`TextEpisode`. Without a penalty its
+            tokens are masked.
 
     Raises:
         InvalidRequest: The world is unknown, or an option is invalid.
@@ -354,12 +363,14 @@ class WorldRollouts:
         answer_tokens: int | None = None,
         sample: Sample | None = None,
         run: RecordedRun | None = None,
+        invalid: InvalidAnswers | None = None,
     ) -> None:
         self._world, self._options, self._opponent = world, dict(options or {}), opponent
         self._answer_tokens = answer_tokens
         self._sample = sample or sample_with_trainer
         self._run = run
-        episode = TextEpisode(world, self._options, opponent=opponent)
+        self._invalid = invalid
+        episode = TextEpisode(world, self._options, opponent=opponent, invalid=invalid)
         episode.reset(seed=0)
         episode.close()
 
@@ -405,15 +416,16 @@ class WorldRollouts:
 
     def _begin(self, prompt: Any, template: _Template) -> _Rollout:
         options = _options_of(prompt)
-        rollout = _Rollout(TextEpisode(self._world, self._options, opponent=self._opponent, run=self._run))
+        episode = TextEpisode(
+            self._world, self._options, opponent=self._opponent, run=self._run, invalid=self._invalid
+        )
+        rollout = _Rollout(episode)
         try:
             text = rollout.episode.reset(options.pop("seed"), options)
         except EpisodeError:
             rollout.failed, text = True, "The world failed."
-        free = rollout.episode.world.briefing.text_field is not None
-        form = TEXT_ALONE if free else answer_form("json", several=False)
-        rollout.prompt_ids = template.opening(f"{text}\n\n{form}")
-        rollout.episode.open_with([{"role": "user", "content": f"{text}\n\n{form}"}])
+        rollout.prompt_ids = template.opening(f"{text}\n\n{episode.form}")
+        episode.open_with([{"role": "user", "content": f"{text}\n\n{episode.form}"}])
         if rollout.failed:  # TRL requires a completion for every rollout
             rollout.extend([template.end], [0.0], 0)
         return rollout
@@ -448,6 +460,9 @@ class WorldRollouts:
             rollout.failed = True
             return
         rollout.refused += rollout.episode.observation.refused is not None
+        if rollout.episode.ended_invalid and not rollout.episode.penalised:
+            written = len(answer.token_ids or ())
+            rollout.mask[-written:] = [0] * written
 
     def _continue(self, rollout: _Rollout, template: _Template, most: int) -> bool:
         """Append the world's text if another answer fits; return whether it does."""

@@ -21,12 +21,12 @@ from verifiers.v1.dialects.chat import message_to_wire
 from verifiers.v1.harnesses.utils.compaction import is_context_overflow
 
 from spectator.environments.world import MAX_SEED
-from spectator.errors import InvalidRequest
+from spectator.errors import EpisodeError, InvalidRequest
 from spectator.llm.answers import Assembly
 from spectator.llm.chat import ChatRequest
 from spectator.llm.exchanges import call_answered
 from spectator.model_calls import ModelCall
-from spectator.policies.prompts import TEXT_ALONE, answer_form
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 
@@ -57,6 +57,8 @@ class WorldTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]  # not install
     """Preset for all other seats; ``None`` for the world's default."""
     pack: str = "default"
     """Evaluation pack."""
+    invalid: InvalidAnswers = InvalidAnswers()
+    """What an answer that is not an action does; ``mask`` and ``end`` leave the rollout without a reward."""
     num_tasks: int = Field(64, ge=1)
     """Number of episodes, one task each; their seeds count up from ``first_seed``."""
     first_seed: Seed = 0
@@ -87,7 +89,9 @@ class WorldTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]  # not install
         Raises:
             InvalidRequest: A field is invalid.
         """
-        episode = TextEpisode(self.world, self.options, opponent=self.opponent, pack=self.pack)
+        episode = TextEpisode(
+            self.world, self.options, opponent=self.opponent, pack=self.pack, invalid=self.invalid
+        )
         return episode, episode.reset(seed)
 
 
@@ -99,10 +103,13 @@ class WorldTaskData(vf.TaskData):  # type: ignore[misc]  # the same
     opponent: str | None
     pack: str
     seed: int
+    invalid: InvalidAnswers = InvalidAnswers()
 
     def episode(self, run: RecordedRun | None = None) -> TextEpisode:
         """Return the episode, not yet started; recorded in ``run``, if given."""
-        return TextEpisode(self.world, self.options, opponent=self.opponent, pack=self.pack, run=run)
+        return TextEpisode(
+            self.world, self.options, opponent=self.opponent, pack=self.pack, run=run, invalid=self.invalid
+        )
 
 
 class WorldTask(vf.Task[WorldTaskData, vf.State, vf.TaskConfig]):  # type: ignore[misc]  # the same
@@ -123,9 +130,10 @@ class WorldTask(vf.Task[WorldTaskData, vf.State, vf.TaskConfig]):  # type: ignor
 
     @vf.metric  # type: ignore[untyped-decorator]  # the same
     async def parts(self, trace: Any) -> Mapping[str, float]:
-        """Return the parts of the score, ``finished``, and the number of rejected actions."""
+        """Return the parts of the score, ``finished``, ``refused``, ``own_share`` and ``penalised``."""
         info = trace.info[INFO]
-        return {**info["rubric"], "finished": float(info["finished"]), "refused": float(info["refused"])}
+        names = ("finished", "refused", "own_share", "penalised")
+        return {**info["rubric"], **{name: float(info[name] or 0.0) for name in names}}
 
 
 class WorldTaskset(vf.Taskset[WorldTask, WorldTasksetConfig]):  # type: ignore[misc]  # the same
@@ -144,9 +152,13 @@ class WorldTaskset(vf.Taskset[WorldTask, WorldTasksetConfig]):  # type: ignore[m
                 opponent=self.config.opponent,
                 pack=self.config.pack,
                 seed=seed,
+                invalid=self.config.invalid,
             )
             yield WorldTask(data, self.config.task)
 
+
+CALL_A_TOOL: Final = "Call one of the tools that are offered, with arguments that fit its schema."
+"""The form of answers where the world's tools are offered."""
 
 OUT_OF_ROOM = "context_overflow"
 """Stop condition of a rollout whose conversation exceeds the model's context."""
@@ -171,7 +183,7 @@ class PlayedEpisode:
 
     episode: TextEpisode
     rewards: list[float] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
+    values: list[float | None] = field(default_factory=list)
     refused: int = 0
 
     def take(self, answer: Any, call: ModelCall | None) -> list[Message]:
@@ -205,9 +217,9 @@ class PlayedEpisode:
         try:
             name, arguments = call.function.name, json.loads(call.function.arguments or "{}")
         except (AttributeError, ValueError):
-            return self.episode.act({}, behind)
+            arguments = None
         if not isinstance(arguments, dict):
-            return self.episode.act({}, behind)
+            return self.episode.reject("the arguments are not a JSON object", calls=behind)
         return self.episode.use(name, arguments, behind)
 
     def _count(self, text: str) -> str:
@@ -227,6 +239,8 @@ class PlayedEpisode:
             "finished": self.episode.done and not self.episode.truncated,
             "truncated": self.episode.truncated,
             "refused": self.refused,
+            "own_share": self.episode.own.share,
+            "penalised": self.episode.penalised,
         }
 
 
@@ -309,13 +323,15 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
             messages.append({"content": "", **answer.model_dump(exclude_none=True)})
             messages += await run(played.take, answer, call)
             trace.info[INFO] = played.info()
+        if played.episode.value is None:
+            raise EpisodeError("an answer was not an action, and the episode has no verdict")
 
     def _opening(self, data: WorldTaskData, episode: TextEpisode) -> list[Message]:
         system, prompt = self.resolve_prompt(data)
-        if not self.config.tools:
-            free = episode.world.briefing.text_field is not None
-            form = TEXT_ALONE if free else answer_form("json", several=False)
-            system = form if system is None else f"{system}\n\n{form}"
+        if self.config.tools:
+            episode.form = CALL_A_TOOL
+        else:
+            system = episode.form if system is None else f"{system}\n\n{episode.form}"
         messages = (
             [{"role": "user", "content": prompt}] if isinstance(prompt, str) else map(message_to_wire, prompt)
         )

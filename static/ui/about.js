@@ -35,9 +35,11 @@ export function mountAbout(opener, root, episodeId) {
   function draw() {
     const seats = Object.entries(episode.seats ?? {}).map(([actor, seat]) => `${words(actor)}: ${seat.label ?? seat.policy} (${seat.source ?? "unknown"})`);
     const options = Object.entries(episode.options ?? {}).map(([name, value]) => `${words(name)} ${JSON.stringify(value)}`);
+    const own = episode.own_decisions;
     const rows = [["Episode", episodeId], ["World", episode.title], ["Seed", episode.seed], ["Who decides", seats.join("; ")], ["Pack", episode.pack],
       ["Options", options.join(", ")], ["Started", episode.started_at], ["Ended", episode.ended_at], ["End", episode.reason && words(episode.reason)],
-      ["Score", typeof episode.score === "number" ? episode.score.toFixed(3) : ""], ["Rewards", rewardText(episode.total_reward)]];
+      ["Score", typeof episode.score === "number" ? episode.score.toFixed(3) : ""], ["Rewards", rewardText(episode.total_reward)],
+      ["Penalty", typeof episode.penalty === "number" ? String(episode.penalty) : ""], ["Own share", own ? `${own.own} of ${own.asked} decisions, ${own.refused} answers refused` : ""]];
     replace(facts, ...rows.filter(([, value]) => value !== undefined && value !== "").flatMap(([name, value]) =>
       [h("dt", {}, name), h("dd", {}, h("bdi", {}, clip(plain(value), 300)))]));
   }

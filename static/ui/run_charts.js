@@ -3,7 +3,7 @@
 
 import { figuresTable, linear, linePath, round } from "../charts/charts.js";
 import { h, svg } from "./dom.js";
-import { figure } from "./run_words.js";
+import { figure, percent } from "./run_words.js";
 
 const WIDTH = 300;
 const HEIGHT = 100;
@@ -22,8 +22,9 @@ export function histogram(title, data, meaning) {
     figuresTable(title, ["from", "episodes"], counts.map((count, index) => [figure(edge(index)), count])));
 }
 
-/** @param {number[]} means */
-export function curve(means) {
+/** @param {{mean: number, error: number | null, count: number, own_share: number | null}[]} stretches */
+export function curve(stretches) {
+  const means = stretches.map((one) => one.mean);
   const title = "Mean reward as episodes end";
   if (!means.length) return card(title, h("p", { class: "quiet" }, "No reward yet."));
   const [low, high] = [Math.min(0, ...means), Math.max(0.001, ...means)];
@@ -33,7 +34,7 @@ export function curve(means) {
     svg("svg", { class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${figure(means[0])} at first, ${figure(means.at(-1))} at last` },
       svg("path", { class: "plot__zero", d: `M0 ${round(y(0))}H${WIDTH}` }), svg("path", { d: linePath((means.length > 1 ? means : [means[0], means[0]]).map((mean, index) => [x(index), y(mean)])) })),
     h("p", { class: "plot__ends", "aria-hidden": "true" }, h("span", {}, `first ${figure(means[0])}`), h("span", {}, `highest ${figure(Math.max(...means))}`), h("span", {}, `last ${figure(means.at(-1))}`)),
-    figuresTable(title, ["stretch", "mean"], means.map((mean, index) => [index + 1, figure(mean)])));
+    figuresTable(title, ["stretch", "mean", "standard error", "verdicts", "own share"], stretches.map((one, index) => [index + 1, figure(one.mean), figure(one.error), one.count, percent(one.own_share)])));
 }
 
 /** @param {string} title @param {...Node} parts */

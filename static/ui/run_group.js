@@ -2,7 +2,7 @@
 // One group on the page of a run: what it has come to, and a cell for each sibling.
 
 import { h, keyed, setAttribute, setText } from "./dom.js";
-import { figure, goodness } from "./run_words.js";
+import { figure, goodness, ownWords, rewardWords } from "./run_words.js";
 import { clip, plain } from "./text.js";
 
 /** @param {string} key the group's name; empty for the episodes of none @param {string} run @param {string} root */
@@ -19,7 +19,7 @@ export function makeGroup(key, run, root) {
     update(group) {
       state.hidden = !group.state;
       setText(state, group.state ? `${group.state} · ${group.usable} of ${group.size}` : "");
-      setText(mean, group.usable ? `mean ${figure(group.mean)}${typeof group.spread === "number" ? `, spread ${figure(group.spread)}` : ""}${group.usable > 1 && group.spread === 0 ? ": nothing to learn from" : ""}` : "");
+      setText(mean, [...rewardWords(group, group.usable).map((words) => words.join(" ")), group.usable > 1 && group.spread === 0 ? "nothing to learn from" : ""].filter(Boolean).join(", "));
       mean.hidden = !group.state;
       keyed(cells, Object.entries(group.members ?? {}), ([id]) => id, ([id, member]) => fill(h("a", { class: "cell", href: new URL(`watch/${encodeURIComponent(id)}`, root).href }), [id, member]), fill);
     },
@@ -33,7 +33,7 @@ function fill(cell, [id, member]) {
   setAttribute(cell, "data-standing", member.standing);
   setAttribute(cell, "data-good", goodness(member) || null);
   const standing = { playing: `turn ${member.turns}, running`, failed: "failed", cut: "cut short", over: "finished" }[/** @type {string} */ (member.standing)] ?? "";
-  const label = [`Episode ${plain(id).slice(-8)}: ${standing}`, typeof member.reward === "number" ? `reward ${figure(member.reward)}` : "", typeof member.advantage === "number" ? `advantage ${figure(member.advantage)}` : "", `${member.turns} turns`, member.attempt ? `attempt ${member.attempt}` : ""].filter(Boolean).join(", ");
+  const label = [`Episode ${plain(id).slice(-8)}: ${standing}`, typeof member.reward === "number" ? `reward ${figure(member.reward)}` : "", typeof member.advantage === "number" ? `advantage ${figure(member.advantage)}` : "", `${member.turns} turns`, ...ownWords(member), member.attempt ? `attempt ${member.attempt}` : ""].filter(Boolean).join(", ");
   setAttribute(cell, "aria-label", label);
   setAttribute(cell, "title", label);
   return cell;

@@ -23,6 +23,23 @@ export const idleWords = (at, now_ms) => took(Math.max(0, (now_ms - Date.parse(a
 /** @param {number | null | undefined} value */
 export const figure = (value) => (typeof value === "number" ? String(Math.round(value * 1000) / 1000).replace("-", "−") : "");
 
+/** @param {number | null | undefined} value */
+export const percent = (value) => (typeof value === "number" ? `${Math.round(value * 1000) / 10} %` : "unknown");
+
+/** A mean reward, and all that says what it is worth. @param {any} told @param {number} count @returns {[string, string][]} */
+export function rewardWords(told, count) {
+  if (typeof told.mean !== "number" && typeof told.own_share !== "number") return [];
+  /** @type {[string, string][]} */
+  const said = [[percent(told.own_share), "own share"]];
+  if (typeof told.mean === "number") said.unshift([figure(told.mean) + (typeof told.error === "number" ? ` ± ${figure(told.error)}` : ""), `mean reward over ${plural(count, "episode")}`]);
+  if (told.refusals) said.push([String(told.refusals), "answers refused"]);
+  if (told.penalised) said.push([String(told.penalised), "penalised"]);
+  return said;
+}
+
+/** How far the model decided an episode itself. @param {any} member @returns {string[]} */
+export const ownWords = (member) => [typeof member.own_share === "number" ? `own share ${percent(member.own_share)}` : "", member.refusals ? `${member.refusals} refused` : "", member.penalised ? "penalised" : ""].filter(Boolean);
+
 /** Whether an episode without an end moves. @param {any} one @param {any} run @param {number} now_ms */
 export function standingOf(one, run, now_ms) {
   const idle = (now_ms - Date.parse(one.moved_at)) / 1000;
@@ -43,7 +60,7 @@ export function progressWords(run, now_ms) {
   if (left > 0 && quiet !== null && quiet > QUIET_S) shown.push([took(quiet), "without an update: is a worker running?"]);
   else if (left > 0 && run.a_second) shown.push([took(left / run.a_second), "left at the current rate"]);
   else if (total !== null && left <= 0 && run.moved_at) shown.push(["Finished", ago(run.moved_at, now_ms)]);
-  if (typeof run.mean === "number") shown.push([figure(run.mean) + (typeof run.spread === "number" ? ` ± ${figure(run.spread)}` : ""), `mean reward over ${plural(run.verdicts, "episode")}`]);
+  shown.push(...rewardWords(run, run.verdicts));
   const failed = Object.values(run.failures ?? {}).reduce((/** @type {number} */ sum, count) => sum + Number(count), 0);
   if (failed) shown.push([String(failed), `failed${run.again ? `, ${run.again} retried` : ""}`]);
   return shown;

@@ -3,7 +3,7 @@
 
 import { alone } from "../live/siblings.js";
 import { h, replace, setAttribute, setText, svg } from "./dom.js";
-import { figure } from "./run_words.js";
+import { figure, ownWords } from "./run_words.js";
 import { decidedWords } from "./side.js";
 import { clip, plain, words } from "./text.js";
 
@@ -38,7 +38,7 @@ export function makeSibling(key, id, root, mountFork) {
       progress.value = Number(world.glance?.progress ?? 0);
       replace(decided, ...(decision ? decidedWords(decision.data, episode) : [h("span", { class: "quiet" }, past ? "It ended before this decision." : "No decision yet.")]));
       replace(earned, h("span", {}, h("b", {}, figure(sum)), " earned so far"), advantage === null ? null : h("span", {}, h("b", {}, figure(advantage)), " ahead of the mean so far"),
-        typeof member.reward === "number" ? h("span", {}, h("b", {}, figure(member.reward)), " reward") : null, typeof member.advantage === "number" ? h("span", {}, h("b", {}, figure(member.advantage)), " advantage") : null);
+        typeof member.reward === "number" ? h("span", {}, h("b", {}, figure(member.reward)), " reward") : null, typeof member.advantage === "number" ? h("span", {}, h("b", {}, figure(member.advantage)), " advantage") : null, ...ownWords(member).map((words) => h("span", {}, words)));
       setAttribute(element, "data-alone", byItself ? "yes" : null);
       setAttribute(element, "data-past", past ? "yes" : null);
       setAttribute(element, "data-branch", branch ? "yes" : null);

@@ -17,8 +17,11 @@ from spectator.collector.records import load_episodes_jsonl, save_episodes_jsonl
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
+from spectator.policies.invalid_answers import InvalidAnswers
 from tests.llm.brains import counter
 from tests.profiled_worlds import TRADING
+
+FALLBACK = InvalidAnswers(on_invalid="fallback")
 
 
 def prompt_fn(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -49,7 +52,7 @@ def test_an_episode_is_collected_step_by_step(tmp_path: Path) -> None:
 
 
 def test_what_a_fallback_earns_is_never_the_completions(tmp_path: Path) -> None:
-    record = counting(lambda prompt, config: "I would rather not say.").record
+    record = counting(lambda prompt, config: "I would rather not say.", invalid=FALLBACK).record
     assert {step.source for step in record.steps} == {"fallback"}
     assert {step.failure_class for step in record.steps} == {"unparsable"}
     assert all(step.completion == "I would rather not say." and not step.parsed_ok for step in record.steps)
@@ -92,7 +95,14 @@ def test_what_others_move_brings_belongs_to_the_decision_before_it() -> None:
 
 def test_a_match_that_ends_with_an_opponents_move_is_worth_its_score() -> None:
     collected = collect_episode(
-        "cricket", 0, None, None, prompt_fn, lambda prompt, config: "", options={"max_overs": 1}
+        "cricket",
+        0,
+        None,
+        None,
+        prompt_fn,
+        lambda prompt, config: "",
+        options={"max_overs": 1},
+        invalid=FALLBACK,
     )
     record, score = collected.record, collected.events[-1].data["score"]
     assert record.total_reward == record.fallback_reward == pytest.approx(score) and score > 0.0
@@ -124,7 +134,7 @@ def test_a_model_that_fails_is_replaced_and_named() -> None:
     def fails(prompt: str, config: Any) -> str:
         raise RuntimeError("out of memory")
 
-    record = counting(fails).record
+    record = counting(fails, invalid=FALLBACK).record
     assert {step.failure_class for step in record.steps} == {"model_infra"}
     assert {step.source for step in record.steps} == {"fallback"}
 

@@ -14,9 +14,11 @@ import pytest
 from spectator.collector.collector import CollectedEpisode, CollectTask, collect_episode, collect_episodes
 from spectator.collector.generation import Generated
 from spectator.errors import ConfigurationError, InvalidRequest, StepTimeout
+from spectator.policies.invalid_answers import InvalidAnswers
 from tests.llm.brains import counter, read_situation
 
 TURNS = {"turns": 4}
+FALLBACK = InvalidAnswers(on_invalid="fallback")
 
 
 def prompt_fn(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -32,7 +34,9 @@ def counts(prompt: str, config: Any) -> str:
 
 
 def collect_one(generate: Any, **changes: Any) -> CollectedEpisode:
-    return collect_episode("counting", 7, None, None, prompt_fn, generate, **{"options": TURNS, **changes})
+    return collect_episode(
+        "counting", 7, None, None, prompt_fn, generate, **{"options": TURNS, "invalid": FALLBACK, **changes}
+    )
 
 
 def collect_several(generate: Any, tasks: Sequence[CollectTask], **changes: Any) -> list[CollectedEpisode]:
@@ -129,7 +133,9 @@ def test_a_prompt_that_cannot_be_rendered_is_a_labelled_failure() -> None:
     def breaks(messages: Sequence[Mapping[str, Any]]) -> str:
         raise KeyError("chat_template")
 
-    record = collect_episode("counting", 7, None, None, breaks, counts, options=TURNS).record
+    record = collect_episode(
+        "counting", 7, None, None, breaks, counts, options=TURNS, invalid=FALLBACK
+    ).record
     assert {(step.source, step.failure_class) for step in record.steps} == {("fallback", "model_infra")}
     assert record.end_reason == "finished" and record.model_reward == 0.0
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from datetime import datetime
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -43,7 +44,7 @@ async def test_a_run_is_read_as_its_own_status_tells_it(root: Path) -> None:
     status = await read_status(root / "first", datetime.now().astimezone())
     assert picture["over"] == status.over == status.request.episodes == picture["episodes"]
     assert picture["verdicts"] == status.verdicts > 0
-    assert picture["mean"] == pytest.approx(status.reward_sum / status.verdicts, abs=1e-6)
+    assert picture["mean"] == pytest.approx(fmean(status.rewards), abs=1e-6)
     assert sum(picture["failures"].values()) == len(status.failed) > 0
     assert picture["again"] == sum(one.again for one in status.failed) > 0
     assert picture["ends"] == status.ends

@@ -42,8 +42,8 @@ test("what stands still is slow, then stalled, by what a turn takes", () => {
 
 test("a run says how far it is, and that nobody seems to play it", () => {
   const now = Date.parse("2026-01-01T00:10:00Z");
-  const run = { episodes: 8, over: 4, playing: 2, a_second: 0.1, moved_at: "2026-01-01T00:09:59Z", mean: 0.5, spread: 0.1, verdicts: 3, failures: { timeout: 1 }, again: 1 };
-  assert.deepEqual(progressWords(run, now).map(([value]) => value), ["4 of 8", "2", "40 s", "0.5 ± 0.1", "1"]);
+  const run = { episodes: 8, over: 4, playing: 2, a_second: 0.1, moved_at: "2026-01-01T00:09:59Z", mean: 0.5, error: 0.1, own_share: 0.875, refusals: 2, penalised: 1, verdicts: 3, failures: { timeout: 1 }, again: 1 };
+  assert.deepEqual(progressWords(run, now).map(([value]) => value), ["4 of 8", "2", "40 s", "0.5 ± 0.1", "87.5 %", "2", "1", "1"]);
   assert.match(progressWords({ ...run, moved_at: "2026-01-01T00:00:00Z" }, now)[2][1], /is a worker running/);
   assert.equal(progressWords({ ...run, over: 8 }, now)[2][0], "Finished");
   assert.deepEqual(progressWords({}, now), [["0", "episodes finished"]]);

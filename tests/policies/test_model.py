@@ -16,7 +16,7 @@ from spectator.errors import EndpointBusy, EndpointRefused, EndpointResting
 from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.wire_forms import encode_request
 from spectator.observations import LegalAction, Observation, Refusal
-from spectator.policies.model import MAX_REFUSALS, ModelPolicy
+from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Decision, ScriptedPolicy, Thought
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
@@ -217,9 +217,7 @@ def refused_observation(message: str = "Not twice in a row.") -> Observation:
 def test_the_worlds_refusal_is_told_and_a_stubborn_model_is_relieved_for_once() -> None:
     client = ScriptedClient(said(PLAN))
     policy = model_policy(client, Steady(), style="json")
-    decisions = decide(
-        policy, observed(LEGAL, ball=1), *[refused_observation() for _ in range(MAX_REFUSALS + 1)]
-    )
+    decisions = decide(policy, observed(LEGAL, ball=1), *[refused_observation() for _ in range(3)])
     assert [decision.source for decision in decisions] == ["model", "model", "fallback", "model"]
     assert decisions[2].fallback_reason == "refused: 2 actions in a row by the world's rules"
     assert "by the rule law.7: Not twice" in client.requests[1].messages[-1]["content"]

@@ -69,7 +69,8 @@ def play_run(
         }  # fmt: skip
         fields = {
             "environment": "counting", "options": {"turns": TURNS}, "episodes": GROUPS * SIZE,
-            "group_size": SIZE, "attempts": 2, "seed": 3, "model": asked, **changes,
+            "group_size": SIZE, "attempts": 2, "seed": 3, "model": asked, "on_invalid": "fallback",
+            **changes,
         }  # fmt: skip
         run = run_rollouts(
             RolloutRequest.model_validate(fields),

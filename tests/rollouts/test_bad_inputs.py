@@ -119,18 +119,26 @@ def cut_off(body: Mapping[str, Any]) -> Said:
     return Said(text="I think that the next number is", finish="length")
 
 
-@pytest.mark.parametrize(("on_failure", "reason"), [("fallback", "finished"), ("end", "policy_error")])
-def test_an_answer_cut_at_its_length(tmp_path: Path, on_failure: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("on_invalid", "reason", "reward"),
+    [
+        ("penalize", "policy_error", 0.0),
+        ("mask", "policy_error", None),
+        ("end", "policy_error", None),
+        ("fallback", "finished", None),
+    ],
+)
+def test_an_answer_cut_at_its_length(
+    tmp_path: Path, on_invalid: str, reason: str, reward: float | None
+) -> None:
     with endpoint(cut_off) as fake:
         report = run(
-            request(fake, episodes=1, group_size=1, on_failure=on_failure), tmp_path, deadlines=QUICK
+            request(fake, episodes=1, group_size=1, on_invalid=on_invalid), tmp_path, deadlines=QUICK
         )
     result = only(report)
-    assert result.end_reason == reason
-    if on_failure == "end":
-        assert (result.failure_class, result.total_reward, result.attempt) == ("truncated", None, 1)
-    else:
-        assert result.own_share == 0.0, "a fallback played all of it"
+    assert (result.end_reason, result.total_reward, result.attempt) == (reason, reward, 1)
+    assert result.failure_class == (None if on_invalid == "fallback" else "truncated")
+    assert result.own_share == 0.0
 
 
 def answering(operation: str, answer: Any) -> Callable[[PooledServer], None]:

@@ -202,8 +202,8 @@ def garbler(body: Mapping[str, Any]) -> Said:
 
 def test_an_answer_that_is_no_action_is_a_labelled_fallback_or_the_end(tmp_path: Path) -> None:
     with endpoint(garbler) as fake:
-        run(request(fake, episodes=1, group_size=1), tmp_path / "fallback")
-        ended = run(request(fake, episodes=1, group_size=1, on_failure="end"), tmp_path / "end")
+        run(request(fake, episodes=1, group_size=1, on_invalid="fallback"), tmp_path / "fallback")
+        ended = run(request(fake, episodes=1, group_size=1, on_invalid="end"), tmp_path / "end")
     (played,) = decisions(tmp_path / "fallback").values()
     assert [source for source, _ in played[0][1:]] == ["fallback"] * TURNS
     (result,) = ended.report.results

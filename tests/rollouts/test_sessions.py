@@ -131,7 +131,8 @@ def now_and_then(body: Mapping[str, Any]) -> Said:
 
 def test_what_a_fallback_earns_is_credited_to_no_text(tmp_path: Path) -> None:
     with endpoint(now_and_then) as fake:
-        report = run(request(fake, episodes=1, group_size=1, message_cut=2), tmp_path)
+        asked = request(fake, episodes=1, group_size=1, message_cut=2, on_invalid="fallback")
+        report = run(asked, tmp_path)
     (result,) = report.report.results
     assert result.own_share is not None and 0 < result.own_share < 1
     (steps,) = steps_of(tmp_path)

@@ -24,6 +24,7 @@ from spectator.events import RecordedEvent, record
 from spectator.exports.groups import GroupRule, row_of_group
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.interactor import Interactor
@@ -272,7 +273,7 @@ def test_a_capped_episode_ends_truncated_with_what_it_earned_and_can_be_trained_
 def test_a_run_in_which_every_episode_fails_says_so(tmp_path: Path) -> None:
     with endpoint(lambda body: Said(text="I would rather not say.")) as fake:
         command = ["--env", "counting", "--base-url", fake.base_url, "--model", "m", "--episodes", "4"]
-        command += ["--group-size", "2", "--on-failure", "end", "--option", "turns=2", "--out", str(tmp_path)]
+        command += ["--group-size", "2", "--on-invalid", "end", "--option", "turns=2", "--out", str(tmp_path)]
         result = CliRunner().invoke(main, ["rollouts", "run", *command])
     assert result.exit_code == 1, result.output
     assert "unparsable" in result.output
@@ -391,7 +392,10 @@ def test_a_collected_step_has_what_it_led_to_and_its_totals_agree() -> None:
         arguments = {"configure_beam": {"energy_tev": 13}, "allocate_luminosity": {"luminosity_fb": 5}}
         return json.dumps({"tool": tool, "arguments": arguments.get(tool, {}), "reason": "so"})
 
-    episode = collect_episode("collider", 3, "mixed", "easy", lambda messages: "x", plays).record
+    fallback = InvalidAnswers(on_invalid="fallback")
+    episode = collect_episode(
+        "collider", 3, "mixed", "easy", lambda messages: "x", plays, invalid=fallback
+    ).record
     assert episode.end_reason == "finished" and len(episode.steps) >= 2
     for step, following in zip(episode.steps, episode.steps[1:], strict=False):
         assert step.outcome_summary == following.observation_summary

@@ -51,17 +51,16 @@ def test_a_whole_match_is_played_and_its_reward_is_its_value() -> None:
     env.close()
 
 
-def test_what_names_no_action_is_refused_and_a_cut_is_truncated_with_a_value() -> None:
+def test_what_names_no_action_is_refused_and_ends_the_episode_with_the_penalty() -> None:
     env = SpectatorEnv("counting", turns=2)
     env.reset(seed=1)
     env.step(say(1))
     text, reward, terminated, truncated, info = env.step("I do not know.")
-    assert text.startswith("Refused, by the rule action.shape")
+    assert text.startswith("That cannot be carried out: the answer names no action")
     assert (reward, terminated, truncated, info["value"]) == (0.0, False, False, 0.5)
-    while not truncated:
-        _, reward, terminated, truncated, info = env.step("")
-        assert not terminated
-    assert (reward, info["value"]) == (0.0, 0.5)
+    _, reward, terminated, truncated, info = env.step("")
+    assert (reward, terminated, truncated, info["value"]) == (0.0, True, False, 0.0)
+    assert (info["penalised"], info["own_share"], info["legal"]) == (True, 0.5, [])
 
 
 def test_seeds_decide() -> None:

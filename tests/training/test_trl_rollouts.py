@@ -121,11 +121,12 @@ def test_a_rollout_without_room_for_another_answer_is_cut_and_worth_what_it_came
 
 def test_an_answer_that_was_cut_is_closed_with_a_token_of_the_world() -> None:
     rollouts = WorldRollouts("counting", {"turns": 1}, answer_tokens=3, sample=engine(*[lost] * 90))
-    made = rollouts(prompts(rollouts, 1), trainer(room=300))
+    made = rollouts(prompts(rollouts, 1), trainer(room=900))
     text = Letters().decode(made["completion_ids"][0])
-    assert text.startswith("Wel|\n<user>Refused")
+    assert text.startswith("Wel|\n<user>That cannot be carried out")
     assert made["env_mask"][0][:4] == [1, 1, 1, 0]
-    assert made["environments"][0].refused == made["environments"][0].answers > 1
+    assert made["environments"][0].refused == made["environments"][0].answers == 2
+    assert (made["environments"][0].value, made["environments"][0].penalised) == (0.0, True)
 
 
 @pytest.mark.parametrize(("where", "answers"), [("reset", 0), ("answer", 1)])

@@ -1,0 +1,355 @@
+"""A failed answer is a failed answer: the same rule, reward and own share wherever a model is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from pydantic import ValidationError
+
+from spectator.cli import main
+from spectator.collector.collector import collect_episode
+from spectator.errors import InvalidRequest
+from spectator.policies.invalid_answers import InvalidAnswers
+from spectator.rollouts.sessions import DataManager, SessionStep
+from spectator.rollouts.status import read_status
+from spectator.runs.run_folder import read_run
+from spectator.runs.run_records import RunTail
+from spectator.runs.run_summary import summarize_run
+from spectator.training.recorded_run import RecordedRun
+from spectator.training.text_episode import TextEpisode
+from tests.llm.brains import Said, counter, read_situation
+from tests.llm.endpoints import endpoint
+from tests.rollouts.test_fleet import recorded, request, run
+
+LOREM = "lorem ipsum dolor sit amet"
+TURNS = 4
+
+
+def lorem(body: Mapping[str, Any]) -> Said:
+    return Said(text=LOREM)
+
+
+def gives_up(body: Mapping[str, Any]) -> Said:
+    """Counts to 2, then never acts again."""
+    return counter(body) if read_situation(body)["next"] < 3 else lorem(body)
+
+
+def steps_of(folder: Path) -> list[list[SessionStep]]:
+    async def read() -> list[list[SessionStep]]:
+        async with DataManager.open(folder) as data:
+            return [[step async for step in data.steps(one)] async for one in data.sessions()]
+
+    return asyncio.run(read())
+
+
+def said(number: int) -> str:
+    return json.dumps({"reason": "", "tool": "say", "arguments": {"text": f"ACTION: {number}"}})
+
+
+class Verdict(NamedTuple):
+    """What an episode came to at one door."""
+
+    reward: float | None
+    own_share: float | None
+    refusals: int
+    penalised: bool
+
+
+Door = Callable[[Path, InvalidAnswers, int], Verdict]
+"""Plays an episode of four counts in which a model gives so many actions, and then none."""
+
+
+def fleet(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
+    def brain(body: Mapping[str, Any]) -> Said:
+        return counter(body) if read_situation(body)["next"] <= good else lorem(body)
+
+    with endpoint(brain) as fake:
+        report = run(request(fake, episodes=1, group_size=1, **invalid.model_dump()), folder)
+    (one,) = report.report.results
+    return Verdict(one.total_reward, one.own_share, one.refusals, one.penalised)
+
+
+def answers_of(good: int) -> Callable[[], str]:
+    left = iter(range(1, good + 1))
+    return lambda: LOREM if (number := next(left, None)) is None else said(number)
+
+
+def collector(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
+    answer = answers_of(good)
+    record = collect_episode(
+        "counting", 1, None, None, lambda messages: "prompt", lambda prompt, config: answer(),
+        options={"turns": TURNS}, invalid=invalid,
+    ).record  # fmt: skip
+    return Verdict(record.total_reward, record.own_share, record.refusals, record.penalised)
+
+
+def text_episode(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
+    """What TRL's and verifiers' adapters are made of."""
+    episode, answer = TextEpisode("counting", {"turns": TURNS}, invalid=invalid), answers_of(good)
+    episode.reset(seed=1)
+    while not episode.done:
+        episode.answer(answer())
+    return Verdict(episode.value, episode.own.share, episode.own.refused, episode.penalised)
+
+
+def gymnasium(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
+    module = pytest.importorskip("spectator.training.gymnasium_env")
+    env, answer = module.SpectatorEnv("counting", turns=TURNS, invalid=invalid), answers_of(good)
+    env.reset(seed=1)
+    total, over = 0.0, False
+    while not over:
+        _, reward, terminated, truncated, info = env.step(answer())
+        total, over = total + reward, terminated or truncated
+    if info["value"] is not None:
+        assert total == info["value"], "the rewards add up to what the episode counts for"
+    return Verdict(info["value"], info["own_share"], info["refusals"], info["penalised"])
+
+
+def verifiers(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
+    from types import SimpleNamespace
+
+    from spectator.training.verifiers_env import PlayedEpisode
+
+    answer = answers_of(good)
+    played = PlayedEpisode(TextEpisode("counting", {"turns": TURNS}, invalid=invalid))
+    played.episode.reset(seed=1)
+    while not played.episode.done:
+        played.take(SimpleNamespace(tool_calls=None, content=answer()), None)
+    told = played.info()
+    return Verdict(told["value"], told["own_share"], played.refused, told["penalised"])
+
+
+DOORS = [fleet, collector, text_episode, gymnasium, *([verifiers] if find_spec("verifiers") else [])]
+"""verifiers is too large to be among what the tests need."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("good", [0, 2, TURNS])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"invalid_reward": -1.0},
+        {"invalid_retries": 0},
+        {"invalid_retries": 3},
+        {"on_invalid": "mask"},
+        {"on_invalid": "end"},
+    ],
+)
+def test_every_door_refuses_and_rewards_alike(
+    tmp_path: Path, door: Door, given: dict[str, Any], good: int
+) -> None:
+    invalid = InvalidAnswers.model_validate(given)
+    found = door(tmp_path / "run", invalid, good)
+    if good == TURNS:
+        assert found == Verdict(1.0, 1.0, 0, False)
+        return
+    penalised = invalid.on_invalid == "penalize"
+    reward = invalid.invalid_reward if penalised else None  # counting rewards its end alone
+    assert found == Verdict(reward, good / (good + 1), invalid.invalid_retries + 1, penalised)
+
+
+def test_a_refused_action_counts_alike_where_it_has_the_form(tmp_path: Path) -> None:
+    """Legal by its schema and refused by the world, twice in a row."""
+    wrong = json.dumps({"tool": "say", "arguments": {"text": "ACTION: 1234567890123456789"}})
+    with endpoint(lambda body: Said(text=wrong)) as fake:
+        report = run(request(fake, episodes=1, group_size=1), tmp_path)
+    (one,) = report.report.results
+    episode = TextEpisode("counting", {"turns": TURNS})
+    episode.reset(seed=1)
+    while not episode.done:
+        episode.answer(wrong)
+    fleet_verdict = (one.total_reward, one.own_share, one.refusals, one.penalised)
+    assert fleet_verdict == (episode.value, episode.own.share, episode.own.refused, episode.penalised)
+    assert fleet_verdict == (0.0, 1.0, 2, True)
+    assert [step.step_reward for step in steps_of(tmp_path)[0]] == [0.0, 0.0]
+
+
+def test_a_penalised_answer_is_trained_on_with_the_penalty_and_a_masked_one_is_not(tmp_path: Path) -> None:
+    with endpoint(gives_up) as fake:
+        for rule in ("penalize", "mask"):
+            asked = request(
+                fake, episodes=1, group_size=1, message_cut=2, on_invalid=rule, invalid_reward=-0.5
+            )
+            run(asked, tmp_path / rule)
+    (steps,) = steps_of(tmp_path / "penalize")
+    assert [(one.is_trainable, one.step_reward) for one in steps] == [(True, 0.0), (True, 0.0), (True, -0.5)]
+    assert steps[-1].response is not None and steps[-1].response["content"] == LOREM
+    (steps,) = steps_of(tmp_path / "mask")
+    assert [(one.is_trainable, one.step_reward) for one in steps] == [(False, None)] * 2
+
+
+def exported(folder: Path, form: str, *more: str) -> list[dict[str, Any]]:
+    out = folder / "out.jsonl"
+    command = ["rollouts", "export", str(folder), "--format", form, "--out", str(out), *more]
+    done = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_a_group_keeps_a_penalised_member_and_says_what_it_is(tmp_path: Path) -> None:
+    def brain(body: Mapping[str, Any]) -> Said:
+        unlucky = (body["seed"] - read_situation(body)["next"]) % 2  # by the seed of the sample
+        return lorem(body) if unlucky else counter(body)
+
+    with endpoint(brain) as fake:
+        run(request(fake, episodes=6, group_size=6), tmp_path)
+    (group,) = exported(tmp_path, "groups", "--advantages", "--min-own-share", "1")
+    assert (group["state"], group["usable"]) == ("complete", 6)
+    for reward, own, penalised, completion in zip(
+        group["rewards"], group["own_share"], group["penalised"], group["completions"], strict=True
+    ):
+        assert penalised == (reward == 0.0) == (own < 1.0)
+        if own == 0.0:
+            assert [one["content"] for one in completion] == [LOREM]
+    assert any(group["penalised"])
+    rows = exported(tmp_path, "messages")
+    assert {row["penalised"] for row in rows} == {True, False}
+    failed = [row for row in rows if row["trainable"] and not row["decided"]]
+    assert failed and {(row["reward"], row["episode_reward"]) for row in failed} == {(0.0, 0.0)}
+
+
+def every_second(body: Mapping[str, Any]) -> Said:
+    return counter(body) if read_situation(body)["next"] % 2 else lorem(body)
+
+
+def test_what_a_fallback_decided_is_counted_and_can_be_left_out(tmp_path: Path) -> None:
+    with endpoint(every_second) as fake:
+        asked = request(fake, episodes=4, group_size=4, on_invalid="fallback")
+        report = run(asked, tmp_path)
+    assert {one.own_share for one in report.report.results} == {0.5}
+    (group,) = exported(tmp_path, "groups")
+    assert (group["own_share"], group["refusals"], group["usable"]) == ([0.5] * 4, [4] * 4, 4)
+    (group,) = exported(tmp_path, "groups", "--min-own-share", "0.6")
+    assert (group["usable"], group["state"]) == (0, "void")
+    assert group["failures"] == {"too_few_own_decisions": 4}
+    assert exported(tmp_path, "messages", "--min-own-share", "0.6") == []
+
+
+def command(base_url: str, folder: Path, *more: str) -> Any:
+    given = [
+        "rollouts", "run", "--env", "cricket", "--option", "max_overs=1", "--option", "decisions=over",
+        "--base-url", base_url, "--model", "m-1", "--episodes", "4", "--startup-jitter", "0",
+        "--out", str(folder), *more,
+    ]  # fmt: skip
+    return CliRunner().invoke(main, given, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("more", [(), ("--on-invalid", "fallback")])
+def test_a_model_that_never_acts_earns_nothing_and_the_exit_code_says_so(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    with endpoint(lorem) as fake:
+        done = command(fake.base_url, tmp_path, *more)
+    assert done.exit_code == 1
+    assert "own share 0 %" in done.output
+    assert ("no reward" if more else "mean reward 0 ± 0 (standard error) of 4") in done.output
+    found = CliRunner().invoke(main, ["rollouts", "status", str(tmp_path)], catch_exceptions=False)
+    assert (found.exit_code, "own share 0 %" in found.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("on_invalid", "resign", "'penalize', 'mask', 'end' or 'fallback'"),
+        ("invalid_retries", 11, "less than or equal to 10"),
+        ("invalid_reward", float("nan"), "finite number"),
+    ],
+)
+def test_a_wrong_rule_is_refused_by_the_name_of_its_field(field: str, value: Any, rule: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"{field}: .*{rule}"):
+        InvalidAnswers.checked({field: value})
+    with pytest.raises(ValidationError, match=field):
+        request("http://127.0.0.1:9/v1", **{field: value})
+
+
+def test_no_fallback_where_no_scripted_captain_is() -> None:
+    with pytest.raises(ValidationError, match="use penalize, mask or end"):
+        request("http://127.0.0.1:9/v1", environment="http://127.0.0.1:9/x", on_invalid="fallback")
+    with pytest.raises(InvalidRequest, match="on_invalid: must be penalize, mask or end"):
+        TextEpisode("counting", invalid=InvalidAnswers(on_invalid="fallback"))
+
+
+def test_a_refusal_has_the_very_form_that_was_asked_for() -> None:
+    episode = TextEpisode("counting")
+    episode.reset(seed=1)
+    refusal = episode.answer(LOREM)
+    assert refusal == episode.text and refusal.endswith(episode.form)
+    assert '{"reason": "...", "tool": "...", "arguments": {...}}' in refusal and "{'text'" not in refusal
+    assert episode.answer(said(1)).startswith("Changed") and not episode.done
+
+
+async def shown(root: Path) -> dict[str, Any]:
+    """The run ``first`` as its page shows it."""
+    tail = await RunTail.open(read_run(root, "first"))
+    try:
+        await tail.look()
+        return summarize_run(tail.folder, list(tail.episodes.values()))
+    finally:
+        await tail.aclose()
+
+
+def test_a_runs_page_and_its_groups_say_what_a_mean_is_worth(tmp_path: Path) -> None:
+    with endpoint(every_second) as fake:
+        run(request(fake, episodes=4, group_size=2), tmp_path / "first")
+    page = asyncio.run(shown(tmp_path))
+    worth = {"mean": 0.0, "error": 0.0, "own_share": 0.5, "refusals": 8, "penalised": 4}
+    assert worth.items() <= page.items() and page["verdicts"] == 4
+    assert page["curve"] == [{"mean": 0.0, "error": None, "count": 1, "own_share": 0.5}] * 4
+    for group in page["groups"].values():
+        assert (group["mean"], group["error"], group["own_share"], group["penalised"]) == (0.0, 0.0, 0.5, 2)
+        for member in group["members"].values():
+            assert (member["own_share"], member["refusals"], member["penalised"]) == (0.5, 2, True)
+
+
+@pytest.mark.parametrize(("rule", "reward"), [("penalize", 0.0), ("mask", None), ("end", None)])
+def test_a_trainers_recorded_run_says_the_same(tmp_path: Path, rule: Any, reward: float | None) -> None:
+    with RecordedRun(tmp_path / "first") as recording:
+        episode = TextEpisode(
+            "counting", {"turns": TURNS}, run=recording, invalid=InvalidAnswers(on_invalid=rule)
+        )
+        episode.reset(seed=1)
+        for answer in (said(1), LOREM, LOREM):
+            episode.answer(answer)
+        assert episode.done
+        episode.close()
+    page = asyncio.run(shown(tmp_path))
+    (member,) = page["groups"][""]["members"].values()
+    assert (page["own_share"], page["refusals"], page["penalised"]) == (0.5, 2, int(rule == "penalize"))
+    assert (page["mean"], member.get("reward"), member["own_share"]) == (reward, reward, 0.5)
+    assert page["ends"] == {"policy_error": 1}
+
+
+@pytest.mark.timeout(180)
+def test_own_share_is_exact_in_a_thousand_episodes(tmp_path: Path) -> None:
+    """Each episode's seed says at which count its model fails, if it does."""
+    rng, fails = random.Random(5), dict[str, int]()
+
+    def brain(body: Mapping[str, Any]) -> Said:
+        task = json.dumps(body["messages"][0]) + str(body["seed"] - read_situation(body)["next"])
+        at = fails.setdefault(task, rng.choice([1, 2, 99, 99]))
+        return lorem(body) if read_situation(body)["next"] >= at else counter(body)
+
+    with endpoint(brain) as fake:
+        asked = request(fake, episodes=1000, group_size=4, options={"turns": 2})
+        report = run(asked, tmp_path, concurrency=32)
+    results = report.report.results
+    by = {at: sum(one == at for one in fails.values()) for at in (1, 2, 99)}
+    assert len(results) == 1000 == sum(by.values())
+    assert sum(one.penalised for one in results) == by[1] + by[2] > 0
+    assert sum(one.own for one in results) == by[2] + 2 * by[99]
+    assert sum(one.decisions for one in results) == by[1] + 2 * by[2] + 2 * by[99]
+    assert sum(one.refusals for one in results) == 2 * (by[1] + by[2])
+    assert len(recorded(tmp_path)) == 1000
+    status = asyncio.run(read_status(tmp_path, datetime.now().astimezone()))
+    assert (status.own.own, status.own.asked) == (by[2] + 2 * by[99], by[1] + 2 * by[2] + 2 * by[99])
+    assert status.verdicts == 1000

@@ -380,7 +380,7 @@ class TextEpisode:
                 self._recorded.fail(str(error), decision if isinstance(decision, Decision) else None)
             raise
         refused = self._seen.refused is not None
-        self._refusal, self._rejected = "", 0
+        self._refusal, self._rejected, self._rejected_calls = "", 0, []
         self._refused = self._refused + 1 if refused else 0
         self._total += self._seen.reward
         if not was_done:

@@ -85,14 +85,14 @@ def test_an_answer_in_text_is_kept_with_its_prompt_and_its_refusal(tmp_path: Pat
         after = episode.answer("<think>One more.</think>" + saying(2))
         assert episode.done and episode.value == 1.0
     kept = Kept(tmp_path)
-    first, second, third = kept.decisions
+    first, second = kept.decisions
     assert {one["source"] for one in kept.decisions} == {"model"}
     assert {one["model"] for one in kept.decisions} == {"Tiny"}
-    assert (first["raw_text"], first["parse"], first["action"]) == ("Surely it is one.", "failed", {})
-    assert len(kept.refused) == 1
-    assert (second["raw_text"], second["parse"]) == (saying(1), "ok")
-    assert second["reasoning"] == "Go, because it is due."
-    assert third["reasoning"] == "Go, because it is due.\n\nOne more."
+    assert [len(one["exchanges"]) for one in kept.decisions] == [2, 1], "asked again once"
+    assert kept.events[-1].data["own_decisions"] == {"asked": 2, "own": 2, "refused": 1}
+    assert (first["raw_text"], first["parse"]) == (saying(1), "ok")
+    assert first["reasoning"] == "Go, because it is due."
+    assert second["reasoning"] == "Go, because it is due.\n\nOne more."
     assert kept.replies()[2]["thought"] == "One more."
     assert kept.messages(0) == [("user", prompt)]
     assert kept.messages(1) == [("user", prompt), ("assistant", "Surely it is one."), ("user", refusal)]
@@ -100,9 +100,11 @@ def test_an_answer_in_text_is_kept_with_its_prompt_and_its_refusal(tmp_path: Pat
     assert after not in {text for _, text in kept.messages(2)}
     rows = kept.exported("messages")
     assert [one["reply"]["content"] for one in rows] == ["Surely it is one.", saying(1), saying(2)]
-    assert [one["reward"] for one in rows] == [0.0, 0.0, 1.0]
+    assert [one["reward"] for one in rows] == [None, 0.0, 1.0]
     (group,) = kept.exported("episode-record")
-    assert [one["role"] for one in group["messages"]] == ["user", "assistant"] * 3
+    assert [one["role"] for one in group["messages"]] == ["user", "assistant"] * 2, (
+        "the transcript omits answers that were sent back"
+    )
 
 
 def test_a_tool_call_is_kept_as_the_answer_of_the_model(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_tokens_of_a_rollout_function_are_kept_as_they_were_sampled(tmp_path: Pa
         made = rollouts(prompts(rollouts, 1), trainer(state=state))
     kept = Kept(tmp_path)
     calls = [one.call for one in kept.calls]
-    assert [one["raw_text"] for one in kept.decisions] == ["Well.", counted(1)[:-1], counted(2)[:-1]]
+    assert [one["raw_text"] for one in kept.decisions] == [counted(1)[:-1], counted(2)[:-1]]
     assert kept.messages(0)[0][1] in Letters().decode(made["prompt_ids"][0])
     assert kept.messages(1)[1] == ("assistant", "Well.")
     assert calls[0].prompt_token_ids == array("q", made["prompt_ids"][0])
@@ -143,7 +145,8 @@ def test_tokens_of_a_rollout_function_are_kept_as_they_were_sampled(tmp_path: Pa
     }
     (row,) = kept.exported("tokens")
     assert row["token_ids"] == made["prompt_ids"][0] + made["completion_ids"][0]
-    assert row["loss_mask"] == [0] * len(made["prompt_ids"][0]) + made["env_mask"][0]
+    rejected = len(made["prompt_ids"][0]) + len(lost(0))  # an answer that was sent back earns nothing
+    assert row["loss_mask"] == [0] * rejected + made["env_mask"][0][len(lost(0)) :]
     assert set(row["weight_versions"]) == {None, "7"}
     assert row["calls_without_tokens"] == 0 and row["reward"] == 1.0
 

@@ -135,6 +135,7 @@ class TextEpisode:
         self._unused: Decision | None = None
         self._seen: Observation | None = None
         self._rejected: int
+        self._rejected_calls: list[ModelCall]
         self._refused: int
         self._total: float
         self.world = self._agent.world
@@ -380,7 +381,8 @@ class TextEpisode:
                 self._recorded.fail(str(error), decision if isinstance(decision, Decision) else None)
             raise
         refused = self._seen.refused is not None
-        self._refusal, self._rejected, self._rejected_calls = "", 0, []
+        self._refusal, self._rejected = "", 0
+        self._rejected_calls = []
         self._refused = self._refused + 1 if refused else 0
         self._total += self._seen.reward
         if not was_done:
@@ -400,7 +402,7 @@ class TextEpisode:
         self.ended_invalid = False
         """Whether the episode ended at an answer that was not an action."""
         self._refusal, self._rejected, self._refused, self._total = "", 0, 0, 0.0
-        self._rejected_calls: list[ModelCall] = []
+        self._rejected_calls = []
 
     def _end(self, failure: FailureClass, why: str) -> None:
         """End at an answer that was not an action; the rewards add up to the penalty."""

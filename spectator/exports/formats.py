@@ -212,7 +212,7 @@ async def _as_lines(rows: AsyncIterator[dict[str, Any]], out: Path) -> int:
     written = 0
     with _text_file(out) as file:
         async for row in rows:
-            print(json_line(row), file=file)
+            file.write(f"{json_line(row)}\n")
             written += 1
     return written
 
@@ -233,7 +233,7 @@ async def _write_ndjson(source: ExportSource, out: Path) -> None:
     with _text_file(out) as file:
         for summary in source.chosen:
             async for recorded in source.events(summary.episode_id):
-                print(recorded.text, file=file)
+                file.write(f"{recorded.text}\n")
                 source.progress.events(1)
             await source.finish(summary)
 
@@ -257,7 +257,7 @@ async def _write_truth(source: ExportSource, out: Path) -> None:
         for summary in source.chosen:
             truth = await source.journal.truth(summary.episode_id)
             if truth is not None:
-                print(f'{{"episode_id":"{summary.episode_id}","truth":{truth}}}', file=file)
+                file.write(f'{{"episode_id":"{summary.episode_id}","truth":{truth}}}\n')
 
 
 async def _write_traces(source: ExportSource, out: Path) -> None:
@@ -269,7 +269,7 @@ async def _write_traces(source: ExportSource, out: Path) -> None:
     async for outline, transcript in source.transcripts():
         with _text_file(path(outline.summary.episode_id)) as file:
             for line in session_trace(outline, transcript):
-                print(json_line(line), file=file)
+                file.write(f"{json_line(line)}\n")
 
 
 def _trace_paths(out: Path, episodes: int) -> Callable[[str], Path]:

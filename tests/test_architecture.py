@@ -86,6 +86,7 @@ EPISODES_FLOORS: tuple[tuple[str, ...], ...] = (
     ("decisions", "reader"),
     ("driver", "embargo"),
     ("stream",),
+    ("unrecorded_steps",),
     ("derived_stream", "episode_view", "checkpoints", "single_agent"),
     ("replayer", "handle"),
     ("restore",),

@@ -60,6 +60,48 @@ class ListedModels(BaseModel):
     models: list[ListedModel]
 
 
+visitor_router = APIRouter()
+"""Who is signed in, and which models they may bring."""
+
+
+@visitor_router.get("/custom/visitor", tags=["control"])
+async def visitor(request: Request, response: Response, services: ServicesDep) -> Visitor:
+    """Report who is signed in, and which models they may bring."""
+    response.headers["Cache-Control"] = "no-store"
+    session, entrance = services.visitor_sessions.of(request), services.sign_in
+    lent = None if session is None or not session.signed_in else session.lent
+    url = None if entrance is None else f"{entrance.provider.public_url}{START}"
+    return Visitor(
+        sign_in_url=url,
+        promise=PROMISE,
+        user=None if session is None or lent is None else session.user,
+        left_s=None if lent is None else floor(lent.left_s or 0.0),
+        expired=lent is None and _was_signed_in(request, services),
+        own_endpoints=services.settings.offers_own_endpoints,
+    )
+
+
+@visitor_router.post("/custom/sign_out", tags=["control"])
+async def sign_out(request: Request, response: Response, services: ServicesDep) -> SignedOut:
+    """Delete the token immediately; its seats use the fallback from then on."""
+    response.headers["Cache-Control"] = "no-store"
+    session = services.visitor_sessions.of(request)
+    if session is not None:
+        services.visitor_sessions.end(session)
+    services.visitor_sessions.take_cookie(response, request)
+    return SignedOut(signed_out=session is not None)
+
+
+@visitor_router.get("/custom/models", tags=["control"], responses=documented(NO_SIGN_IN))
+async def models(services: ServicesDep) -> ListedModels:
+    """List the chat models available with a sign-in, as `captain_preset: hf:ID`."""
+    _entrance(services)
+    listed = await services.router_models.listed()
+    return ListedModels(
+        models=[ListedModel(id=one.id, tools=one.tools, context=one.context) for one in listed]
+    )
+
+
 def sign_in_router(templates: Templates) -> APIRouter:
     """Return the routes; errors of the sign-in are shown as a page."""
     router = APIRouter()
@@ -97,41 +139,7 @@ def sign_in_router(templates: Templates) -> APIRouter:
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
-    @router.get("/custom/visitor", tags=["control"])
-    async def visitor(request: Request, response: Response, services: ServicesDep) -> Visitor:
-        """Report who is signed in, and which models they may bring."""
-        response.headers["Cache-Control"] = "no-store"
-        session, entrance = services.visitor_sessions.of(request), services.sign_in
-        lent = None if session is None or not session.signed_in else session.lent
-        url = None if entrance is None else f"{entrance.provider.public_url}{START}"
-        return Visitor(
-            sign_in_url=url,
-            promise=PROMISE,
-            user=None if session is None or lent is None else session.user,
-            left_s=None if lent is None else floor(lent.left_s or 0.0),
-            expired=lent is None and _was_signed_in(request, services),
-            own_endpoints=services.settings.offers_own_endpoints,
-        )
-
-    @router.post("/custom/sign_out", tags=["control"])
-    async def sign_out(request: Request, response: Response, services: ServicesDep) -> SignedOut:
-        """Delete the token immediately; its seats use the fallback from then on."""
-        response.headers["Cache-Control"] = "no-store"
-        session = services.visitor_sessions.of(request)
-        if session is not None:
-            services.visitor_sessions.end(session)
-        services.visitor_sessions.take_cookie(response, request)
-        return SignedOut(signed_out=session is not None)
-
-    @router.get("/custom/models", tags=["control"], responses=documented(NO_SIGN_IN))
-    async def models(services: ServicesDep) -> ListedModels:
-        """List the chat models available with a sign-in, as `captain_preset: hf:ID`."""
-        _entrance(services)
-        listed = await services.router_models.listed()
-        return ListedModels(
-            models=[ListedModel(id=one.id, tools=one.tools, context=one.context) for one in listed]
-        )
-
+    router.include_router(visitor_router)
     return router
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spectator.clock import SystemClock
-from spectator.episodes.derived_stream import UnrecordedSteps
+from spectator.episodes.unrecorded_steps import UnrecordedSteps
 from spectator.events import Fact
 
 SAID = Fact("counting.number_said", {"number": 1})

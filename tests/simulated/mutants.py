@@ -36,7 +36,7 @@ class Mutant:
 
 
 STREAM, DERIVED = "episodes/stream.py", "episodes/derived_stream.py"
-UNRECORDED = "episodes/derived_stream.py"
+UNRECORDED = "episodes/unrecorded_steps.py"
 RECORDER, WRITER = "episodes/stream.py", "journal/writer.py"
 HANDLE, SUPERVISOR = "episodes/handle.py", "episodes/supervisor.py"
 DRIVER, RESTORE = "episodes/driver.py", "episodes/restore.py"

@@ -1,14 +1,12 @@
 """Build the services of a server, and close them in reverse order.
 
 Three stages: ``open_playing`` (journal, supervisor, recovery), ``open_viewing`` (feeds, boards, wall) and
-``open_services``. Also carries out commands of other servers on episodes that run here. Only ``app``
-imports this module.
+``open_services``. Only ``app`` imports this module.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -36,18 +34,11 @@ from spectator.episodes.restore import StopRequests
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import (
     ConfigurationError,
-    EpisodeOver,
-    EpisodeUnfinished,
-    JournalError,
-    LeaseLost,
-    SpectatorError,
-    typed_as,
 )
 from spectator.evaluation.figures import FILE as FIGURES_FILE
 from spectator.evaluation.figures import FigureStore
 from spectator.evaluation.standings import Scorekeeper
-from spectator.events import encode_json
-from spectator.journal.commands import STOP, Command, Commands
+from spectator.journal.commands import Commands
 from spectator.journal.contract import Journal
 from spectator.journal.notes import FILE as NOTES_FILE
 from spectator.journal.notes import NoteStore
@@ -63,13 +54,9 @@ from .background.live_notices import open_notices
 from .background.narration import open_narration
 from .background.recovery import CommandPoller, Readiness, Takeover
 from .background.router_models import RouterModels
-from .http.commands import Handle, problem_to_json
-from .http.control import handle_pace, handle_pause, handle_resume, handle_stop
-from .http.seats import handle_act, handle_asked
+from .http.command_handlers import carry_out
 from .journal import JoinedJournal, journal_url, open_journal
-from .security import faults
 from .security.budget import Budget
-from .security.faults import Refused
 from .security.masking import OperatorOrders
 from .security.openid import SignIn, VisitorSessions
 from .security.permissions import Guard, Offer, SeatKeys, StarterRegistry
@@ -359,53 +346,6 @@ def _feeds(
 
 
 logger = logging.getLogger(__name__)
-
-COMMAND_HANDLERS: Final[dict[str, Handle[Any]]] = {
-    STOP: handle_stop,
-    "pause": handle_pause,
-    "resume": handle_resume,
-    "pace": handle_pace,
-    "asked": handle_asked,
-    "act": handle_act,
-}
-"""Handlers by name of the command."""
-
-
-async def carry_out(command: Command, services: Services) -> str | None:
-    """Carry out a command on an episode that this server may record.
-
-    Returns:
-        The answer as JSON: ``done``, or a ``problem``. ``None`` to leave it for later, or to another server:
-        the episode does not run here, or cannot be recorded now.
-    """
-    handle = COMMAND_HANDLERS.get(command.name)
-    if handle is None:
-        return None  # of a later version; a server of that version may run the episode next
-    try:
-        if services.supervisor.live(command.episode_id) is None:
-            if services.readiness.recovery.awaits_recovery(command.episode_id):
-                return None
-            if not await services.public_views.suspended(command.episode_id):
-                return None
-            if command.name != "resume":
-                raise EpisodeOver(command.episode_id)
-        with typed_as(_broke, passing=(SpectatorError, Refused)):
-            done = await handle(services, command.episode_id, json.loads(command.body))
-    except (EpisodeUnfinished, LeaseLost, JournalError) as error:
-        logger.warning("cannot %s %s yet; retrying: %s", command.name, command.episode_id, error)
-        return None
-    except (Refused, SpectatorError) as error:
-        kind = error.kind if isinstance(error, Refused) else faults.kind_of(error)
-        if kind in (faults.NO_JOURNAL, faults.RECOVERING):
-            return None
-        if kind is faults.INTERNAL:
-            logger.exception("command %s of %s failed", command.name, command.episode_id)
-        return encode_json({"problem": problem_to_json(error)})
-    return encode_json({"done": done.model_dump(mode="json")})
-
-
-def _broke(error: Exception) -> SpectatorError:
-    return SpectatorError(f"{type(error).__name__}: {error}")
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.browser.conftest import Opener, board
+from tests.server.test_two_servers import until
 from tests.serving import Serving, free_port, serve_process
 
 pytestmark = pytest.mark.browser
@@ -235,7 +236,7 @@ def test_a_finished_match_is_stepped_scrubbed_and_played(quiet_app: Serving, ope
     page.get_by_label("Replay speed").select_option("8")
     page.get_by_role("button", name="Play", exact=True).click()
     ended(page)
-    assert board(page) == final
+    until("the last ball has landed", lambda: board(page) == final)
 
 
 def test_what_was_shared_opens_at_the_same_place(quiet_app: Serving, open_page: Opener) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from array import array
 from collections.abc import Mapping
 from contextlib import suppress
@@ -171,11 +172,18 @@ def test_the_truth_is_sealed_while_played_and_recorded_with_the_end(tmp_path: Pa
 
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
-        world = world_with(environment=HidingEnvironment)
+        asked = asyncio.Event()
+
+        async def decide(observation: Observation) -> Decision:
+            await asked.wait()
+            return counted(observation)
+
+        world = world_with(environment=HidingEnvironment, policy=lambda seed: FakePolicy(decide))
         async with supervising(world, journal=journal) as stage:
             live = await stage.start(options={"turns": 3})
             with pytest.raises(TruthSealed):
                 await journal.truth("ep-0001")
+            asked.set()
             await live.wait()
         events = await journal.read("ep-0001")
         assert end_of(events)["truth"] == truth_digest(truth)

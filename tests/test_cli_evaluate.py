@@ -31,46 +31,46 @@ def evaluate(*arguments: str) -> tuple[int, str, str]:
 
 def test_it_writes_a_report_results_and_plots_and_says_what_it_found(tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
-    code, told, progress = evaluate(
+    code, output, progress = evaluate(
         "counting", "--captains", "heuristic, random", "--matches", "4", "--jobs", "1", "--out", str(out)
     )
     assert code == 0, progress
-    assert " 1  heuristic" in told and "report.html" in told
+    assert " 1  heuristic" in output and "report.html" in output
     assert "4 of 4 matches" in progress
     results = json.loads((out / "results.json").read_text())
     assert [one["name"] for one in results["captains"]] == ["heuristic", "random"]
     assert (out / "report.html").read_text().startswith("<!doctype html>")
     assert (out / "plots" / "ranking.svg").exists()
-    code, told, progress = evaluate(
+    code, output, progress = evaluate(
         "counting", "--captains", "heuristic,random", "--matches", "4", "--out", str(out)
     )
-    assert code == 0 and "4 of 4 matches are there already" in progress
+    assert code == 0 and "4 of 4 matches are already finished" in progress
 
 
 def test_wrong_names_are_told_with_the_nearest_and_nothing_is_made(tmp_path: Path) -> None:
     out = tmp_path / "none"
-    code, _, told = evaluate("--captains", "herustic,anchor", "--out", str(out))
-    assert code == 1 and "did you mean 'heuristic'" in told and not out.exists()
-    code, _, told = evaluate("--captains", "anchor,llm:openai", "--out", str(out))
-    assert code == 1 and "OPENAI_API_KEY" in told and not out.exists()
+    code, _, errors = evaluate("--captains", "herustic,anchor", "--out", str(out))
+    assert code == 1 and "did you mean 'heuristic'" in errors and not out.exists()
+    code, _, errors = evaluate("--captains", "anchor,llm:openai", "--out", str(out))
+    assert code == 1 and "OPENAI_API_KEY" in errors and not out.exists()
 
 
 def test_the_phrase_of_a_sealed_evaluation_comes_from_a_file_and_is_written_nowhere(tmp_path: Path) -> None:
     phrase, out = tmp_path / "phrase", tmp_path / "sealed"
-    phrase.write_text("told to nobody at all\n")
-    code, _, told = evaluate(
+    phrase.write_text("known to no one at all\n")
+    code, _, errors = evaluate(
         "counting", "--captains", "heuristic,random", "--matches", "2", "--jobs", "1",
         "--sealed", str(phrase), "--out", str(out),
     )  # fmt: skip
-    assert code == 0, told
+    assert code == 0, errors
     assert json.loads((out / "results.json").read_text())["sealed"] is True
     for path in out.rglob("*"):
-        assert path.is_dir() or b"told to nobody" not in path.read_bytes(), path
+        assert path.is_dir() or b"known to no one" not in path.read_bytes(), path
 
 
 def test_the_help_says_which_seeds_are_used() -> None:
-    code, told, _ = evaluate("--help")
-    assert code == 0 and "development seeds" in told and "--sealed" in told and "Example:" in told
+    code, output, _ = evaluate("--help")
+    assert code == 0 and "development seeds" in output and "--sealed" in output and "Example:" in output
 
 
 def test_a_model_is_compared_with_a_scripted_captain_and_its_tokens_are_counted(
@@ -86,7 +86,7 @@ def test_a_model_is_compared_with_a_scripted_captain_and_its_tokens_are_counted(
             "--jobs", "2", "--out", str(out),
         )  # fmt: skip
     assert code == 0, progress
-    assert "llm:fake asks its endpoint in 2 matches, which may cost money" in progress
+    assert "llm:fake calls its endpoint in 2 matches, which may cost money" in progress
     results = json.loads((out / "results.json").read_text())
     model = next(one for one in results["captains"] if one["name"] == "llm:fake")
     assert model["source"] == "model" and model["measures"]["tokens"]["value"] > 0
@@ -123,15 +123,15 @@ def compare(out: Path, *more: str) -> tuple[int, str, str]:
 
 
 def wait_for_threads() -> None:
-    """Wait until every environment's thread has ended; one that is left over would never."""
+    """Wait until every environment's thread has ended; a leaked one never would."""
     deadline = time.monotonic() + 20
     while left := environment_threads():
         assert time.monotonic() < deadline, left
         time.sleep(0.005)
 
 
-def told(out: Path) -> list[tuple[object, ...]]:
-    """What came of every match."""
+def outcomes(out: Path) -> list[tuple[object, ...]]:
+    """The outcome of every match."""
     results = json.loads((out / "results.json").read_text())
     return [(one["seed"], one["home"], one["outcome"], one["result"]) for one in results["matches"]]
 
@@ -158,7 +158,7 @@ def test_two_models_are_compared_and_a_finished_match_is_never_asked_for_again(
         assert f"{asked['llm:home']['tokens']:,}" in page and "Time to decide" in page
         before = len(home.received) + len(away.received)
         code, _, progress = compare(out)
-        assert code == 0 and "2 of 2 matches are there already" in progress
+        assert code == 0 and "2 of 2 matches are already finished" in progress
         assert len(home.received) + len(away.received) == before
     kept = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
     assert CANARY not in said + progress and not any(CANARY.encode() in text for text in kept)
@@ -182,7 +182,7 @@ def test_a_model_that_is_asked_otherwise_now_does_not_play_on_in_the_same_folder
         assert "max_tokens was 1024, now 99" in progress and "choose another folder" in progress
         captains.write_text(before + "\nstream = false")
         code, _, progress = evaluate(*pair, "--captains", "heuristic,llm:home", "--out", str(out))
-        assert code == 0 and "2 of 2 matches are there already" in progress
+        assert code == 0 and "2 of 2 matches are already finished" in progress
 
 
 @pytest.mark.parametrize(
@@ -204,11 +204,11 @@ def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_p
         code, said, progress = compare(out)
         assert code == 1 and not (out / "report.html").exists() and said == ""
         assert "llm:home cannot be asked" in progress and why in progress
-        assert "the same command plays on from here" in progress and "Traceback" not in progress
+        assert "run the same command again to continue" in progress and "Traceback" not in progress
         assert CANARY not in progress and len(home.received) <= 14
         answered = 6 * (Mode.OK in modes)
         for _ in range(4 * bool(answered)):
-            assert compare(out)[0] == 1, "tried again in vain, as often as somebody likes"
+            assert compare(out)[0] == 1, "every retry fails too"
             wait_for_threads()
     with endpoint(batsman) as home, endpoint(obedient) as away:
         offered(home=home, away=away)
@@ -245,7 +245,7 @@ def test_what_an_evaluation_may_spend_stops_it_and_it_plays_on_with_more_as_if_n
             since = [one.raw for one in fake.received][len(asked[fake.base_url]) :]
             assert set(since) == set(asked[fake.base_url])
             assert len(since) - len(set(since)) <= 2, "what was under way is asked once more, nothing else"
-    assert told(out) == told(tmp_path / "whole") and "fallback" not in said
+    assert outcomes(out) == outcomes(tmp_path / "whole") and "fallback" not in said
 
 
 def test_the_report_names_the_matches_that_the_cap_of_an_episode_touched(
@@ -302,14 +302,14 @@ def test_interrupted_from_the_keyboard_it_says_how_to_go_on_and_does(
             running.send_signal(signal.SIGINT)
             _, progress = running.communicate(timeout=60)
         assert running.returncode != 0 and "Traceback" not in progress
-        assert "interrupted: 0 of 2 matches are played" in progress
+        assert "interrupted: 0 of 2 matches are finished" in progress
         home.mode = away.mode = lambda number: Mode.OK
         code, _, progress = compare(out)
         assert code == 0, progress
         for fake in (home, away):
             bodies = [one.raw for one in fake.received]
             assert len(set(bodies)) == needed_of[fake.base_url] and len(bodies) <= 2 * len(set(bodies)) + 2
-    assert told(out) == told(tmp_path / "whole")
+    assert outcomes(out) == outcomes(tmp_path / "whole")
 
 
 def wordy(body: Mapping[str, Any]) -> Said:
@@ -325,7 +325,7 @@ def test_it_states_what_a_failed_decision_is_and_does_that(
         captains = write_captains(tmp_path / "captains.toml", fake={"base_url": fake.base_url})
         monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
         out = tmp_path / "failing"
-        code, told, progress = evaluate(
+        code, output, progress = evaluate(
             "counting", "--captains", "heuristic,llm:fake", "--matches", "4", "--option", "turns=4",
             "--jobs", "1", "--out", str(out), *(() if rule == "random" else ("--failed-decisions", rule)),
         )  # fmt: skip
@@ -336,9 +336,9 @@ def test_it_states_what_a_failed_decision_is_and_does_that(
     if rule == "forfeit":
         assert {match["forfeited"] for match in results["matches"]} == {None, "llm:fake"}
         assert (model["rank"], model["tally"]["losses"], model["own_share"]) == (2, 2, None)
-        assert "Matches forfeited by a decision that failed, and so lost: llm:fake 2." in told
+        assert "Matches forfeited by a decision that failed, and so lost: llm:fake 2." in output
     else:
-        assert (model["rank"], model["own_share"]) == (None, 0.0) and "is not ranked" in told
+        assert (model["rank"], model["own_share"]) == (None, 0.0) and "is not ranked" in output
         drawn = "drawn at random" in subprocess.run(
             [sys.executable, "-m", "spectator.cli", "export", "--data-dir", str(out), "--all"],
             capture_output=True, text=True, check=True, cwd=ROOT,

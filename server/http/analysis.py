@@ -256,7 +256,7 @@ async def _report(services: Services) -> ReliabilityReport:
     known = list(keeper.known)
     found = await run_in_threadpool(reliability_of, known)
     worlds = [_world(name, one) for name, one in sorted(found.items())]
-    return ReliabilityReport(worlds=worlds, owed=keeper.owed)
+    return ReliabilityReport(worlds=worlds, owed=keeper.pending)
 
 
 def _world(name: str, found: Reliability) -> WorldReliability:
@@ -279,7 +279,7 @@ def _bins(tenths: Sequence[PromisedTenth]) -> list[ReliabilityBin]:
     return [
         ReliabilityBin(
             low=one.low,
-            told=one.told,
+            told=one.count,
             matches=one.matches,
             promised=one.promised,
             happened=None if one.happened is None else one.happened.value,

@@ -237,7 +237,7 @@ async def board_of(
     return Leaderboard(
         rows=[_row(standing, services) for standing in found],
         episodes=keeper.standings.episodes,
-        owed=keeper.owed,
+        owed=keeper.pending,
         verified=await run_in_threadpool(
             results_shown,
             services.settings.data_dir,

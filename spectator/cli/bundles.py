@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from spectator.evaluation.bundles.verification import Verdict
 
 
-NO_BUNDLE: Final = 2
-"""The exit code where there is nothing to check."""
+NOT_A_BUNDLE: Final = 2
+"""Exit code if there is no bundle to check."""
 
-TOLD: Final = 20
-"""Misstatements that are told one by one."""
+MOST_SHOWN: Final = 20
+"""Wrong claims that are printed; the rest are counted."""
 
 
-class _NoBundle(click.ClickException):
-    """There is no bundle that can be read."""
+class _NotABundle(click.ClickException):
+    """The path is not a readable bundle."""
 
-    exit_code = NO_BUNDLE
+    exit_code = NOT_A_BUNDLE
 
 
 max_size = click.option(
     "--max-gb", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True,
-    help="Largest bundle that is read.",
+    help="Largest bundle to read, in GiB.",
 )  # fmt: skip
 
 
@@ -42,26 +42,24 @@ max_size = click.option(
 @click.argument("bundle", metavar="DIR|ZIP", type=click.Path(path_type=Path))
 @click.option(
     "--sample", type=click.IntRange(min=1), metavar="N",
-    help="Play only N episodes again, drawn at random; everything else is checked as ever.",
+    help="Replay only N random episodes; everything else is still checked.",
 )  # fmt: skip
-@click.option(
-    "--digest", help="What the bundle's digest has to be, as stated elsewhere: 64 hexadecimal digits."
-)
+@click.option("--digest", help="Expected digest of the bundle, as stated elsewhere: 64 hexadecimal digits.")
 @click.option(
     "--commitment",
-    help="What the commitment of its sealed seeds has to be, as published before they were played.",
+    help="Expected commitment of the sealed seeds, as published before the first match.",
 )
 @max_size
 def verify_bundle(
     bundle: Path, sample: int | None, digest: str | None, commitment: str | None, max_gb: float
 ) -> None:
-    """Check a published evaluation: whether every decision, score, reward and interval is as claimed.
+    """Check a published evaluation by replaying its matches.
 
-    No key and no network is needed. Every match is played again from its seed, scripted captains decide
-    anew, models' decisions are made again from their recorded replies, and the results are computed anew.
-    docs/evaluation.md says what that shows and what it cannot.
+    Checks every decision, score, reward and interval, without a key or a network: it replays every match from
+    its seed, repeats the decisions of scripted captains, derives the decisions of models from their recorded
+    replies, and computes the results again. docs/evaluation.md explains what this proves and what it cannot.
 
-    Exit code 0: everything is as claimed. 1: something is not. 2: it is no bundle.
+    Exit code 0: everything is as claimed. 1: something is not. 2: not a bundle.
 
     \b
     Example: spectator verify-bundle out/
@@ -70,19 +68,19 @@ def verify_bundle(
     manifest, verdict = check_bundle(bundle, sample, max_gb)
     wrong = [str(one) for one in verdict.wrong]
     if digest is not None and digest.lower() != verdict.digest:
-        wrong.append(f"the bundle's digest is {verdict.digest}, not the one that was stated")
+        wrong.append(f"the bundle's digest is {verdict.digest}, not the stated one")
     if commitment is not None and commitment.lower() != manifest.seeds.commitment:
-        wrong.append("seeds.commitment: is not the one that was stated before")
+        wrong.append("seeds.commitment: is not the stated one")
     if wrong:
-        refuse(wrong)
+        reject(wrong)
     _confirm(manifest, verdict)
 
 
 def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[BundleManifest, Verdict]:
-    """Check a bundle, with a bar.
+    """Check a bundle, and show a progress bar.
 
     Raises:
-        ClickException: It is none, or its files are not those of its manifest.
+        ClickException: It is not a bundle, or its files differ from its manifest.
     """
     from spectator.clock import SystemClock
     from spectator.evaluation.bundles import verification
@@ -94,14 +92,14 @@ def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[Bundl
             checking = verification.verify_bundle(there, clock=SystemClock(), sample=part, report=report)
             return there.manifest, asyncio.run(checking)
     except WrongFiles as error:
-        refuse(error.told)
+        reject(error.mistakes)
     except BundleError as error:
-        raise _NoBundle(f"{bundle} is no bundle: {error}") from error
+        raise _NotABundle(f"{bundle} is not a bundle: {error}") from error
 
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A bar of episodes on standard error."""
+    """A progress bar of episodes on standard error."""
     with click.progressbar(label="episodes", file=sys.stderr, length=1, show_pos=True) as bar:
 
         def report(done: int, total: int) -> None:
@@ -111,21 +109,21 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
         yield report
 
 
-def refuse(wrong: Sequence[str]) -> NoReturn:
-    """Say what is not as claimed.
+def reject(wrong: Sequence[str]) -> NoReturn:
+    """Print what is not as claimed.
 
     Raises:
-        ClickException: In any case.
+        ClickException: Always.
     """
-    for told in wrong[:TOLD]:
-        click.echo(told, err=True)
-    if len(wrong) > TOLD:
-        click.echo(f"... and {len(wrong) - TOLD} more", err=True)
+    for message in wrong[:MOST_SHOWN]:
+        click.echo(message, err=True)
+    if len(wrong) > MOST_SHOWN:
+        click.echo(f"... and {len(wrong) - MOST_SHOWN} more", err=True)
     raise click.ClickException("the bundle is not as claimed")
 
 
 def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
-    """Say what was found to be as claimed, and what was not looked at."""
+    """Print the confirmed results, and what was not checked."""
     results = manifest.results
     for one in results.captains:
         share = f"{100 * one.share.value:.1f} % ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
@@ -141,7 +139,7 @@ def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
     else:
         left = verdict.episodes - verdict.replayed
         click.echo(
-            f"a sample is as claimed: {verdict.replayed} of {verdict.episodes} episodes were played again. "
+            f"a sample is as claimed: {verdict.replayed} of {verdict.episodes} episodes were replayed. "
             f"NOT checked: the worlds and decisions of the other {left}"
         )
 
@@ -157,7 +155,7 @@ data_folder = click.option(
 
 @click.group()
 def board() -> None:
-    """Verified results of published evaluations on a server's leaderboard."""
+    """Manage verified results on a server's leaderboard."""
 
 
 @board.command("add")
@@ -165,10 +163,10 @@ def board() -> None:
 @data_folder
 @max_size
 def add(bundle: Path, data_dir: Path, max_gb: float) -> None:
-    """Verify a bundle, all of it, and show what it says on the leaderboard of the server.
+    """Verify a whole bundle, and show its results on the server's leaderboard.
 
-    A bundle that is not as claimed is refused. No match of it gets into the server's journal; the server
-    need not be stopped.
+    A bundle that is not as claimed is rejected. Its matches do not enter the server's journal. The server can
+    keep running.
 
     \b
     Example: spectator board add out/ --data-dir data
@@ -179,7 +177,7 @@ def add(bundle: Path, data_dir: Path, max_gb: float) -> None:
 
     manifest, verdict = check_bundle(bundle, None, max_gb)
     if not verdict.verified:
-        refuse([str(one) for one in verdict.wrong])
+        reject([str(one) for one in verdict.wrong])
     now = timestamp(SystemClock().now())
     keep_verified(
         data_dir, verified_result(manifest, verdict.digest, verified_at=now, verified_by=__version__)
@@ -190,7 +188,7 @@ def add(bundle: Path, data_dir: Path, max_gb: float) -> None:
 @board.command("list")
 @data_folder
 def list_results(data_dir: Path) -> None:
-    """Say which results are on the board."""
+    """List the results on the board."""
     from spectator.evaluation.bundles.board import verified_results
 
     for one in verified_results(data_dir):
@@ -204,12 +202,12 @@ def list_results(data_dir: Path) -> None:
 @click.argument("digest")
 @data_folder
 def remove(digest: str, data_dir: Path) -> None:
-    """Take the result whose digest begins with DIGEST off the board."""
-    from spectator.evaluation.bundles.board import take_off
+    """Remove the result whose digest begins with DIGEST."""
+    from spectator.evaluation.bundles.board import remove_result
 
-    taken = take_off(data_dir, digest)
-    if taken is None:
+    removed = remove_result(data_dir, digest)
+    if removed is None:
         raise click.ClickException(
-            f"no single result on the board begins with {digest!r}; see: spectator board list"
+            f"{digest!r} does not match exactly one result on the board; see: spectator board list"
         )
-    click.echo(f"off the board: {taken.digest}")
+    click.echo(f"removed from the board: {removed.digest}")

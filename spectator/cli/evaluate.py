@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 PHRASE: Final = "sealed-phrase.txt"
-"""File of an evaluation's folder that holds the phrase that was drawn for it."""
+"""File in an evaluation's folder with its generated phrase."""
 
 
 def request_of(folder: Path) -> dict[str, Any]:
-    """What a finished evaluation was asked for, but for its seeds, to be published without asking again.
+    """Read the arguments of a finished evaluation, except its seeds, so that it can be published.
 
     Raises:
-        UsageError: The folder holds no finished evaluation.
+        UsageError: The folder does not contain a finished evaluation.
     """
     from spectator.evaluation.schedule import RESULTS
 
@@ -66,18 +66,18 @@ def request_of(folder: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise click.UsageError(
             "name the captains with --captains; without it --publish needs a finished evaluation in --out, "
-            f"and {folder} holds none"
+            f"and {folder} does not contain one"
         ) from error
     except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         raise click.UsageError(f"{path} cannot be read: {error!r:.200}") from error
 
 
 def sealed_phrase(folder: Path, *, draw: bool) -> str | None:
-    """The phrase that the evaluation in ``folder`` was begun with, or one that is drawn now; else ``None``.
+    """Return the phrase of the evaluation in ``folder``, or generate one; else ``None``.
 
     Args:
-        folder: The evaluation's.
-        draw: Whether one is drawn for a folder that holds nothing yet; :func:`announce_commitment` keeps it.
+        folder: The evaluation's folder.
+        draw: Whether to generate one for a new evaluation; :func:`announce_commitment` stores it.
     """
     from spectator.evaluation.schedule import MANIFEST
 
@@ -88,7 +88,7 @@ def sealed_phrase(folder: Path, *, draw: bool) -> str | None:
 
 
 def _keep_phrase(folder: Path, phrase: str) -> None:
-    """Keep a phrase that was drawn in the evaluation's folder, readable for its owner alone."""
+    """Store a generated phrase in the evaluation's folder, readable only by its owner."""
     from spectator.evaluation.schedule import write_text
 
     path = folder / PHRASE
@@ -96,11 +96,13 @@ def _keep_phrase(folder: Path, phrase: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write_text(path, phrase + "\n")
         path.chmod(0o600)
-        click.echo(f"the phrase of the seeds was drawn now; keep it to yourself until then: {path}", err=True)
+        click.echo(
+            f"generated a secret phrase for the seeds; keep it secret until you publish: {path}", err=True
+        )
 
 
 def with_announced_anchors(request: EvaluationRequest, load: LoadWorld) -> EvaluationRequest:
-    """``request`` with the world's anchors among its captains; says which are added."""
+    """Add the world's anchors to the captains of ``request``, and print which were added."""
     from spectator.evaluation.bundles.bundle import anchors_of
     from spectator.evaluation.bundles.publication import with_anchors
 
@@ -110,20 +112,20 @@ def with_announced_anchors(request: EvaluationRequest, load: LoadWorld) -> Evalu
         raise InvalidRequest([FieldError("environment", one.rule) for one in error.fields]) from error
     if added := anchored.captains[len(request.captains) :]:
         click.echo(
-            f"{', '.join(added)} {'joins' if len(added) == 1 else 'join'} as in every bundle; all play "
-            "them too: --estimate says what that takes",
+            f"added {', '.join(added)}, as in every bundle; every captain plays against them too. "
+            "--estimate shows the cost",
             err=True,
         )
     return anchored
 
 
 def announce_commitment(schedule: Schedule, phrase: str, keep_in: Path | None) -> None:
-    """Say what may be published before a match is played, so that the phrase cannot be chosen afterwards.
+    """Print the commitment; published before the first match, it proves that the phrase was fixed.
 
     Args:
-        schedule: What is going to be played.
-        phrase: That of its seeds.
-        keep_in: The evaluation's folder, for a phrase that was drawn; ``None`` where somebody brought it.
+        schedule: The matches.
+        phrase: The secret phrase of the seeds.
+        keep_in: Folder to store a generated phrase in; ``None`` if the user supplied it.
     """
     from spectator.evaluation.bundles.bundle import commitment
 
@@ -134,7 +136,7 @@ def announce_commitment(schedule: Schedule, phrase: str, keep_in: Path | None) -
 
 
 def publish_bundle(schedule: Schedule, request: EvaluationRequest, folder: Path, target: Path) -> None:
-    """Write the bundle of the evaluation in ``folder``, which is whole."""
+    """Write the bundle of the finished evaluation in ``folder``."""
     from spectator.clock import SystemClock
     from spectator.evaluation.bundles.publication import private_texts, publish
     from spectator.evaluation.schedule import keep_manifest
@@ -160,57 +162,63 @@ def publish_bundle(schedule: Schedule, request: EvaluationRequest, folder: Path,
     click.echo(f"check it anywhere, without a key: spectator verify-bundle {published.folder}")
 
 
-AGAIN = "nothing is lost: the same command plays on from here"
-"""What to do when not all was played."""
+AGAIN = "nothing is lost: run the same command again to continue"
+"""Advice for an evaluation that is not finished."""
 
 REPORT_EVERY_S = 15.0
-"""Seconds between lines of progress where there is no terminal."""
+"""Seconds between progress lines without a terminal."""
 
 
 @click.command()
 @click.argument("environment", default="cricket")
 @click.option(
     "--captains",
-    help="Presets to compare, two or more, set apart by commas; --publish reads them from --out.",
+    help="Two or more presets to compare, separated by commas; --publish can read them from --out.",
 )
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
 @click.option(
     "--matches", type=click.IntRange(min=2), default=40, show_default=True,
-    help="Matches of each pair of captains; even, for each seed is played from both seats.",
+    help="Matches per pair of captains; must be even, because each seed is played from both seats.",
 )  # fmt: skip
 @overs_option
 @world_options
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Where the pack brings no seeds."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Seed of the matches, if the pack has none.",
 )
 @click.option(
     "--sealed", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with a secret phrase to make the seeds from, instead of the development seeds.",
+    help="File with a secret phrase; derives secret seeds from it instead of development seeds.",
 )  # fmt: skip
 @click.option(
     "--jobs", type=click.IntRange(min=1, max=256), default=2, show_default=True, help="Matches at once."
 )
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("evaluation"), show_default=True,
-    help="Folder of the journal and the report.",
+    help="Folder for the journal and the report.",
 )  # fmt: skip
 @click.option(
     "--failed-decisions", type=click.Choice(["random", "fallback", "forfeit"]), default="random",
     show_default=True,
-    help="What counts where a captain does not decide: a legal action drawn at random, the decision of the "
-    "world's scripted captain, or the loss of the match.",
+    help="What happens if a captain fails to decide: a random legal action, the decision of the world's "
+    "scripted captain, or the loss of the match.",
 )  # fmt: skip
 @rest_option
 @click.option(
     "--publish", type=click.Path(path_type=Path), metavar="DIR",
-    help="Write a bundle that anybody can check with `spectator verify-bundle`; the world's anchors join.",
+    help="Write a bundle that anyone can check with `spectator verify-bundle`; adds the world's anchors.",
 )  # fmt: skip
 @click.option(
-    "--estimate", is_flag=True, help="Say what it would take in calls, tokens, money and time; ask nobody."
+    "--estimate",
+    is_flag=True,
+    help="Print the expected calls, tokens, cost and time without calling a model.",
 )
 @spending_options("the whole evaluation")
 @journal_options
-@click.option("--name", hidden=True, help="Play matches for the process that started this one, as NAME.")
+@click.option("--name", hidden=True, help="Run as worker process NAME.")
 def evaluate(
     environment: str,
     captains: str | None,
@@ -232,40 +240,40 @@ def evaluate(
     run_name: str | None,
     name: str | None,
 ) -> None:
-    """Find out which captain is better, and by how much that is known.
+    """Compare captains on the same seeds, with 95 % intervals.
 
-    Every pair of captains plays the same seeds, each seed twice with the seats swapped. The seeds are
-    development seeds (those of the pack, or made from --seed), on which anybody may have tuned a captain;
-    with --sealed they come from a phrase that only you know, and are disjoint from all development seeds.
+    Every pair of captains plays the same seeds, each seed twice with the seats swapped. By default these are
+    development seeds (from the pack, or derived from --seed), which any captain may have been tuned on. With
+    --sealed they are derived from a phrase that only you know, and differ from all development seeds.
 
-    With --journal and --run, matches are recorded in PostgreSQL instead: the same command on other machines
-    plays the same evaluation, and each writes the report when all is played.
+    --out then contains report.html, results.json, the plots, and journal.db with every match. If the command
+    is interrupted, run it again to continue; you can also add captains or matches.
 
-    The folder then holds report.html, results.json, the plots, and journal.db with every match. Killed or
-    interrupted, the same command plays on from there; so it does with more captains or more matches.
+    With --journal and --run, matches are recorded in PostgreSQL instead: run the same command on other
+    machines to share the work. Each writes the report when all matches are finished.
 
-    --estimate plays one match by scripted captains in the models' place, asks nobody, and says what the
-    evaluation would take. Models are asked within --max-tokens and --max-cost, earlier runs in the folder
-    included, and within the caps SPECTATOR_MODEL_*; no match begins that what is left would not finish.
-    When these or the day are spent, or an endpoint does not answer, the evaluation stops at once: no
-    fallback is judged in a model's place. Beyond the cap of an episode a fallback plays it to its end, and
-    the report names it.
+    --estimate lets scripted captains play one match in place of the models and prints the expected cost
+    without calling a model. --max-tokens and --max-cost limit model usage, earlier runs in the folder
+    included, and so do the caps SPECTATOR_MODEL_*. A match starts only if the remaining budget can finish
+    it. If a cap of the evaluation or of the day is reached, or an endpoint does not answer, the evaluation
+    stops at once, so that no fallback is scored in place of a model. If the cap of an episode is reached, a
+    fallback plays it to the end, and the report names the episode.
 
-    --publish DIR writes all of it, once it is played, as a bundle that anybody can check without a key. The
-    anchors of the world (random, heuristic, planner) play too, and a new folder's seeds are sealed, from a
-    phrase that is drawn unless --sealed brings one; the bundle tells it. Alone with --out it publishes what
-    is played there.
+    --publish DIR writes the finished evaluation as a bundle that anyone can check without a key. The anchors
+    of the world (random, heuristic, planner) play too. In a new folder the seeds are sealed: the phrase comes
+    from --sealed or is generated, and the bundle reveals it. With --out and without --captains, --publish
+    publishes the evaluation in that folder.
 
     \b
     Example: spectator evaluate --captains heuristic,tactician --matches 400 --out tactician
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
-    Values of decisions need forecasts: add --option forecast_futures=200
+    Decision values need forecasts: add --option forecast_futures=200
     """
     shared = _shared_run(journal, run_name)
     if name is not None:
         sys.exit(_play_as_worker(out, name, shared))
     if publish is not None and shared is not None:
-        raise click.UsageError("--publish needs the matches in the folder; leave --journal and --run out")
+        raise click.UsageError("--publish needs the matches in the folder; omit --journal and --run")
     asked = {
         "environment": environment, "pack": pack, "matches": matches,
         "options": options if overs is None else {**options, "max_overs": overs},
@@ -283,7 +291,7 @@ def evaluate(
 
 
 def _shared_run(journal: str | None, run_name: str | None) -> SharedRun | None:
-    """The run in a database that the options name; ``None`` for one in a folder."""
+    """The run in PostgreSQL that the options select; ``None`` for a run in a folder."""
     from spectator.evaluation.evaluation_run import SharedRun
 
     if not is_in_database(journal, run_name):
@@ -294,7 +302,7 @@ def _shared_run(journal: str | None, run_name: str | None) -> SharedRun | None:
 
 
 def _play_as_worker(out: Path, name: str, shared: SharedRun | None) -> int:
-    """Play matches of the evaluation in ``out`` until none remains; the exit code."""
+    """Play matches of the evaluation in ``out`` until none remains; return the exit code."""
     from spectator.cli.rollouts_run import collect_rarely
     from spectator.clock import SystemClock
     from spectator.evaluation.evaluation_run import play_as_worker
@@ -322,7 +330,7 @@ def _plan(
     seed: int,
     publish: Path | None,
 ) -> tuple[EvaluationRequest, Schedule]:
-    """What is to be found out, by the options, or by the finished evaluation that is to be published."""
+    """Plan the evaluation from the options, or from the finished evaluation to publish."""
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 
     if captains is not None:
@@ -351,7 +359,7 @@ def _play(
     max_cost: float | None,
     shared: SharedRun | None,
 ) -> Results:
-    """Play what is owed of ``schedule`` within the caps, write the report, and say what was found."""
+    """Play the remaining matches within the caps, write the report, and print the findings."""
     from spectator.clock import SystemClock
     from spectator.evaluation.report import plots_of, report_page
     from spectator.evaluation.schedule import PLOTS, REPORT, RESULTS, write_text
@@ -374,35 +382,35 @@ def _play(
 
 
 def _need_all_played(results: Results) -> None:
-    """Raise where the evaluation, or a match of it, did not come to its end."""
+    """Raise if the evaluation or one of its matches did not finish."""
     if results.cut_short is not None:
-        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
+        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is fixed")
     if any(match.reason != "finished" and match.forfeited is None for match in results.matches):
         raise click.ClickException("some matches did not finish; the report names them")
 
 
 def _estimate(schedule: Schedule, jobs: int) -> None:
-    """Say what the models of ``schedule`` would take."""
+    """Print the expected usage of the models of ``schedule``."""
     from spectator.evaluation.estimate import estimate_evaluation
 
     estimates = estimate_evaluation(schedule)
     if not estimates:
-        click.echo("no captain of this evaluation is a language model: it takes no tokens")
+        click.echo("no captain of this evaluation is a language model, so it uses no tokens")
     for one in estimates:
         click.echo("\n".join(one.lines(jobs)))
 
 
 def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | None) -> None:
-    """Say that the captains ``paid`` may cost money.
+    """Warn that the captains ``paid`` may cost money.
 
     Raises:
-        InvalidRequest: A cap of money could not limit one of them.
+        InvalidRequest: The price of one is unknown, so a cost cap could not limit it.
     """
     if max_cost:
         refuse_unpriced([schedule.world.captains[name] for name in paid])
     for name in paid:
         matches = sum(name in (match.home, match.away) for match in schedule.matches)
-        click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
+        click.echo(f"{name} calls its endpoint in {matches} matches, which may cost money", err=True)
 
 
 async def _run(
@@ -432,21 +440,21 @@ async def _run(
                 shared=shared,
             )
         except asyncio.CancelledError:
-            click.echo(f"\ninterrupted: {progress.over} of {total} matches are played; {AGAIN}", err=True)
+            click.echo(f"\ninterrupted: {progress.over} of {total} matches are finished; {AGAIN}", err=True)
             raise
         finally:
             for task in reporting:
                 task.cancel()
     if run.cut_short is not None and not schedule.whole(run.found).pairs:
         raise click.ClickException(
-            f"{run.cut_short}; {len(run.found)} of {total} matches are played, too few to judge; {AGAIN}, "
-            "once that is put right"
+            f"{run.cut_short}; {len(run.found)} of {total} matches are finished, too few for results; "
+            f"{AGAIN}, once that is fixed"
         )
     return await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
 
 
 async def _report_spending(progress: _EvaluationProgress, ledger: SpendLedger) -> None:
-    """Say now and then what asking models has taken: a match may last for minutes."""
+    """Print the model usage periodically: a match may last for minutes."""
     while True:
         await asyncio.sleep(REPORT_EVERY_S)
         if ledger.whole.tokens:
@@ -454,31 +462,31 @@ async def _report_spending(progress: _EvaluationProgress, ledger: SpendLedger) -
 
 
 class _EvaluationProgress:
-    """Tells how far it is: a bar on a terminal, now and then a line elsewhere."""
+    """Shows the progress: a bar on a terminal, otherwise periodic lines."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
         self.over = 0
-        self._began = self._told = time.monotonic()
+        self._began = self._shown = time.monotonic()
         self._before: int | None = None
         self._terminal = sys.stderr.isatty()
 
     def matches_over(self, over: int, total: int) -> None:
-        """Take note of the matches that are over."""
+        """Show the number of finished matches."""
         self._bar.update(over - self._bar.pos)
         self.over = over
         now = time.monotonic()
         if self._before is None:
             self._before, self._began = over, now
             if over:
-                click.echo(f"{over} of {total} matches are there already", err=True)
-        elif not self._terminal and (now - self._told >= REPORT_EVERY_S or over == total):
-            self._told = now
+                click.echo(f"{over} of {total} matches are already finished", err=True)
+        elif not self._terminal and (now - self._shown >= REPORT_EVERY_S or over == total):
+            self._shown = now
             left = (now - self._began) / max(1, over - self._before) * (total - over)
             click.echo(f"{over} of {total} matches, about {left:.0f} s to go", err=True)
 
     def spent_so_far(self, spent: Spent) -> None:
-        """Say what asking models has taken: beside the bar, or in a line."""
+        """Show the model usage so far, next to the bar or on a line."""
         cost = f", US${spent.cost:.4g}" if spent.cost else ""
         taken = f"{spent.tokens:,} tokens{cost}"
         if self._terminal:
@@ -489,7 +497,7 @@ class _EvaluationProgress:
 
 
 def _conclude(results: Results, out: Path) -> None:
-    """Say what was found."""
+    """Print the results."""
     from spectator.evaluation.report import conclusions
     from spectator.evaluation.schedule import REPORT
 
@@ -500,8 +508,8 @@ def _conclude(results: Results, out: Path) -> None:
         click.echo(f"{place:>2}  {one.name:{width}}  {rating:>5}  {share}")
     for one in results.captains:
         if one.source == "model":
-            took = f"{one.asked.tokens:,} tokens, US${one.asked.cost:.4g}"
-            click.echo(f"{one.name} made {one.asked.decisions} decisions: {took}")
+            usage = f"{one.asked.tokens:,} tokens, US${one.asked.cost:.4g}"
+            click.echo(f"{one.name} made {one.asked.decisions} decisions: {usage}")
     for line in conclusions(results):
         click.echo(line)
     click.echo(out / REPORT)

@@ -33,7 +33,7 @@ _REASON: Final = 240
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What one seat would be asked in one match; all in characters but ``calls``.
+    """The expected requests of one seat in one match, in characters except ``calls`` and ``alike``.
 
     Args:
         calls: Questions.
@@ -87,7 +87,7 @@ class Rehearsal:
 
 
 class ScriptedEndpoint:
-    """A model's endpoint that answers what it is told to answer next, and counts what it is asked.
+    """A model's endpoint that gives prepared answers, and measures the requests.
 
     Args:
         settings: How the model is asked.
@@ -101,7 +101,7 @@ class ScriptedEndpoint:
         self._next: tuple[str, Mapping[str, Any], str] = "", {}, ""
 
     def answers(self, tool: str, arguments: Mapping[str, Any], reason: str) -> None:
-        """Say what the next answer is."""
+        """Prepare the next answer."""
         self._next = tool, arguments, reason[:_REASON]
 
     async def complete(
@@ -130,7 +130,7 @@ class ScriptedEndpoint:
         return answer
 
     async def aclose(self) -> None:
-        """Let go of nothing."""
+        """Nothing to close."""
 
 
 def prompt_text(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
@@ -228,7 +228,7 @@ TOKENS_A_SECOND: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one model would take in an evaluation.
+    """The expected usage of one model in an evaluation.
 
     Args:
         captain: Its preset.
@@ -274,7 +274,7 @@ class Demand:
         cached = least.cached_in / max(1, least.tokens_in)
         each = self.match.calls
         yield f"{self.captain}: {self.calls:,} calls in {self.seats:,} seats of a match, {each} in each"
-        yield f"  tokens in: {least.tokens_in:,}, of which a cache knows {cached:.0%}"
+        yield f"  tokens in: {least.tokens_in:,}, of which {cached:.0%} can be cached"
         yield f"  tokens out: {least.tokens_out:,} (short answers) to {most.tokens_out:,} (longest answers)"
         if self.price is None:
             yield "  money: no price is known; set price_in and price_out in its table, or name its provider"
@@ -288,10 +288,10 @@ class Demand:
 
 
 def estimate_evaluation(schedule: Schedule) -> list[Demand]:
-    """What each model of ``schedule`` would take, matches that are played already included.
+    """Estimate the usage of each model of ``schedule``, including finished matches.
 
     Args:
-        schedule: What is to be played.
+        schedule: The matches.
 
     Raises:
         ValueError: The world's default captain is not a scripted one.
@@ -310,7 +310,7 @@ def estimate_evaluation(schedule: Schedule) -> list[Demand]:
 
 
 def _duration(seconds: float) -> str:
-    """A time as people say it.
+    """Format a duration.
 
     >>> _duration(90), _duration(7_500)
     ('90 s', '2 h 05 min')

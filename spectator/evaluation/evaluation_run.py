@@ -1,7 +1,7 @@
-"""Run an evaluation: play the matches that its journal lacks, and measure all.
+"""Run an evaluation: play the matches that are missing from its journal, and measure all of them.
 
-It can be killed at any moment and run again, and several processes can run it together. Where a model cannot
-be asked, or nothing more may be spent, it stops at once; the same command plays the rest.
+It can be killed at any moment and run again, and several processes can run it together. If a model does not
+answer or a cap is reached, it stops at once; the same command plays the rest.
 """
 
 from __future__ import annotations
@@ -22,236 +22,49 @@ from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.environments.world import World
-from spectator.episodes.recorded_calls import spent_in
 from spectator.errors import (
     ConfigurationError,
     FieldError,
     InvalidRequest,
     JournalError,
-    SpectatorError,
     failure_of_end,
 )
-from spectator.evaluation.figures import EVALUATION, FILE, EpisodeFigures, FigureStore, figures_of
+from spectator.evaluation.figures import EVALUATION, FILE, EpisodeFigures, FigureStore
+from spectator.evaluation.match_player import MatchPlayer, measure, plays_anywhere
 from spectator.evaluation.schedule import JOURNAL, Schedule, ScheduledMatch, identity, keep_manifest
-from spectator.journal.contract import EpisodeLog
 from spectator.journal.coordination import FleetRow, FleetRuns, rows
 from spectator.journal.postgres import telling
 from spectator.journal.sql_journal import SqlJournal
-from spectator.policies.policy import Preset
-from spectator.policies.spending import Caps, SpendLedger, Spent
-from spectator.runs.actors import ActorHandle
-from spectator.runs.attempts import EpisodeSetup, Halt, HaltingRule, play_episode, resume
+from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.interactor import InFlight, RunState
 from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
-from spectator.runs.run_plan import Attempt, Job, RunPlan, progress
-from spectator.runs.scheduler import Handle, Result, Scheduler, SpendCaps, leases_of, result_of, shared_ledger
+from spectator.runs.run_plan import RunPlan, progress
+from spectator.runs.scheduler import Scheduler, SpendCaps, leases_of, shared_ledger
 from spectator.runs.worker_processes import LOOK_S, WorkerProcesses
-from spectator.steppers.local import on_a_thread, preferred_stepper
-
-
-class MatchBudget:
-    """Lets a match that costs money begin only while what is left would finish it and those being played.
-
-    What a match takes is the mean of those that have ended; until one has, one is played alone. Only a cap of
-    the whole is considered: without one, every match may begin.
-
-    Args:
-        ledger: What may be spent.
-    """
-
-    def __init__(self, ledger: SpendLedger) -> None:
-        self._ledger = ledger
-        self._changed = asyncio.Condition()
-        self._playing = 0
-        self._ended = 0
-        self._spent = Spent()
-
-    async def begin(self, *, begun: bool) -> str | None:
-        """Wait until a match may begin, or be resumed; ``None``, or why none may any more.
-
-        Args:
-            begun: Whether it was begun before, so that money is in it already.
-        """
-        async with self._changed:
-            while True:
-                refusal = self._ledger.refusal() and await self._ledger.reserve()
-                if refusal is not None:
-                    return refusal
-                if self._may_begin(begun):
-                    self._playing += 1
-                    return None
-                if not self._playing:
-                    return (
-                        f"what is left would not finish an episode: {self._ended} took {self._shown()} each"
-                    )
-                await self._changed.wait()
-
-    async def end(self, spent: Spent | None) -> None:
-        """Note that a match is no longer played: what it spent, ``None`` if it has not ended."""
-        async with self._changed:
-            self._playing -= 1
-            if spent is not None:
-                self._ended += 1
-                self._spent += spent
-            self._changed.notify_all()
-
-    def _may_begin(self, begun: bool) -> bool:
-        if not self._ledger.limits_whole:
-            return True
-        if not self._ended or begun:
-            return not self._playing
-        return self._ledger.affords(self._mean.times(self._playing + 1))
-
-    @property
-    def _mean(self) -> Spent:
-        return self._spent.times(1 / max(1, self._ended))
-
-    def _shown(self) -> str:
-        mean = self._mean
-        money = f" and US${mean.cost:.4g}" if mean.cost else ""
-        return f"{mean.tokens:,} tokens{money}"
-
-
-class MatchPlayer:
-    """Plays attempts at the matches of an evaluation; see :class:`~spectator.runs.scheduler.AttemptPlayer`.
-
-    Args:
-        run: The matches.
-        world: What is played.
-        log: Where they are recorded.
-        clock: Time.
-        ledger: What asking models may take.
-        store: Keeps the figures of those that are over.
-    """
-
-    def __init__(
-        self,
-        run: RunPlan,
-        world: World,
-        log: EpisodeLog,
-        clock: Clock,
-        ledger: SpendLedger,
-        store: FigureStore,
-    ) -> None:
-        self._run = run
-        self._world = world
-        self._log = log
-        self._clock = clock
-        self._store = store
-        self._budget = MatchBudget(ledger)
-        self.halt = Halt(ledger)
-
-    async def open(self, attempt: Attempt) -> Handle:
-        """Open the environment of an attempt, on a thread where it is resumed: that replays all of it."""
-        job, world, episode_id = self._run.jobs[attempt.number], self._world, attempt.episode_id
-        if attempt.begun:
-            stepper = on_a_thread(world, episode_id)
-        else:
-            stepper = preferred_stepper(world, episode_id, job.options)
-        return ActorHandle(
-            world.name, episode_id, job.group, "inproc", None, stepper, attempt, attempt.attempt
-        )
-
-    async def play(self, handle: Handle, flight: InFlight) -> Result:
-        """Play an attempt, from its beginning or from where its record stops."""
-        attempt, job = handle.job, self._run.jobs[handle.job.number]
-        presets = _presets(job, self._world)
-        if not any(preset.costs_money for preset in presets):
-            return await self._played(handle)
-        if (refusal := await self._budget.begin(begun=attempt.begun)) is not None:
-            self.halt.because(refusal)
-            return result_of(attempt, handle.group_id, None)
-        spent = None
-        try:
-            result = await self._played(handle)
-            if result.end_reason is not None:
-                spent = spent_in(await self._log.read(attempt.episode_id, checked=False))
-        finally:
-            await self._budget.end(spent)
-        return result
-
-    async def _played(self, handle: Handle) -> Result:
-        attempt = handle.job
-        venue = EpisodeSetup(
-            self._log,
-            self._clock,
-            lambda name: self._world,
-            self.halt.ledger,
-            lambda plan: HaltingRule(plan, self.halt),
-            lambda world, episode_id: handle.stepper,
-        )
-        if attempt.begun:
-            ended = await resume(await self._log.read(attempt.episode_id, checked=False), venue)
-        else:
-            plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, self._world)
-            ended = await play_episode(plan, attempt.episode_id, venue)
-        result = result_of(attempt, handle.group_id, ended)
-        if ended is not None and self._run.policy.after(result.failure_class, attempt.attempt) == "keep":
-            await measure(attempt.episode_id, self._log, self._store)
-        return result
-
-
-async def measure(episode_id: str, journal: EpisodeLog, store: FigureStore) -> EpisodeFigures:
-    """Measure a match that is over, and keep its figures.
-
-    Raises:
-        JournalError: Its record cannot be read, or has no end; or the figures cannot be kept.
-    """
-    figures = figures_of(await journal.read(episode_id))
-    if figures is None:
-        raise JournalError(f"the record of {episode_id} has no end")
-    await asyncio.to_thread(store.save, [figures])
-    return figures
-
-
-def plays_anywhere(job: Job, world: World) -> bool:
-    """Whether any process can play a match: its captains wait for nothing, and are those of the catalogue.
-
-    Args:
-        job: The match.
-        world: Its world in this process.
-    """
-    presets = _presets(job, world)
-    if any(preset.source in ("model", "human") for preset in presets):
-        return False
-    try:
-        plain = load_world(job.environment)
-    except SpectatorError:
-        return False
-    known = (*plain.captains.values(), *plain.opponents.values())
-    return world.environment is plain.environment and all(one in known for one in presets)
-
-
-def _presets(job: Job, world: World) -> list[Preset]:
-    """Who plays a match."""
-    opponents = {**world.captains, **world.opponents}
-    return [world.captains[job.captain], *([] if job.opponent is None else [opponents[job.opponent]])]
-
 
 Report = Callable[[int, int], None]
-"""Called with the matches that are over and with all, at the beginning and as more are."""
+"""Called with the number of finished matches and the total, at the start and after each change."""
 
 NO_CAPS: Final[SpendCaps] = (Caps(), Caps(), Caps())
 
 COMMAND: Final = (sys.executable, "-m", "spectator.cli", "evaluate")
-"""What worker processes are started with; the folder and a name are added."""
+"""Command of a worker process; the folder and a name are added."""
 
 ALONE_S: Final = 1.0
-"""Seconds that this process plays alone: another takes as long to start, and 0.5 s of CPU."""
+"""Seconds that this process plays alone: a worker takes as long to start, and 0.5 s of CPU."""
 
 WORTH_S: Final = 2.0
-"""Seconds that this process would need for the rest, above which others are started."""
+"""Workers are started if this process would need more than these seconds for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRun:
-    """An evaluation that several machines play: a run in a journal on a database server.
+    """A run in PostgreSQL, so that several machines can play one evaluation.
 
     Args:
-        url: The journal.
-        name: The run's name there.
-        options: The options of the command that name it, for worker processes.
+        url: URL of the journal.
+        name: Name of the run.
+        options: Command-line options that select the run, for worker processes.
     """
 
     url: str
@@ -260,17 +73,17 @@ class SharedRun:
 
     @property
     def run_id(self) -> str:
-        """The run, apart from those of other kinds."""
+        """Id of the run, with the prefix of evaluations."""
         return EVALUATION + self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a run came to.
+    """The result of a run.
 
     Args:
-        found: The figures of every match that is over.
-        cut_short: Why the others are not; ``None`` when there are none.
+        found: The figures of every finished match.
+        cut_short: Why matches are missing; ``None`` if all are finished.
     """
 
     found: Mapping[ScheduledMatch, EpisodeFigures]
@@ -289,35 +102,30 @@ async def run_evaluation(
     rng: random.Random | None = None,
     shared: SharedRun | None = None,
 ) -> Played:
-    """Play what remains of ``schedule``, and measure everything.
+    """Play the remaining matches of ``schedule``, and measure all of them.
 
-    Matches of language models, and of captains that only this process knows, are played in this process.
-    Others are played in worker processes too, once that is worth starting them.
+    Matches with language models, and with captains that only this process knows, are played in this process.
+    The others are also played by worker processes, if enough of them remain.
 
     Args:
-        schedule: What is to be played.
-        folder: Where the evaluation is kept; made when it is not there.
-        jobs: Matches at once: as many that wait for models in this process, or as many processes; at least 1.
+        schedule: The matches.
+        folder: The evaluation's folder; created if missing.
+        jobs: Matches at once, at least 1: concurrent matches with models, or else processes.
         clock: Time.
         report: Called with the progress.
-        caps: What asking models may take; earlier runs in the folder count.
-        on_begin: Called with what was and is spent, once it is known.
-        rng: Draws waits; what is played does not depend on it.
-        shared: Where it is recorded, if not in the folder.
+        caps: Limits of model usage; earlier runs in the folder count.
+        on_begin: Called with the ledger once earlier usage is known.
+        rng: Draws waits; the matches do not depend on it.
+        shared: The run in a database; ``None`` records in the folder.
 
     Raises:
-        InvalidRequest: The folder, or the run, is of another evaluation.
-        ConfigurationError: A process that writes alone has its journal.
-        JournalError: It cannot be written.
+        InvalidRequest: The folder, or the run, belongs to another evaluation.
+        ConfigurationError: Another process has locked the journal.
+        JournalError: The journal cannot be written.
     """
     now_ms, store = int(clock.now().timestamp() * 1000), FigureStore(folder / FILE)
     anywhere = {number for number, job in enumerate(schedule.jobs) if plays_anywhere(job, schedule.world)}
-    plan = json.dumps({"evaluation": identity(schedule), "schedule": schedule.only(anywhere).to_json()})
-    if shared is None:
-        kept = await asyncio.to_thread(keep_manifest, folder, schedule, now_ms)
-        row = FleetRow(kept.run_id, plan, kept.began_ms)
-    else:
-        row = FleetRow(shared.run_id, plan, now_ms)
+    row = await asyncio.to_thread(_row_of, schedule, anywhere, folder, shared, now_ms)
     async with _opened(folder, shared, clock) as (journal, log):
         row = await _keep_row(journal, row)
         if shared is not None:
@@ -342,25 +150,36 @@ async def run_evaluation(
         return Played(found, reason or f"{len(due.owed)} matches are played by other processes")
 
 
+def _row_of(
+    schedule: Schedule, anywhere: set[int], folder: Path, shared: SharedRun | None, now_ms: int
+) -> FleetRow:
+    """The run as other processes see it; writes or checks the folder's manifest if it is not shared."""
+    plan = json.dumps({"evaluation": identity(schedule), "schedule": schedule.only(anywhere).to_json()})
+    if shared is not None:
+        return FleetRow(shared.run_id, plan, now_ms)
+    kept = keep_manifest(folder, schedule, now_ms)
+    return FleetRow(kept.run_id, plan, kept.began_ms)
+
+
 async def play_as_worker(
     folder: Path, name: str, *, clock: Clock, rng: random.Random, shared: SharedRun | None = None
 ) -> str | None:
-    """Be a worker process of the evaluation in ``folder``: play its matches of scripted captains.
+    """Play an evaluation's matches between scripted captains, in a worker process.
 
     Args:
-        folder: The evaluation's.
-        name: What this process is called in the journal.
+        folder: The evaluation's folder.
+        name: Name of this process in the journal.
         clock: Time.
         rng: Draws waits.
-        shared: Where it is recorded, if not in the folder.
+        shared: The run in a database; ``None`` reads the folder's journal.
 
     Returns:
-        Why it cannot play on; ``None`` when nothing remains.
+        Why it stopped early; ``None`` if nothing remains.
 
     Raises:
-        InvalidRequest: The world in this process is of another version.
-        ConfigurationError: There is no evaluation, or a process that writes alone has its journal.
-        JournalError: Its journal cannot be written.
+        InvalidRequest: This process has another version of the world.
+        ConfigurationError: There is no evaluation, or another process has locked the journal.
+        JournalError: The journal cannot be written.
     """
     stop = asyncio.current_task()
     assert stop is not None
@@ -369,7 +188,7 @@ async def play_as_worker(
         run_id = None if shared is None else shared.run_id
         found = await journal.look(lambda connection: rows(connection, run_id))
         if not found:
-            raise ConfigurationError(f"{folder} holds no evaluation to join; start it first")
+            raise ConfigurationError(f"{folder} does not contain an evaluation; start one first")
         row = found[-1]
         schedule = Schedule.from_json(json.loads(row.plan)["schedule"], load_world)
         run = schedule.run(row.began_ms, row.name)
@@ -383,12 +202,12 @@ async def play_as_worker(
 
 
 class RecordedMatches:
-    """How far an evaluation is, by its record; see :class:`~spectator.runs.worker_processes.RunProgress`.
+    """The recorded progress of an evaluation; a :class:`~spectator.runs.worker_processes.RunProgress`.
 
     Args:
-        journal: The record.
+        journal: The journal.
         run: The matches.
-        over: How many are over.
+        over: Finished matches at the start.
         report: Called with the progress.
     """
 
@@ -401,20 +220,20 @@ class RecordedMatches:
         self._ended: set[str] = set()
         self._began = over
         self.over = over
-        """Matches that are over."""
+        """Finished matches."""
         self.in_flight: list[InFlight] = []
         report(over, len(run.jobs))
 
     @property
     def steps(self) -> int:
-        """Events that were recorded while this process looked."""
+        """Events recorded since this process started watching."""
         return sum(self._heads.values())
 
     async def look(self) -> bool:
-        """Take in what came since the last look; whether anything did.
+        """Read the changes since the last call; return whether there were any.
 
         Raises:
-            JournalError: The record cannot be read.
+            JournalError: The journal cannot be read.
         """
         begun = self._mark is not None
         found = await self._journal.news(self._mark, self._run.run_id)
@@ -429,7 +248,7 @@ class RecordedMatches:
         return bool(found.episodes)
 
     def report_over(self, over: int) -> None:
-        """Report how many matches are over, where that is news."""
+        """Report the number of finished matches, if it changed."""
         if over != self.over:
             self.over = over
             self._report(over, len(self._run.jobs))
@@ -437,7 +256,7 @@ class RecordedMatches:
 
 @dataclass(frozen=True, slots=True)
 class _Playing:
-    """Plays what remains of an evaluation, in this process and in others."""
+    """Plays the remaining matches, in this process and in worker processes."""
 
     schedule: Schedule
     folder: Path
@@ -452,9 +271,9 @@ class _Playing:
     shared: SharedRun | None
 
     async def play(self, ledger: SpendLedger, remaining: set[int], anywhere: set[int]) -> str | None:
-        """Play ``remaining`` matches; why some were not played, where it is known.
+        """Play ``remaining`` matches; return why some were not played, if known.
 
-        This process plays those that only it can play, or else takes part in the others.
+        This process plays the matches that only it can play; if there are none, it shares the others.
         """
         here = remaining - anywhere
         jobs = [job for number, job in enumerate(self.run.jobs) if not here or number not in anywhere]
@@ -474,7 +293,7 @@ class _Playing:
         halted = asyncio.create_task(player.halt.wait())
         try:
             await asyncio.wait({playing, halted}, return_when=asyncio.FIRST_COMPLETED)
-            if not playing.done():  # stop at once: what is being played is resumed later
+            if not playing.done():  # stop at once: unfinished matches are resumed later
                 playing.cancel()
             await asyncio.wait({playing})
             if not playing.cancelled():
@@ -500,7 +319,7 @@ class _Playing:
                 await helping
 
     async def _help(self, workers: WorkerProcesses, wait_s: float) -> None:
-        """Report the progress, and start worker processes once they are worth it."""
+        """Report the progress, and start worker processes if enough matches remain."""
         before, began_s, total = self.matches.over, self.clock.monotonic(), len(self.run.jobs)
         await self.matches.look()
         while True:
@@ -517,7 +336,7 @@ class _Playing:
 async def _opened(
     folder: Path, shared: SharedRun | None, clock: Clock, name: str | None = None
 ) -> AsyncIterator[tuple[SqlJournal, LeasedLog]]:
-    """The journal of an evaluation, to be written alongside others, and how this process records in it."""
+    """Open the journal of an evaluation, shared with other processes, and a log to record into it."""
     url = f"sqlite:///{folder / JOURNAL}" if shared is None else shared.url
     name = name or f"evaluation-{os.getpid()}-{str(ULID())[-6:]}"
     journal = await SqlJournal.open(url, shared_as=name)
@@ -532,10 +351,10 @@ async def _opened(
 
 
 async def _keep_row(journal: SqlJournal, row: FleetRow) -> FleetRow:
-    """Keep the run, with the matches that workers may play, or check that it is the same evaluation.
+    """Store the run with the matches for workers, or check that it is the same evaluation.
 
     Raises:
-        InvalidRequest: It is another one; names what differs.
+        InvalidRequest: It is another evaluation; the message names the differences.
     """
     runs = FleetRuns(journal)
     kept = await runs.begin(row)
@@ -553,7 +372,7 @@ async def _keep_row(journal: SqlJournal, row: FleetRow) -> FleetRow:
 async def _measured(
     schedule: Schedule, over: Mapping[int, str], journal: SqlJournal, store: FigureStore
 ) -> dict[ScheduledMatch, EpisodeFigures]:
-    """The figures of the matches that are over: measured when they ended, or read again."""
+    """The figures of the finished matches; those that were not kept are measured now."""
     known = {one.episode_id: one for one in await asyncio.to_thread(store.load)} if over else {}
     return {
         schedule.matches[number]: known.get(episode_id) or await measure(episode_id, journal, store)

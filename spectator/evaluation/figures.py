@@ -1,4 +1,4 @@
-"""The figures of an episode: read from its record once, and kept."""
+"""The figures of an episode, measured once from its record and stored."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ MEASURES: Final = (
     Measure(
         OUTCOME, "Win share", "share", "high",
         "1 for a win, 0.5 for a tie, 0 for a loss, as the world decides it.", (0.0, 1.0),
-        "By how much; and against whom, which is told beside it.",
+        "By how much; the opponents are listed next to it.",
     ),
     Measure(
         "score", "Score", "share", "high",
-        "The sum of the episode's rewards. Only for whoever took the agent's own seat.", (0.0, 1.0),
+        "The sum of the episode's rewards. Only for the agent's own seat.", (0.0, 1.0),
         "Anything that the world's rubric does not score; scores of two worlds do not compare.",
     ),
     Measure(
@@ -45,12 +45,12 @@ MEASURES: Final = (
     ),
     Measure(
         "own_share", "Own decisions", "share", "high",
-        "Decisions that whoever took the seat made itself, among all.", (0.0, 1.0),
+        "Of all decisions, those that the captain made itself.", (0.0, 1.0),
         "Why the others were not: docs/failures.md lists the classes, and each decision carries its own.",
     ),
     Measure(
         "fallbacks", "Fallbacks", "share", "low",
-        "Decisions that somebody else had to make, among all.", (0.0, 1.0),
+        "Of all decisions, those that a fallback made.", (0.0, 1.0),
         "Why: docs/captains.md lists the reasons, and each decision carries its own.",
     ),
     Measure(
@@ -141,7 +141,7 @@ class Gauge:
 
     @property
     def own(self) -> int:
-        """Decisions that whoever took the seat made itself."""
+        """Decisions that the captain made itself."""
         return self.decisions - self.reasons.total()
 
     def figures(self) -> dict[str, float]:
@@ -166,29 +166,29 @@ FIGURES_VERSION: Final = 6
 """Raised whenever a measure changes its meaning, so that what was measured before is measured again."""
 
 PROMISES: Final = 10
-"""Parts of the way from 0 to 1 by which told chances are counted."""
+"""Number of equal bins from 0 to 1 for reported win chances."""
 
 EVALUATION: Final = "evaluation:"
-"""How the names of the runs of evaluations begin; nobody can start an episode of one over HTTP."""
+"""Prefix of the run ids of evaluations; episodes of these runs cannot be started over HTTP."""
 
 EXHIBITION: Final = "exhibition"
-"""Name of the run of matches that a server plays for whoever looks; they count for nobody."""
+"""Run id of matches that a server plays as a show; standings do not count them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeatFigures:
-    """What one captain showed in one episode.
+    """The figures of one captain in one episode.
 
     Args:
-        actor: Whose seat.
-        captain: Preset that took it.
-        label: The same as shown to people.
+        actor: The seat.
+        captain: Its preset.
+        label: The preset's label.
         source: Kind of decision maker.
         figures: By the name of a measure; what was not measured is missing.
-        decisions: How many decisions it was asked for, in a fork its own only.
-        fallbacks: How many of them somebody else made, by the class of failure.
+        decisions: Number of decisions; in a fork only those after the fork.
+        fallbacks: Failed decisions among them, by the class of failure.
         fingerprint: Of a model: a digest of how it was asked, of the prompt's edition, and of the models that
-            answered by their own account; empty for everybody else.
+            answered, as they named themselves; empty for other captains.
         models: Those models.
     """
 
@@ -232,8 +232,8 @@ class EpisodeFigures:
         run_id: The run that it was played for.
         failed_decisions: What counted where a captain did not decide.
         forfeited: The actor who lost it by not deciding.
-        promised: Of the chances to win that were told for the agent's seat, by tenths from 0: how many there
-            were, their sum and the sum of their squares; empty where none was told.
+        promised: Reported win chances of the agent's seat, by tenths from 0: their number, sum and sum of
+            squares; empty without any.
     """
 
     episode_id: str
@@ -259,17 +259,17 @@ class EpisodeFigures:
 
     @property
     def finished(self) -> bool:
-        """Whether somebody won or scored: the world came to its own end, or the match was forfeited."""
+        """Whether there is a result: the world finished, or the match was forfeited."""
         return self.reason == "finished" or self.forfeited is not None
 
     @property
     def reached(self) -> bool:
-        """Whether every captain decided at all: what is played by fallbacks is no match of theirs."""
+        """Whether every captain made a decision of its own, or the match was forfeited."""
         return self.forfeited is not None or all(seat.reached for seat in self.seats)
 
     @property
     def counts(self) -> bool:
-        """Whether the figures say something about the captains: it finished, and they were all reached."""
+        """Whether the figures count: it finished, and all captains were reached."""
         return self.finished and self.reached
 
     def seat(self, actor: str) -> SeatFigures:
@@ -321,7 +321,9 @@ class Reading:
             if event.type == "episode.started":
                 self._begin(event)
             elif self._started is None:
-                raise JournalError(f"the record of {event.episode_id} does not begin with its beginning")
+                raise JournalError(
+                    f"the record of {event.episode_id} lacks its beginning, the event episode.started"
+                )
             elif event.type in ("decision.made", "action.refused"):
                 if event.turn > self._borrowed:
                     self._gauges[event.data["actor"]].take(event)
@@ -338,11 +340,11 @@ class Reading:
         with typed_as(partial(_meter_failed, event.episode_id), passing=()):
             if self._meter is not None:
                 self._meter.take(event)
-            if self._promise is not None and (told := self._promise(event)) is not None:
-                self._hear(told)
+            if self._promise is not None and (chance := self._promise(event)) is not None:
+                self._count_chance(chance)
 
-    def _hear(self, chance: float) -> None:
-        """Count a told chance."""
+    def _count_chance(self, chance: float) -> None:
+        """Count a reported win chance."""
         if not 0.0 <= chance <= 1.0:
             raise ValueError(f"a chance is from 0 to 1, not {chance}")
         promised = self._promised = self._promised or [(0, 0.0, 0.0)] * PROMISES
@@ -407,7 +409,7 @@ class Reading:
         if (loser := ended.data.get("forfeited")) is not None:
             figures = _forfeited(figures, lost=actor == loser, alone=len(self._gauges) == 1)
         asked = seat.get("fingerprint")
-        told = json.dumps([asked, sorted(gauge.prompts), sorted(gauge.models)])
+        identity = json.dumps([asked, sorted(gauge.prompts), sorted(gauge.models)])
         return SeatFigures(
             actor,
             seat["policy"],
@@ -416,7 +418,7 @@ class Reading:
             figures,
             gauge.decisions,
             dict(gauge.reasons),
-            hashlib.sha256(told.encode()).hexdigest()[:12] if asked is not None or gauge.models else "",
+            hashlib.sha256(identity.encode()).hexdigest()[:12] if asked is not None or gauge.models else "",
             sorted(gauge.models),
         )
 
@@ -443,7 +445,7 @@ def _meter_failed(episode_id: str, error: Exception) -> EnvironmentFault:
 
 
 FILE: Final = "figures.db"
-"""Its name in the data folder."""
+"""Name of the store in the data folder."""
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS figures (
@@ -509,7 +511,7 @@ class FigureStore:
                 yield connection
         except sqlite3.Error as error:
             raise JournalError(
-                f"the figures in {self._path} cannot be used: {error}; delete the file to have it made again"
+                f"the figures in {self._path} are unusable: {error}; delete the file to create it again"
             ) from error
         finally:
             if connection is not None:

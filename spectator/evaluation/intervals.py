@@ -33,7 +33,7 @@ class Interval:
 
 
 def student_interval(values: Sequence[float]) -> Interval:
-    """The mean of any figure with Student's interval, which needs no resampling; one unit has none.
+    """Mean with Student's interval, without resampling; the interval of one value is a point.
 
     Raises:
         ValueError: There is no value.
@@ -52,8 +52,9 @@ def student_interval(values: Sequence[float]) -> Interval:
 
 
 def student(freedom: int) -> float:
-    """The 97.5 % point of Student's t, good to 0.2 %: exact up to two degrees of freedom, then its expansion.
+    """The 97.5 % point of Student's t, accurate to 0.2 %.
 
+    It is exact up to two degrees of freedom; above, it uses the expansion by
     Fisher and Cornish 1960; Abramowitz and Stegun 26.7.5.
 
     >>> [round(student(freedom), 2) for freedom in (1, 2, 9, 100)]
@@ -72,7 +73,7 @@ def student(freedom: int) -> float:
 
 
 def wilson(points: float, games: int) -> Interval:
-    """The share of games won, without any pairs: Wilson's interval, a tie counting as half a win.
+    """Share of independent games won, with Wilson's interval; a tie counts as half a win.
 
     Args:
         points: Wins and half the ties.
@@ -86,7 +87,9 @@ def wilson(points: float, games: int) -> Interval:
     (0.39, 0.6, 0.78)
     """
     if games < 1 or not 0 <= points <= games:
-        raise ValueError(f"{points} points of {games} games")
+        raise ValueError(
+            f"points must be from 0 to games, and games at least 1; got {points} points of {games} games"
+        )
     z2 = NORMAL**2
     share = points / games
     centre = (share + z2 / (2 * games)) / (1 + z2 / games)
@@ -95,24 +98,24 @@ def wilson(points: float, games: int) -> Interval:
 
 
 EVEN: Final = 0.25
-"""The Brier score of whoever always says one half."""
+"""The Brier score of always predicting one half."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromisedTenth:
-    """The chances that were told within one tenth.
+    """The reported win chances within one tenth.
 
     Args:
-        low: Its lower end; the upper one is a tenth above.
-        told: How often such a chance was told.
-        matches: In how many matches.
-        promised: Mean of what was told; ``None`` where nothing was.
-        happened: Share of them that came true, a tie as half. Chances of one match share its outcome, so the
-            interval counts as many independent ones as matches of equal length would make.
+        low: Lower end; the upper end is 0.1 above.
+        count: Number of reported chances.
+        matches: Number of matches that they come from.
+        promised: Mean of the chances; ``None`` without any.
+        happened: Share that came true, a tie as half. Chances of one match share its outcome, so the interval
+            counts the effective number of matches, as if they had equal length.
     """
 
     low: float
-    told: int
+    count: int
     matches: int
     promised: float | None
     happened: Interval | None
@@ -123,38 +126,38 @@ class Reliability:
 
     def __init__(self) -> None:
         self.matches = 0
-        self._told: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
+        self._reported: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
         self._squares = 0.0
         self._all = 0
 
     def add(self, figures: EpisodeFigures) -> None:
-        """Add a match; one without told chances, cut short, forked or forfeited counts for nothing."""
+        """Add a match; one without reported chances, unfinished, forked or forfeited is ignored."""
         outcome = figures.seats[0].figures.get(OUTCOME)
         if not figures.promised or figures.reason != "finished" or figures.forked or outcome is None:
             return
         self.matches += 1
         for tenth, (count, total, squares) in enumerate(figures.promised):
             if count:
-                self._told[tenth].append((count, total, outcome))
+                self._reported[tenth].append((count, total, outcome))
                 self._all += count
                 self._squares += squares - 2 * outcome * total + count * outcome**2
 
     @property
     def brier(self) -> float | None:
-        """Mean square of promise less outcome: 0 is perfect, :data:`EVEN` is what one half earns."""
+        """Mean squared error of the chances: 0 is perfect, :data:`EVEN` is always one half."""
         return self._squares / self._all if self._all else None
 
     def tenths(self) -> Sequence[PromisedTenth]:
         """All ten, the least likely first.
 
-        >>> [one.told for one in Reliability().tenths()]
+        >>> [one.count for one in Reliability().tenths()]
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
         """
-        return [_tenth(tenth / PROMISES, self._told.get(tenth, [])) for tenth in range(PROMISES)]
+        return [_tenth(tenth / PROMISES, self._reported.get(tenth, [])) for tenth in range(PROMISES)]
 
 
 def reliability_of(episodes: Iterable[EpisodeFigures]) -> dict[str, Reliability]:
-    """By world; those in which no finished match told chances have none."""
+    """By world; only worlds with reported chances in a finished match are included."""
     found: dict[str, Reliability] = defaultdict(Reliability)
     for figures in episodes:
         if figures.promised:
@@ -162,12 +165,12 @@ def reliability_of(episodes: Iterable[EpisodeFigures]) -> dict[str, Reliability]
     return {name: one for name, one in found.items() if one.matches}
 
 
-def _tenth(low: float, told: Sequence[tuple[int, float, float]]) -> PromisedTenth:
-    count = sum(one for one, _, _ in told)
+def _tenth(low: float, reported: Sequence[tuple[int, float, float]]) -> PromisedTenth:
+    count = sum(one for one, _, _ in reported)
     if not count:
         return PromisedTenth(low, 0, 0, None, None)
-    share = math.fsum(one * outcome for one, _, outcome in told) / count
-    units = max(1, int(count**2 / sum(one**2 for one, _, _ in told)))
+    share = math.fsum(one * outcome for one, _, outcome in reported) / count
+    units = max(1, int(count**2 / sum(one**2 for one, _, _ in reported)))
     interval = wilson(share * units, units)
-    promised = math.fsum(total for _, total, _ in told) / count
-    return PromisedTenth(low, count, len(told), promised, interval)
+    promised = math.fsum(total for _, total, _ in reported) / count
+    return PromisedTenth(low, count, len(reported), promised, interval)

@@ -22,7 +22,7 @@ Verdict = tuple[str, str]
 
 
 NAMED: Final = 5
-"""Matches that are named in a sentence; results.json names all."""
+"""Most matches that a sentence names; results.json has all."""
 
 
 def conclusions(results: Results) -> Iterator[str]:
@@ -41,16 +41,16 @@ def conclusions(results: Results) -> Iterator[str]:
         yield from _by_value(results)
     else:
         needed = percent(RANKED_SHARE)
-        yield f"Nobody is ranked: fewer than two captains made {needed} of their decisions themselves."
+        yield f"No captain is ranked: fewer than two made {needed} of their decisions themselves."
     yield from _shortcomings(results)
 
 
 def _shortcomings(results: Results) -> Iterator[str]:
-    """What keeps the findings from saying all they should."""
+    """The limitations of the findings."""
     if results.cut_short is not None:
         yield (
-            f"It was cut short: {results.cut_short}. {len(results.matches)} of {results.planned} matches are "
-            "judged: those of seeds on which all were played."
+            f"The evaluation stopped early: {results.cut_short}. {len(results.matches)} of {results.planned} "
+            "matches count: those on seeds whose matches are all finished."
         )
     if forfeits := Counter(match.forfeited for match in results.matches if match.forfeited is not None):
         lost = ", ".join(f"{name} {times}" for name, times in sorted(forfeits.items()))
@@ -67,7 +67,7 @@ def _shortcomings(results: Results) -> Iterator[str]:
         )
     unreached = sum(bool(match.unreached) for match in results.matches)
     if unreached:
-        yield f"In {unreached} matches a captain made no decision of its own; they count for nobody."
+        yield f"In {unreached} matches a captain made no decision of its own; they are not counted."
     label = labels_of(results)
     for one in results.captains:
         if not one.asked.ranked:
@@ -84,7 +84,7 @@ def _shortcomings(results: Results) -> Iterator[str]:
 
 
 def labels_of(results: Results) -> dict[str, str]:
-    """Labels by name; two captains of one label are told apart by their names."""
+    """Labels by name; captains with the same label are followed by their names."""
     labels = [one.label for one in results.captains]
     return {
         one.name: one.label if labels.count(one.label) == 1 else f"{one.label} ({one.name})"
@@ -93,7 +93,7 @@ def labels_of(results: Results) -> dict[str, str]:
 
 
 def certain(share: Estimate) -> bool:
-    """Whether the interval leaves out one half; one that ends there, give or take rounding, does not."""
+    """Whether the interval excludes one half; up to rounding."""
     return share.low > 0.5 + 1e-6 or share.high < 0.5 - 1e-6
 
 
@@ -103,7 +103,7 @@ def percent(share: float) -> str:
 
 
 def _by_value(results: Results) -> Iterator[str]:
-    """Who decided better, by what decisions are worth: that shows sooner than what came of them."""
+    """Who decided better, by decision value, which shows sooner than match results."""
     label, ranked = labels_of(results), {one.name for one in results.ranked}
     for pair in results.pairs:
         edge = pair.edge
@@ -133,10 +133,10 @@ def _verdicts(results: Results) -> str:
         if certain(share)
     ]
     if not sure:
-        pairs = "the interval holds" if len(met) == 1 else f"the intervals of all {len(met)} pairs hold"
-        return f"Nobody is shown to be better: {pairs} one half."
+        pairs = "the interval contains" if len(met) == 1 else f"the intervals of all {len(met)} pairs contain"
+        return f"No captain is shown to be better: {pairs} one half."
     if len(met) == 1:
-        return f"{sure[0]}: the interval leaves out one half."
+        return f"{sure[0]}: the interval excludes one half."
     return (
         f"{len(sure)} of {len(met)} pairs differ by more than their interval: {', '.join(sure)}. "
         f"Of so many pairs about {0.05 * len(met):.2g} would seem to differ by chance alone."
@@ -194,7 +194,7 @@ def forest(
         title: What is shown.
         axis: What the axis counts.
         rows: At least one, from the top.
-        even: Where nobody is ahead; a dashed line.
+        even: Value without a difference; a dashed line.
         scale: What figures are multiplied by, such as 100 for percent.
         digits: Decimal places.
     """
@@ -219,8 +219,8 @@ def forest(
         parts.append(f'<path class="even" d="M{across(scale * even):.1f} {TOP}V{bottom}"/>')
     for at, row in enumerate(rows):
         value, low, high = (scale * end for end in (row.estimate.value, row.estimate.low, row.estimate.high))
-        told = [f"{round(end, digits) + 0.0:.{digits}f}" for end in (value, low, high)]
-        figures = f"{told[0]} ({told[1]}, {told[2]})"
+        shown_ends = [f"{round(end, digits) + 0.0:.{digits}f}" for end in (value, low, high)]
+        figures = f"{shown_ends[0]} ({shown_ends[1]}, {shown_ends[2]})"
         y = TOP + ROW * (at + 0.5)
         label = row.label if len(row.label) <= LABEL else f"{row.label[: LABEL - 1]}…"
         parts += [
@@ -480,14 +480,12 @@ def _matches(results: Results) -> Iterator[str]:
         seats = label[home] + ("" if away is None else f" in the first seat against {label[away]}")
         rows = []
         for one in matches:
-            told = escape(clean_text(one.result or one.reason, 120))
+            result = escape(clean_text(one.result or one.reason, 120))
             if one.unreached:
-                told += (
-                    f" <small>(no decision by {escape(', '.join(one.unreached))}: counts for nobody)</small>"
-                )
+                result += f" <small>(no decision by {escape(', '.join(one.unreached))}: not counted)</small>"
             if one.capped:
-                told += f" <small>(cap reached: {escape(', '.join(one.capped))})</small>"
-            rows.append([f"<td><code>{escape(one.episode_id)}</code></td>", f"{one.seed}", told])
+                result += f" <small>(cap reached: {escape(', '.join(one.capped))})</small>"
+            rows.append([f"<td><code>{escape(one.episode_id)}</code></td>", f"{one.seed}", result])
         table = _table("", ["Episode", "Seed", "Result"], rows)
         yield f"<details><summary>{escape(seats)}: {len(matches)}</summary>{table}</details>"
 
@@ -498,8 +496,8 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) ->
         "<tr>" + "".join(cell if cell.startswith("<t") else f"<td>{cell}</td>" for cell in row) + "</tr>"
         for row in rows
     )
-    told = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<div class=wide><table>{told}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<div class=wide><table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _measures_of(results: Results) -> tuple[Sequence[Measure], Sequence[Measure]]:

@@ -23,12 +23,12 @@ from spectator.events import FailedDecisions
 
 
 class Asked(BaseModel):
-    """What was asked of one captain in all its matches, and what that took."""
+    """Decisions and usage of one captain in all its matches."""
 
     decisions: int = Field(default=0, ge=0)
     fallbacks: dict[str, int] = Field(
         default_factory=dict,
-        description="Decisions that somebody else made, by the class of failure (docs/failures.md)",
+        description="Failed decisions, by the class of failure (docs/failures.md)",
     )
     tokens: int = Field(default=0, ge=0, description="Prompt and answer together; 0 where no model was asked")
     cost: float = Field(default=0.0, ge=0, description="By the prices of the captains' catalogue")
@@ -45,7 +45,7 @@ class Asked(BaseModel):
 
 
 def asked_of(seats: Iterable[SeatFigures]) -> Asked:
-    """The sums over one captain's seats, in matches that broke down too."""
+    """Sum up one captain's seats, including unfinished matches."""
     decisions, tokens, cost, fallbacks = 0, 0.0, 0.0, Counter[str]()
     for seat in seats:
         decisions += seat.decisions
@@ -70,7 +70,7 @@ class Estimate(BaseModel):
 
     @classmethod
     def of(cls, interval: Interval) -> Estimate:
-        """From the statistics."""
+        """Convert an interval."""
         return cls(value=interval.value, low=interval.low, high=interval.high, n=interval.n)
 
 
@@ -82,13 +82,13 @@ class MatchCount(BaseModel):
     ties: int
     losses: int
     unfinished: int = Field(
-        description="Matches that broke down, or in which a captain made no decision of its own; their whole "
-        "pair is left out of the shares"
+        description="Matches that did not finish, or in which a captain made no decision of its own; their "
+        "whole pair is left out of the shares"
     )
 
 
 class CaptainResult(BaseModel):
-    """What one captain was worth."""
+    """The results of one captain."""
 
     name: str
     label: str
@@ -98,18 +98,18 @@ class CaptainResult(BaseModel):
         description="Share of its decisions that it made itself; null where it was asked for none",
     )
     rank: int | None = Field(
-        description="1 is the best; null for whoever is not ranked: less than 98 % of its decisions are its "
-        "own, or nobody else is ranked"
+        description="1 is the best; null if less than 98 % of its decisions are its own, or if no other "
+        "captain is ranked"
     )
     rank_low: int | None = Field(description="Best rank that 95 % of bootstrap samples give it")
     rank_high: int | None = Field(description="Worst likewise")
     best: float = Field(description="Share of bootstrap samples in which it is the best")
     rating: Estimate | None = Field(
-        description="Bradley-Terry, Elo points against the mean of the field; null for whoever is not ranked"
+        description="Bradley-Terry, Elo points against the mean of the field; null if not ranked"
     )
     share: Estimate = Field(
-        description="Share of matches won, ties half: against everybody who is ranked, or, for whoever is "
-        "not, against everybody"
+        description="Share of matches won, ties half: against all ranked captains, or, if it is not ranked, "
+        "against all captains"
     )
     tally: MatchCount = Field(description="The same matches counted")
     measures: dict[str, Estimate] = Field(description="By measure; what was not measured is missing")
@@ -131,7 +131,7 @@ class PairResult(BaseModel):
 
 
 class PlayedMatch(BaseModel):
-    """One match, to be looked up in the journal."""
+    """One match, with its id in the journal."""
 
     episode_id: str
     seed: int
@@ -146,7 +146,8 @@ class PlayedMatch(BaseModel):
     )
     forfeited: str | None = Field(default=None, description="The captain who lost it by not deciding")
     unreached: list[str] = Field(
-        default_factory=list, description="Captains that made no decision of their own: it counts for nobody"
+        default_factory=list,
+        description="Captains that made no decision of their own; if any, the match is not counted",
     )
 
 
@@ -169,10 +170,10 @@ class Results(BaseModel):
     spectator_version: str
     level: float = statistics.LEVEL
     draws: int = statistics.DRAWS
-    planned: int | None = Field(default=None, description="Matches that were to be played")
+    planned: int | None = Field(default=None, description="Number of planned matches")
     cut_short: str | None = Field(
         default=None,
-        description="Why not all of them were; only seeds whose matches were all played are judged",
+        description="Why matches are missing; only seeds whose matches are all finished count",
     )
     captains: list[CaptainResult] = Field(description="Best first, then those that are not ranked")
     pairs: list[PairResult]
@@ -191,21 +192,21 @@ Found = Mapping[ScheduledMatch, EpisodeFigures]
 
 
 def results_of(planned: Schedule, found: Found, cut_short: str | None = None) -> Results:
-    """Conclude.
+    """Compute the results of an evaluation.
 
     Args:
-        planned: What was to be played.
-        found: Figures of its matches, as many as were played.
-        cut_short: Why not all were.
+        planned: All matches.
+        found: Figures of the finished matches.
+        cut_short: Why matches are missing.
 
     Raises:
-        ConfigurationError: On no seed were all matches played, so that there is nothing to judge.
+        ConfigurationError: No seed has all its matches finished.
     """
     schedule = planned.whole(found)
     if not schedule.pairs:
         raise ConfigurationError(
-            f"there is nothing to judge yet: {len(found)} of {len(planned.matches)} matches are played, "
-            "and on no seed all"
+            f"no results yet: {len(found)} of {len(planned.matches)} matches are finished, "
+            "but no seed is complete; run the evaluation again to continue"
         )
     rng = np.random.default_rng(RESAMPLING_SEED)
     tables = _tables(schedule, found)

@@ -1,4 +1,4 @@
-"""The matches of an evaluation: who meets whom on which seed; and its folder."""
+"""Plan the matches of an evaluation, and describe them in its folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spectator.runs.run_plan import Job, RunPlan
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What is to be found out.
+    """The arguments of an evaluation.
 
     Args:
         environment: Name of the world.
@@ -53,7 +53,7 @@ class EvaluationRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledMatch:
-    """One episode that is to be played.
+    """One planned episode.
 
     Args:
         pair: Number of the seed, from 0.
@@ -177,7 +177,7 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
     """Check ``request`` against the catalogue.
 
     Args:
-        request: What is to be found out.
+        request: The arguments.
         load: Finds the world.
 
     Raises:
@@ -223,7 +223,7 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
 
 def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldError]:
     if len(captains) < 2:
-        yield FieldError("captains", "name at least two, set apart by commas")
+        yield FieldError("captains", "name at least two, separated by commas")
     if twice := sorted({name for name in captains if captains.count(name) > 1}):
         yield FieldError("captains", f"{', '.join(twice)} is named twice")
     for name in dict.fromkeys(captains):
@@ -233,7 +233,7 @@ def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldErro
         elif preset.missing is not None:
             yield FieldError("captains", f"{name!r} is not available here: {preset.missing}")
         elif preset.source == "human":
-            yield FieldError("captains", f"{name!r} needs a person; an evaluation is played without one")
+            yield FieldError("captains", f"{name!r} needs a person, but evaluations run without one")
         elif world.opponents and name not in world.opponents:
             yield FieldError(
                 "captains", f"{name!r} cannot take the other side's seat, so seats cannot be swapped"
@@ -267,7 +267,7 @@ PLOTS: Final = "plots"
 
 
 class Kept(NamedTuple):
-    """What a folder says of its evaluation.
+    """When an evaluation began, and its run.
 
     Args:
         began_ms: When it began, Unix time in milliseconds.
@@ -279,14 +279,14 @@ class Kept(NamedTuple):
 
 
 def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | None = None) -> Kept:
-    """Write down what is evaluated in ``folder``, or check that it is still the same.
+    """Describe the evaluation in ``folder``, or check that it is still the same.
 
     Captains and matches may be added in a later run; what was played is not played again. A model may move to
     another endpoint, key or price, but is asked as it was in the first run.
 
     Args:
-        folder: Made when it is not there.
-        schedule: What is to be played.
+        folder: Created if missing.
+        schedule: The matches.
         now_ms: Unix time in milliseconds.
         run_id: The name of its run; derived where it is left out.
 
@@ -294,7 +294,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
         When the evaluation began, and its run's name.
 
     Raises:
-        InvalidRequest: The folder holds an evaluation of something else; names what differs.
+        InvalidRequest: The folder contains another evaluation; the message names the differences.
     """
     folder.mkdir(parents=True, exist_ok=True)
     asked, models = identity(schedule), _models(schedule)
@@ -316,7 +316,12 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
         return Kept(int(kept["began_ms"]), kept["run_id"])
     if (folder / JOURNAL).exists():
         raise InvalidRequest(
-            [FieldError("out", f"{folder} holds a journal that is no evaluation's; choose another folder")]
+            [
+                FieldError(
+                    "out",
+                    f"{folder} contains a journal without an evaluation; choose another folder",
+                )
+            ]
         )
     if run_id is None:
         run_id = EVALUATION + hashlib.sha256(json.dumps([asked, now_ms]).encode()).hexdigest()[:16]
@@ -338,7 +343,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def identity(schedule: Schedule) -> dict[str, Any]:
-    """What stays the same however often an evaluation is run."""
+    """The part of an evaluation that later runs must not change."""
     first = ",".join(str(match.seed) for match in schedule.matches[:1])
     return {
         "environment": schedule.world.name,
@@ -370,7 +375,7 @@ def _need_same(known: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]
         if known[name].get(field) != value
     ]
     if changed:
-        rule = f"{folder} holds matches of other settings ({'; '.join(changed)}); choose another folder"
+        rule = f"{folder} contains matches with other settings ({'; '.join(changed)}); choose another folder"
         raise InvalidRequest([FieldError("out", rule)])
 
 

@@ -48,15 +48,15 @@ class Entrant(NamedTuple):
 
 
 Unranked = Literal["history", "failed decisions"]
-"""Why somebody has no rank: it met nobody in an evaluation, or too few decisions are its own."""
+"""Why a captain has no rank: not in an evaluation, or too few own decisions."""
 
 
 @dataclass(slots=True)
 class Sums:
     """Sums over the episodes of one captain against one opponent, or of several such.
 
-    An episode that did not finish counts for nothing but its number and its decisions; nor does one in which
-    a captain made no decision of its own (``unreached``), for whoever it was against.
+    An unfinished episode counts only as an episode and by its decisions; so does one in which either captain
+    made no decision of its own (``unreached``).
     """
 
     label: str = ""
@@ -80,7 +80,7 @@ class Sums:
 
     @property
     def games(self) -> int:
-        """Finished matches against others that somebody won, or that were tied."""
+        """Matches against others with a result."""
         return self.wins + self.ties + self.losses
 
     @property
@@ -210,11 +210,10 @@ class Standings:
         """Episodes that are in it."""
 
     def add(self, figures: EpisodeFigures) -> None:
-        """Add one episode, for everybody who played in it; once for who played against itself.
+        """Add one episode for each of its captains; once if a captain played itself.
 
-        One that was forked counts for nobody: others made its first decisions; nor does an exhibition. A
-        match of an evaluation that was played before, by the same captains in the same seats on the same
-        seed, is only counted.
+        Forks are ignored, because others made their first decisions, and so are exhibitions. A repeated match
+        of an evaluation, with the same captains, seats and seed, only increases ``repeats``.
         """
         if figures.forked or figures.run_id == EXHIBITION:
             return
@@ -240,7 +239,7 @@ class Standings:
             sums.add(figures, seat, rival)
 
     def places(self) -> list[Place]:
-        """Every world, version, pack and options in which somebody has played."""
+        """Every played combination of world, version, pack and options."""
         return sorted({place for place, _, _ in self._cells})
 
     def label(self, captain: str) -> str:
@@ -248,17 +247,17 @@ class Standings:
         return self._labels.get(captain, captain)
 
     def opponents(self) -> list[str]:
-        """Everybody who was played against."""
+        """All opponents."""
         return sorted({opponent for _, _, opponent in self._cells if opponent})
 
     def look(
         self, environment: str | None = None, pack: str | None = None, opponent: str | None = None
     ) -> list[CaptainStanding]:
-        """Who stands where, place by place, the best first.
+        """Return the standings by place, the best captain first.
 
-        The order is by the lower end of the interval, so that one lucky win does not lead; where nobody plays
-        against anybody, by mean score. Whoever is not ranked stands last: first captains whose decisions are
-        not their own, then history.
+        The order is by the lower end of the interval, so that one lucky win does not lead; worlds without
+        opponents are ordered by mean score. Unranked captains come last: first those with too few own
+        decisions, then history.
 
         Args:
             environment: Only of this world.
@@ -336,7 +335,7 @@ class Scorekeeper:
         self._store = store
         self._known: dict[str, EpisodeFigures] = {}
         self._unreadable: set[str] = set()
-        self._owed: dict[str, None] = {}
+        self._pending: dict[str, None] = {}
         self._news = asyncio.Event()
 
     @property
@@ -345,24 +344,24 @@ class Scorekeeper:
         return self._known.values()
 
     @property
-    def owed(self) -> int:
+    def pending(self) -> int:
         """Ended episodes that are not in the standings yet."""
-        return len(self._owed)
+        return len(self._pending)
 
     def note_ended(self, episode_id: str) -> None:
         """Take note that an episode has ended; returns at once."""
-        self._owed[episode_id] = None
+        self._pending[episode_id] = None
         self._news.set()
 
     async def run(self) -> None:
-        """Read whatever is owed, for as long as the process lives."""
+        """Read ended episodes until cancelled."""
         await self._recall()
         while True:
             await self._guarded_compare()
             try:
                 async with asyncio.timeout(RECHECK_S):
                     while True:
-                        await self._read_owed()
+                        await self._read_pending()
                         await self._news.wait()
             except TimeoutError:
                 continue
@@ -371,7 +370,7 @@ class Scorekeeper:
         try:
             kept = await asyncio.to_thread(self._store.load)
         except SpectatorError as error:
-            logger.warning("the leaderboard is made anew: %s", error)
+            logger.warning("the stored figures are unreadable; rebuilding the leaderboard: %s", error)
             kept = []
         self._known = {one.episode_id: one for one in kept}
         self._sum_up()
@@ -383,19 +382,19 @@ class Scorekeeper:
             logger.warning("the leaderboard could not be compared with the journal: %s", error)
 
     async def _compare(self) -> None:
-        """Owe what is in the journal's index and not known; forget what is known and not in it."""
+        """Queue unknown episodes of the journal's index, and forget those that left it."""
         there: set[str] = set()
         before = None
         while page := await self._journal.episodes(EpisodeFilter(ended=True, before=before, limit=PAGE)):
             there.update(summary.episode_id for summary in page)
             before = page[-1].episode_id
-        gone = self._known.keys() - there - self._owed.keys()
+        gone = self._known.keys() - there - self._pending.keys()
         if gone:
             for episode_id in gone:
                 del self._known[episode_id]
             self._sum_up()
             await asyncio.to_thread(self._store.drop, gone)
-        self._owed |= dict.fromkeys(sorted(there - self._known.keys() - self._unreadable))
+        self._pending |= dict.fromkeys(sorted(there - self._known.keys() - self._unreadable))
 
     def _sum_up(self) -> None:
         standings = Standings()
@@ -403,14 +402,14 @@ class Scorekeeper:
             standings.add(figures)
         self.standings = standings
 
-    async def _read_owed(self) -> None:
+    async def _read_pending(self) -> None:
         self._news.clear()
-        owed = list(self._owed)
-        for first in range(0, len(owed), SAVED):
-            batch = owed[first : first + SAVED]
+        pending = list(self._pending)
+        for first in range(0, len(pending), SAVED):
+            batch = pending[first : first + SAVED]
             await self._save([figures for one in batch if (figures := await self._take(one)) is not None])
             for episode_id in batch:
-                self._owed.pop(episode_id, None)
+                self._pending.pop(episode_id, None)
 
     async def _take(self, episode_id: str) -> EpisodeFigures | None:
         """Read one episode into the standings; nothing when that cannot be done, or was."""
@@ -435,7 +434,7 @@ class Scorekeeper:
                     return reading.figures()
                 seq = batch[-1].event.seq
         except SpectatorError as error:
-            logger.warning("%s is left out of the leaderboard: %s", episode_id, error)
+            logger.warning("the leaderboard skips %s: %s", episode_id, error)
             return None
 
     async def _save(self, figures: Sequence[EpisodeFigures]) -> None:
@@ -443,4 +442,4 @@ class Scorekeeper:
             if figures:
                 await asyncio.to_thread(self._store.save, figures)
         except SpectatorError as error:
-            logger.warning("figures of %d episodes are not kept: %s", len(figures), error)
+            logger.warning("cannot store the figures of %d episodes: %s", len(figures), error)

@@ -41,7 +41,7 @@ def events_of(database: sqlite3.Connection, episode_id: str) -> list[dict[str, A
 
 
 def rewrite(bundle: Path, episode_id: str, change: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Change the events of an episode, chain them anew, and state the new digest wherever it is stated."""
+    """Change the events of an episode, and update every digest of them."""
     with database_of(bundle) as database:
         events = events_of(database, episode_id)
         change(events)

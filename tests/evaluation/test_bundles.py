@@ -56,13 +56,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         captains = write_captains(folder / "captains.toml", fake=table)
         patched.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
         patched.setenv("FAKE_KEY", KEY)
-        code, told, progress = run(
+        code, output, progress = run(
             "evaluate", "counting", "--captains", "llm:fake,heuristic", "--matches", "6",
             "--option", "turns=5", "--jobs", "1", "--out", folder / "played", "--publish", folder / "bundle",
         )  # fmt: skip
     assert code == 0, progress
-    assert "random joins as in every bundle" in progress
-    assert "spectator verify-bundle" in told
+    assert "added random, as in every bundle" in progress
+    assert "spectator verify-bundle" in output
     yield folder
 
 
@@ -86,28 +86,28 @@ def model_match(bundle: Path) -> str:
 
 
 def refused(bundle: Path, *says: str) -> str:
-    """What is told of a bundle that is not as claimed; holds each of ``says``."""
-    code, told, errors = run("verify-bundle", bundle)
-    assert code == 1, (told, errors)
-    assert "not as claimed" in errors and "Traceback" not in errors and "verified" not in told
+    """The errors for a bundle that is not as claimed; they contain each of ``says``."""
+    code, output, errors = run("verify-bundle", bundle)
+    assert code == 1, (output, errors)
+    assert "not as claimed" in errors and "Traceback" not in errors and "verified" not in output
     for one in says:
         assert one in errors, errors
     return errors
 
 
-def test_a_bundle_is_verified_wherever_it_is_and_zipped_too(
+def test_a_moved_or_zipped_bundle_is_verified(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, told, errors = run("verify-bundle", "moved")
+    code, output, errors = run("verify-bundle", "moved")
     assert code == 0 and not errors.replace("episodes", "").strip(), errors
-    assert "verified: every decision, score, reward and interval is as claimed" in told
-    assert "sealed seeds, commitment " in told
+    assert "verified: every decision, score, reward and interval is as claimed" in output
+    assert "sealed seeds, commitment " in output
     shutil.make_archive("zipped", "zip", ".", "moved")
     code, zipped, errors = run("verify-bundle", "zipped.zip")
-    assert (code, zipped) == (0, told), errors
+    assert (code, zipped) == (0, output), errors
     shutil.make_archive("flat", "zip", "moved")
-    assert run("verify-bundle", "flat.zip")[:2] == (0, told)
+    assert run("verify-bundle", "flat.zip")[:2] == (0, output)
 
 
 def test_it_says_who_played_on_which_seeds_and_what_came_of_it(bundle: Path, home: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_finished_evaluation_is_published_without_naming_its_captains(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("not a bundle")
     code, _, errors = run("evaluate", "--out", home / "played", "--publish", tmp_path / "mine")
-    assert code == 1 and "holds something that is no bundle" in errors
+    assert code == 1 and "contains files that are not a bundle" in errors
     code, _, errors = run("evaluate", "--out", tmp_path / "nothing", "--publish", target)
     assert code == 2 and "--captains" in errors
 
@@ -170,8 +170,8 @@ def test_an_evaluation_that_is_not_whole_is_not_published(tmp_path: Path) -> Non
         database.execute("UPDATE episodes SET reason = 'stopped' WHERE captain = 'random'")
     code, _, errors = run(*base, "--matches", "2", "--publish", tmp_path / "b")
     assert code == 0, errors  # what was stopped is played once more first
-    code, told, _ = run("verify-bundle", tmp_path / "b")
-    assert "development seeds" in told
+    code, output, _ = run("verify-bundle", tmp_path / "b")
+    assert "development seeds" in output
 
 
 def forge_reply(events: list[dict[str, Any]]) -> None:
@@ -227,8 +227,8 @@ def forge_reward(events: list[dict[str, Any]]) -> None:
         (forge_reply, ("does not match its digest", "exchanges", "call 0 behind it")[:1]),
         (forge_action, ("action: ",)),
         (forge_score, ("the score is recorded as",)),
-        (forge_source, ("make it a decision of source 'fallback', not 'model'",)),
-        (forge_fallback, ("in place of the failed decision",)),
+        (forge_source, ("give a decision of source 'fallback', not 'model'",)),
+        (forge_fallback, ("the failed decision must be replaced by",)),
         (forge_fingerprint, ("seats is recorded as",)),
         (forge_version, ("environment_version is recorded as '0.9'",)),
         (forge_seed, ("seed is recorded as",)),
@@ -244,7 +244,7 @@ def test_a_forged_event_is_named_though_every_digest_was_put_right(
 
 
 def test_a_scripted_captain_decides_the_same_again(bundle: Path) -> None:
-    """Its reasons too, on which measures rest; and nobody else's name stands beside a decision of its own."""
+    """Its reasons too, on which measures rest; and a decision of its own does not name another captain."""
     manifest = json.loads((bundle / "manifest.json").read_text())
     episode_id = next(
         one["episode_id"] for one in manifest["results"]["matches"] if one["home"] == "heuristic"
@@ -313,18 +313,18 @@ def change_rule(manifest: dict[str, Any]) -> None:
     ("change", "says"),
     [
         (change_share, "results.captains.heuristic.share.low: is claimed to be"),
-        (change_rank, ".rank: is claimed to be 2, and comes out as 1"),
+        (change_rank, ".rank: is claimed to be 2, but is 1"),
         (change_outcome, "tally.wins: is claimed to be"),
-        (change_phrase, "was left out, or has no end"),
+        (change_phrase, "is missing, or has no end"),
         (change_commitment, "seeds.commitment: is not the digest of the phrase"),
         (change_captain, "seats is recorded as"),
         (change_models, "captains.llm:fake.models: is claimed to be ['a-better-model']"),
-        (change_asked, "the questions to the model are not those"),
-        (leave_out_anchor, "the anchor 'random' is left out"),
-        (fewer_matches, "it is no match of the schedule"),
+        (change_asked, "the recorded requests differ"),
+        (leave_out_anchor, "the anchor 'random' is missing"),
+        (fewer_matches, "it is not a match of the schedule"),
         (endless_matches, "matches: "),
-        (change_version, "environment_version: it was played in version 0.9 of counting, and here is"),
-        (change_rule, "failed_decisions is recorded as 'random', and the schedule has"),
+        (change_version, "environment_version: it was played in version 0.9 of counting, but version"),
+        (change_rule, "failed_decisions is recorded as 'random', but the schedule has"),
     ],
 )
 def test_a_forged_manifest_is_named(
@@ -342,10 +342,10 @@ def test_a_match_that_is_dropped_is_missed(bundle: Path) -> None:
             database.execute(f"DELETE FROM {table} WHERE episode_id = ?", (episode_id,))
     with manifest_of(bundle) as manifest:
         manifest["episodes"] = [one for one in manifest["episodes"] if one["id"] != episode_id]
-    refused(bundle, f"{episode_id}: the match of llm:fake on seed ", "was left out")
+    refused(bundle, f"{episode_id}: the match of llm:fake on seed ", "is missing")
     with manifest_of(bundle) as manifest:
         manifest["matches"] -= 2
-    refused(bundle, "it is no match of the schedule")
+    refused(bundle, "it is not a match of the schedule")
 
 
 def test_replies_that_are_changed_beside_the_events_are_named(bundle: Path) -> None:
@@ -358,25 +358,25 @@ def test_a_changed_byte_of_a_file_is_found_before_anything_is_read(bundle: Path)
     text = bytearray((bundle / "journal.db").read_bytes())
     text[-1] ^= 1
     (bundle / "journal.db").write_bytes(text)
-    refused(bundle, "journal.db is not the file whose SHA-256 the manifest states")
+    refused(bundle, "journal.db does not have the SHA-256 that the manifest states")
     (bundle / "journal.db").unlink()
     refused(bundle, "journal.db is missing")
 
 
 def test_a_sample_says_what_it_did_not_check(bundle: Path) -> None:
-    code, told, errors = run("verify-bundle", bundle, "--sample", "2")
+    code, output, errors = run("verify-bundle", bundle, "--sample", "2")
     assert code == 0, errors
-    assert "2 of 9 episodes were played again. NOT checked: the worlds and decisions of the other 7" in told
-    assert "verified" not in told
+    assert "2 of 9 episodes were replayed. NOT checked: the worlds and decisions of the other 7" in output
+    assert "verified" not in output
     with manifest_of(bundle) as manifest:
         change_share(manifest)
     assert run("verify-bundle", bundle, "--sample", "1")[0] == 1
 
 
 def test_digest_and_commitment_that_were_stated_elsewhere_are_compared(bundle: Path) -> None:
-    _, told, _ = run("verify-bundle", bundle, "--sample", "1")
-    digest = told.split("digest ")[1].split()[0]
-    commitment = told.split("commitment ")[1].split()[0]
+    _, output, _ = run("verify-bundle", bundle, "--sample", "1")
+    digest = output.split("digest ")[1].split()[0]
+    commitment = output.split("commitment ")[1].split()[0]
     stated = ("--sample", "1", "--digest", digest, "--commitment", commitment)
     assert run("verify-bundle", bundle, *stated)[0] == 0
     for wrong in (("--digest", "0" * 64), ("--commitment", "0" * 64)):
@@ -384,21 +384,21 @@ def test_digest_and_commitment_that_were_stated_elsewhere_are_compared(bundle: P
         assert code == 1 and "stated" in errors
 
 
-def test_what_stands_beside_it_is_told_and_not_read(bundle: Path) -> None:
+def test_unlisted_files_are_named_and_not_read(bundle: Path) -> None:
     (bundle / "notes.txt").write_text("hello")
     (bundle / "journal.db-wal").write_bytes(b"a log that would change what is read")
-    code, told, errors = run("verify-bundle", bundle)
+    code, output, errors = run("verify-bundle", bundle)
     assert code == 0, errors
-    assert "not part of it, and not looked at: journal.db-wal, notes.txt" in told
+    assert "not listed in the manifest, and not read: journal.db-wal, notes.txt" in output
 
 
-def no_bundle(path: Path, says: str) -> None:
-    code, told, errors = run("verify-bundle", path)
-    assert code == 2, (told, errors)
-    assert says in errors and "Traceback" not in errors and not told, errors
-    assert errors.count("no bundle") == errors.count(str(path)) == 1, f"said twice: {errors}"
+def not_a_bundle(path: Path, says: str) -> None:
+    code, output, errors = run("verify-bundle", path)
+    assert code == 2, (output, errors)
+    assert says in errors and "Traceback" not in errors and not output, errors
+    assert errors.count("not a bundle") == errors.count(str(path)) == 1, f"said twice: {errors}"
     on_board = run("board", "add", path, "--data-dir", path.parent / "served")
-    assert on_board == (code, told, errors), on_board
+    assert on_board == (code, output, errors), on_board
 
 
 def zipped(bundle: Path, at: Path, *more: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
@@ -410,33 +410,33 @@ def zipped(bundle: Path, at: Path, *more: tuple[zipfile.ZipInfo | str, bytes]) -
     return at
 
 
-def test_what_is_no_bundle_is_told_in_a_sentence(bundle: Path, tmp_path: Path) -> None:
-    no_bundle(tmp_path / "nowhere", "there is no such folder or zip")
+def test_what_is_not_a_bundle_is_explained_in_a_sentence(bundle: Path, tmp_path: Path) -> None:
+    not_a_bundle(tmp_path / "nowhere", "there is no such folder or zip")
     (tmp_path / "empty").mkdir()
-    no_bundle(tmp_path / "empty", "holds no manifest.json")
+    not_a_bundle(tmp_path / "empty", "does not contain manifest.json")
     (tmp_path / "text.zip").write_text("no zip")
-    no_bundle(tmp_path / "text.zip", "is no zip that can be read")
+    not_a_bundle(tmp_path / "text.zip", "is not a readable zip")
     torn = zipped(bundle, tmp_path / "torn.zip")
     torn.write_bytes(torn.read_bytes()[: torn.stat().st_size // 2])
-    no_bundle(torn, "is no zip that can be read")
+    not_a_bundle(torn, "is not a readable zip")
     damaged = zipped(bundle, tmp_path / "damaged.zip")
     text = bytearray(damaged.read_bytes())
     text[2000:2100] = bytes(100)
     damaged.write_bytes(text)
-    no_bundle(damaged, "cannot be unpacked")
-    no_bundle(zipped(bundle, tmp_path / "up.zip", ("../../evil.txt", b"x")), "leads out of it")
-    no_bundle(zipped(bundle, tmp_path / "root.zip", ("/etc/evil", b"x")), "leads out of it")
+    not_a_bundle(damaged, "cannot be unpacked")
+    not_a_bundle(zipped(bundle, tmp_path / "up.zip", ("../../evil.txt", b"x")), "leads outside of it")
+    not_a_bundle(zipped(bundle, tmp_path / "root.zip", ("/etc/evil", b"x")), "leads outside of it")
     link = zipfile.ZipInfo("journal.db-link")
     link.external_attr = 0o120777 << 16
-    no_bundle(zipped(bundle, tmp_path / "link.zip", (link, b"/etc/passwd")), "holds the link")
+    not_a_bundle(zipped(bundle, tmp_path / "link.zip", (link, b"/etc/passwd")), "contains the symbolic link")
 
 
 def test_a_link_in_a_folder_is_not_followed(bundle: Path, tmp_path: Path) -> None:
     os.rename(bundle / "journal.db", tmp_path / "elsewhere.db")
     (bundle / "journal.db").symlink_to(tmp_path / "elsewhere.db")
-    no_bundle(bundle, "holds the link 'journal.db'")
+    not_a_bundle(bundle, "contains the symbolic link 'journal.db'")
     (tmp_path / "pointer").symlink_to(bundle)
-    no_bundle(tmp_path / "pointer", "is a link")
+    not_a_bundle(tmp_path / "pointer", "is a symbolic link")
 
 
 def test_a_bundle_that_claims_ten_gigabytes_is_not_unpacked(bundle: Path, tmp_path: Path) -> None:
@@ -444,16 +444,16 @@ def test_a_bundle_that_claims_ten_gigabytes_is_not_unpacked(bundle: Path, tmp_pa
         manifest["files"]["journal.db"]["bytes"] = 10 * 2**30
         claimed = json.dumps(manifest)
     (bundle / "manifest.json").write_text(claimed)
-    no_bundle(bundle, "at most 4,294,967,296 are read")
+    not_a_bundle(bundle, "at most 4,294,967,296 are read")
     bomb = zipped(bundle, tmp_path / "bomb.zip")
     text = bytearray(bomb.read_bytes())
     at = text.index(b"PK\x01\x02") + 24  # its uncompressed size in the directory (APPNOTE 4.3.12)
     text[at : at + 4] = (0xFFFFFFF0).to_bytes(4, "little")
     bomb.write_bytes(text)
-    no_bundle(bomb, "claims to hold")
+    not_a_bundle(bomb, "claims to contain")
 
 
-def test_a_manifest_that_is_none_is_told_by_its_field(bundle: Path) -> None:
+def test_an_invalid_manifest_is_explained_by_its_field(bundle: Path) -> None:
     whole = json.loads((bundle / "manifest.json").read_text())
 
     def left(change: Callable[[dict[str, Any]], object]) -> None:
@@ -462,17 +462,17 @@ def test_a_manifest_that_is_none_is_told_by_its_field(bundle: Path) -> None:
         (bundle / "manifest.json").write_text(json.dumps(manifest))
 
     left(lambda manifest: manifest.update(schema_version=2))
-    no_bundle(bundle, "has version 2, and this software reads up to 1")
+    not_a_bundle(bundle, "has version 2, but this version reads up to 1")
     left(lambda manifest: manifest.pop("seeds"))
-    no_bundle(bundle, "seeds")
+    not_a_bundle(bundle, "seeds")
     left(lambda manifest: manifest["files"].update({"../x": {"sha256": "0" * 64, "bytes": 1}}))
-    no_bundle(bundle, "not journal.db")
+    not_a_bundle(bundle, "not journal.db")
     left(lambda manifest: manifest["captains"][0]["asked"].update(base_url="http://127.0.0.1/v1"))
-    no_bundle(bundle, "may not say base_url")
+    not_a_bundle(bundle, "must not state base_url")
     (bundle / "manifest.json").write_text("[" * 100_000)
-    no_bundle(bundle, "is none of a bundle")
+    not_a_bundle(bundle, "manifest.json is invalid")
     (bundle / "manifest.json").write_bytes(b"\xff\xfe")
-    no_bundle(bundle, "is none of a bundle")
+    not_a_bundle(bundle, "manifest.json is invalid")
 
 
 @pytest.mark.parametrize(
@@ -485,14 +485,14 @@ def test_a_manifest_that_is_none_is_told_by_its_field(bundle: Path) -> None:
 def test_a_database_that_computes_or_lacks_a_table_is_none(bundle: Path, statement: str, says: str) -> None:
     with database_of(bundle) as database:
         database.execute(statement)
-    no_bundle(bundle, says)
+    not_a_bundle(bundle, says)
 
 
 def test_a_journal_of_random_bytes_with_the_right_digest_is_none(bundle: Path) -> None:
     (bundle / "journal.db").write_bytes(random.Random(1).randbytes(5000))
     with manifest_of(bundle):
         pass
-    no_bundle(bundle, "journal.db is not a journal")
+    not_a_bundle(bundle, "journal.db is not a journal")
 
 
 def test_another_version_of_the_world_says_which_software_to_use(
@@ -502,11 +502,14 @@ def test_another_version_of_the_world_says_which_software_to_use(
     defaults = verification.verify_bundle.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "load", lambda name: world)
-    refused(bundle, "was played in version 1.0 of counting, and here is 9.9; check it with Spectator 0.1.0")
+    refused(
+        bundle,
+        "was played in version 1.0 of counting, but version 9.9 is installed; check it with Spectator 0.1.0",
+    )
 
 
 def silent(body: Mapping[str, Any]) -> Said:
-    """Answers something that is no action."""
+    """Answers something that is not an action."""
     return Said("I would rather not.")
 
 
@@ -528,8 +531,8 @@ def test_forfeits_and_fallbacks_are_checked(
             "--out", tmp_path / "f", "--publish", tmp_path / "b",
         )  # fmt: skip
     assert code == 0, errors
-    code, told, errors = run("verify-bundle", tmp_path / "b")
-    assert code == 0 and "verified" in told, errors
+    code, output, errors = run("verify-bundle", tmp_path / "b")
+    assert code == 0 and "verified" in output, errors
     if rule == "fallback":
         return
     episode_id = json.loads((tmp_path / "b" / "manifest.json").read_text())["results"]["matches"][1][
@@ -551,9 +554,9 @@ def test_forfeits_and_fallbacks_are_checked(
 
 def test_a_verified_bundle_goes_on_a_board_beside_the_journal(bundle: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    code, told, errors = run("board", "add", bundle, "--data-dir", data)
-    assert code == 0 and "verified, and on the board: " in told, errors
-    digest = told.split()[-1]
+    code, output, errors = run("board", "add", bundle, "--data-dir", data)
+    assert code == 0 and "verified, and on the board: " in output, errors
+    digest = output.split()[-1]
     assert [path.name for path in data.rglob("*") if path.is_file()] == [f"{digest}.json"]
     (kept,) = board.verified_results(data)
     assert kept.digest == digest and kept.seeds_made == "sealed" and kept.matches == 9

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spectator.evaluation.evaluation_run import MatchBudget
+from spectator.evaluation.match_player import MatchBudget
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from tests.fakes import ManualClock
 

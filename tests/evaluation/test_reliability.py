@@ -1,4 +1,4 @@
-"""Promised against happened: told chances are counted by tenths, and matches are what is independent."""
+"""Reported chances against outcomes: counted by tenths, with matches as independent units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.evaluation.test_figures import play
 from tests.evaluation.test_standings import figures
 
 
-def told(match: EpisodeFigures, *chances: float) -> EpisodeFigures:
+def reporting(match: EpisodeFigures, *chances: float) -> EpisodeFigures:
     tenths = [(0, 0.0, 0.0)] * PROMISES
     for chance in chances:
         count, total, squares = tenths[int(10 * chance)]
@@ -27,12 +27,12 @@ def told(match: EpisodeFigures, *chances: float) -> EpisodeFigures:
 
 def test_chances_are_held_against_what_happened_tenth_by_tenth() -> None:
     found = Reliability()
-    found.add(told(figures(1, "a", "b", 1.0), 0.72, 0.78, 0.55))
-    found.add(told(figures(2, "a", "b", 0.0), 0.75, 0.05))
-    found.add(told(figures(3, "a", "b", 0.5), 0.51))
+    found.add(reporting(figures(1, "a", "b", 1.0), 0.72, 0.78, 0.55))
+    found.add(reporting(figures(2, "a", "b", 0.0), 0.75, 0.05))
+    found.add(reporting(figures(3, "a", "b", 0.5), 0.51))
     tenths = found.tenths()
     seventh = tenths[7]
-    assert (seventh.low, seventh.told, seventh.matches) == (0.7, 3, 2)
+    assert (seventh.low, seventh.count, seventh.matches) == (0.7, 3, 2)
     assert seventh.promised == pytest.approx(0.75) and seventh.happened is not None
     assert seventh.happened.value == pytest.approx(2 / 3)
     assert tenths[5].happened is not None and tenths[5].happened.value == pytest.approx(0.75)
@@ -44,8 +44,8 @@ def test_chances_are_held_against_what_happened_tenth_by_tenth() -> None:
 def test_an_interval_counts_matches_not_moments() -> None:
     many, few = Reliability(), Reliability()
     for number in range(20):
-        many.add(told(figures(number, "a", "b", float(number % 2)), *[0.55] * 50))
-    few.add(told(figures(1, "a", "b", 1.0), *[0.55] * 1000))
+        many.add(reporting(figures(number, "a", "b", float(number % 2)), *[0.55] * 50))
+    few.add(reporting(figures(1, "a", "b", 1.0), *[0.55] * 1000))
     wide, narrow = few.tenths()[5].happened, many.tenths()[5].happened
     assert wide is not None and narrow is not None
     assert (wide.n, narrow.n) == (1, 20)
@@ -54,7 +54,7 @@ def test_an_interval_counts_matches_not_moments() -> None:
 
 def test_always_saying_half_earns_the_score_of_knowing_nothing() -> None:
     found = Reliability()
-    found.add(told(figures(1, "a", "b", 1.0), 0.5))
+    found.add(reporting(figures(1, "a", "b", 1.0), 0.5))
     assert found.brier == EVEN
     assert Reliability().brier is None
 
@@ -69,9 +69,9 @@ def test_always_saying_half_earns_the_score_of_knowing_nothing() -> None:
     ],
 )
 def test_what_was_cut_short_forked_forfeited_or_untold_counts_for_nothing(left_out: dict[str, Any]) -> None:
-    match = replace(told(figures(1, "a", "b", 1.0), 0.4), **left_out)
+    match = replace(reporting(figures(1, "a", "b", 1.0), 0.4), **left_out)
     assert reliability_of([match]) == {}
-    assert reliability_of([match, told(figures(2, "a", "b", 1.0), 0.4)])["cricket"].matches == 1
+    assert reliability_of([match, reporting(figures(2, "a", "b", 1.0), 0.4)])["cricket"].matches == 1
 
 
 def test_a_real_match_tells_its_chances_and_its_figures_keep_them() -> None:

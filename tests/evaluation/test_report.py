@@ -75,7 +75,7 @@ def test_decision_value_separates_captains_whom_a_few_matches_do_not() -> None:
     assert pair.edge is not None and abs(pair.edge.value) == pytest.approx(11.5) and pair.edge.n == 4
     assert (pair.edge.value > 0) is (pair.first == "tactician")
     said = [*conclusions(results)]
-    assert any(line.startswith("Nobody is shown to be better") for line in said)
+    assert any(line.startswith("No captain is shown to be better") for line in said)
     assert any("Tactician decided better than Anchor" in line and "11.5 hundredths" in line for line in said)
     page = report_page(results, COMMAND, plots_of(results))
     assert "Decision value: of the one named first" in page
@@ -109,7 +109,7 @@ def test_a_captain_whose_fallback_won_is_not_ranked_and_the_others_are_as_if_it_
     *ranked, last = found.captains
     assert [one.name for one in ranked] == ["anchor", "heuristic"] and found.ranked == ranked
     assert (last.name, last.rank, last.rating, last.own_share) == ("tactician", None, None, 0.97)
-    assert last.share.value == 1.0, "its figures are told all the same"
+    assert last.share.value == 1.0, "its figures are still shown"
     assert [one.rank for one in ranked] == [1, 2] and all(one.tally.matches == 40 for one in ranked)
     alone = results_of(
         schedule_of("anchor", "heuristic"),
@@ -119,9 +119,9 @@ def test_a_captain_whose_fallback_won_is_not_ranked_and_the_others_are_as_if_it_
         },
     )
     assert [one.rating for one in ranked] == [one.rating for one in alone.captains]
-    told = list(conclusions(found))
-    assert "Tactician" not in told[0] + told[1]
-    assert "Tactician is not ranked: 97.0 % of its decisions are its own, and 98.0 % are needed." in told
+    lines = list(conclusions(found))
+    assert "Tactician" not in lines[0] + lines[1]
+    assert "Tactician is not ranked: 97.0 % of its decisions are its own, and 98.0 % are needed." in lines
     page = report_page(found, COMMAND, plots_of(found))
     assert "not ranked" in page and "97.0 %" in page
 
@@ -132,14 +132,14 @@ def test_a_captain_that_never_decided_won_nothing() -> None:
     assert (last.name, last.tally.wins, last.tally.unfinished, last.own_share) == ("tactician", 0, 80, 0.0)
     assert {name for match in found.matches for name in match.unreached} == {"tactician"}
     assert any("80 matches a captain made no decision of its own" in line for line in conclusions(found))
-    assert "counts for nobody" in report_page(found, COMMAND, plots_of(found))
+    assert "not counted" in report_page(found, COMMAND, plots_of(found))
 
 
 def test_a_field_of_one_is_no_ranking() -> None:
     found = beaten_by(schedule_of("anchor", "tactician"), "tactician", 0.5)
     assert [one.rank for one in found.captains] == [None, None] and found.ranked == []
-    told = list(conclusions(found))
-    assert told[0] == "Nobody is ranked: fewer than two captains made 98.0 % of their decisions themselves."
+    lines = list(conclusions(found))
+    assert lines[0] == "No captain is ranked: fewer than two made 98.0 % of their decisions themselves."
     assert "ranking" not in plots_of(found) and "not ranked" in report_page(found, COMMAND, plots_of(found))
 
 
@@ -147,7 +147,7 @@ def test_it_says_no_more_than_the_intervals_allow() -> None:
     sure = list(conclusions(results(schedule_of("anchor", "tactician"), "tactician")))
     assert sure[0].startswith("Tactician won 100.0 % of its matches") and "Tactician over Anchor" in sure[1]
     unsure = list(conclusions(results(schedule_of("anchor", "tactician", matches=4), "nobody")))
-    assert unsure[1] == "Nobody is shown to be better: the interval holds one half."
+    assert unsure[1] == "No captain is shown to be better: the interval contains one half."
 
 
 def test_an_interval_that_ends_at_one_half_decides_nothing() -> None:

@@ -99,7 +99,7 @@ def test_another_evaluation_is_refused_by_name_and_touches_nothing(tmp_path: Pat
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     (stranger / "journal.db").write_bytes(b"")
-    with pytest.raises(InvalidRequest, match="no evaluation's"):
+    with pytest.raises(InvalidRequest, match="journal without an evaluation"):
         run(plan_evaluation(COUNTERS), stranger)
     (tmp_path / "evaluation.json").write_text("{")
     with pytest.raises(InvalidRequest, match="cannot be read"):

@@ -222,10 +222,10 @@ def test_every_episode_is_read_once_ever_and_new_ones_as_they_end(
             await until(lambda: keeper.standings.episodes == 1)
             await journal.append(records["ep-1"])
             keeper.note_ended("ep-1")
-            await until(lambda: keeper.standings.episodes == 2 and not keeper.owed)
+            await until(lambda: keeper.standings.episodes == 2 and not keeper.pending)
         await journal.append(records["ep-2"])
         async with keeping(counted, tmp_path) as keeper:
-            await until(lambda: keeper.standings.episodes == 3 and not keeper.owed)
+            await until(lambda: keeper.standings.episodes == 3 and not keeper.pending)
         assert sorted(counted.read_ids) == ["ep-0", "ep-1", "ep-2"]
         await journal.aclose()
 
@@ -258,7 +258,7 @@ def test_an_episode_that_cannot_be_read_is_left_out_and_the_others_are_not(
         counted = CountedJournal(journal)
         counted.failing = {"ep-1"}
         async with keeping(counted, tmp_path) as keeper:
-            await until(lambda: not keeper.owed and keeper.standings.episodes == 2)
+            await until(lambda: not keeper.pending and keeper.standings.episodes == 2)
         await journal.aclose()
 
     asyncio.run(play())

@@ -21,8 +21,8 @@ from spectator.environments.counting.world import CarefulCounter, CountingEnviro
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
 from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.evaluation.evaluation_run import MatchPlayer, plays_anywhere
 from spectator.evaluation.figures import FigureStore
+from spectator.evaluation.match_player import MatchPlayer, plays_anywhere
 from spectator.events import OnFailure
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal

@@ -1,8 +1,7 @@
-"""The verified results of a server's board: what bundles showed, kept as files beside its journal.
+"""Verified results on a server's leaderboard, one file per bundle in the data folder.
 
-One evaluation of the built-in captains comes with the package; ``make board`` plays it again. No match of a
-bundle gets into the journal: what is kept is what the bundle's manifest claims, once all of it was found to
-be so.
+The package ships one evaluation of the built-in captains; ``make board`` plays it again. The matches of a
+bundle do not enter the journal: a file contains the claims of the manifest, after all were verified.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FOLDER: Final = "board"
-"""Folder of a data folder in which verified results are."""
+"""Subfolder of the data folder with the verified results."""
 
 MOST: Final = 200
-"""Verified results that a board shows, the newest."""
+"""Most results that a board shows; the newest come first."""
 
 SHIPPED: Final = Path(__file__).with_name("shipped")
-"""Folder of the manifests of bundles that come with the package; a test plays their matches again."""
+"""Folder of the manifests of the shipped bundles; a test plays their matches again."""
 
 _FORMAT: Final = 1
 
@@ -51,20 +50,24 @@ class VerifiedCaptain(BaseModel):
     label: str
     source: str = Field(description="Kind of decision maker")
     anchor: bool = Field(description="Whether it is in every bundle of this world")
-    rank: int | None = Field(description="1 is the best; null for whoever is not ranked")
+    rank: int | None = Field(description="1 is the best; null if not ranked")
     own_share: float | None = Field(description="Share of its decisions that it made itself")
     share: VerifiedFigure = Field(description="Share of matches won, ties half")
     rating: VerifiedFigure | None = Field(description="Elo points against the mean of the field")
-    fingerprints: list[str] = Field(description="Of a model: digests of how it was asked and what answered")
-    models: list[str] = Field(description="The models that answered, by their own account")
+    fingerprints: list[str] = Field(
+        description="Of a model: digests of its settings and of the models that answered"
+    )
+    models: list[str] = Field(description="The models that answered, as they named themselves")
 
 
 class VerifiedBundle(BaseModel):
-    """What a bundle showed that was verified as a whole."""
+    """The results of a fully verified bundle."""
 
     format: int = _FORMAT
-    digest: str = Field(pattern=r"^[0-9a-f]{64}$", description="The bundle's: SHA-256 of its manifest")
-    published_at: str = Field(description="RFC 3339, by its publisher")
+    digest: str = Field(
+        pattern=r"^[0-9a-f]{64}$", description="Digest of the bundle: SHA-256 of its manifest"
+    )
+    published_at: str = Field(description="RFC 3339, as stated by its publisher")
     verified_at: str = Field(description="RFC 3339")
     verified_by: str = Field(description="Version of Spectator that verified it")
     environment: str
@@ -76,19 +79,19 @@ class VerifiedBundle(BaseModel):
     seeds: int
     seeds_made: Literal["sealed", "pack", "derived"]
     commitment: str | None = Field(description="Of sealed seeds")
-    matches: int = Field(description="All of them")
+    matches: int = Field(description="Number of matches")
     captains: list[VerifiedCaptain] = Field(description="Best first, then those that are not ranked")
-    shipped: bool = Field(default=False, description="Whether it came with Spectator")
+    shipped: bool = Field(default=False, description="Whether Spectator ships it")
 
 
 def verified_result(
     manifest: BundleManifest, digest: str, *, verified_at: str, verified_by: str
 ) -> VerifiedBundle:
-    """What a board shows of a bundle that was verified.
+    """Return what a board shows of a verified bundle.
 
     Args:
-        manifest: Its manifest.
-        digest: Its digest.
+        manifest: The bundle's manifest.
+        digest: The bundle's digest.
         verified_at: RFC 3339.
         verified_by: Version of this software.
     """
@@ -129,7 +132,7 @@ def verified_result(
 
 @cache
 def shipped_results() -> list[VerifiedBundle]:
-    """What the built-in captains showed, as it was verified when this version of the package was made."""
+    """The results of the built-in captains, verified when this version was released."""
     from spectator.evaluation.bundles.bundle import BundleManifest
 
     found = []
@@ -147,7 +150,7 @@ def shipped_results() -> list[VerifiedBundle]:
 
 
 def keep_verified(data_dir: Path, result: VerifiedBundle) -> Path:
-    """Put a verified result on the board of the server whose data folder this is; whole, or not at all.
+    """Put a verified result on the board of a server, atomically.
 
     Raises:
         ConfigurationError: Something that is no ordinary file is in its place.
@@ -160,12 +163,12 @@ def keep_verified(data_dir: Path, result: VerifiedBundle) -> Path:
     return path
 
 
-def take_off(data_dir: Path, digest: str) -> VerifiedBundle | None:
-    """Take the one result off the board whose digest begins so; ``None`` where none or several do.
+def remove_result(data_dir: Path, digest: str) -> VerifiedBundle | None:
+    """Remove the result whose digest begins with ``digest``; ``None`` if none or several match.
 
     Args:
         data_dir: The server's data folder.
-        digest: Its first digits.
+        digest: First digits of the digest.
     """
     found = [one for one in verified_results(data_dir) if one.digest.startswith(digest.lower())]
     if len(found) != 1:
@@ -175,17 +178,17 @@ def take_off(data_dir: Path, digest: str) -> VerifiedBundle | None:
 
 
 def verified_results(data_dir: Path) -> list[VerifiedBundle]:
-    """Everything on the board, what was verified last first; a file that cannot be read is left out.
+    """The results on the board, latest verification first; unreadable files are skipped.
 
     Args:
-        data_dir: The server's data folder; it may hold no board.
+        data_dir: The server's data folder; it may lack a board.
     """
     found = []
     for path in sorted((data_dir / FOLDER).glob("*.json")):
         try:
             result = VerifiedBundle.model_validate(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, ValidationError) as error:
-            logger.warning("%s is left out of the board: %s", path, error)
+            logger.warning("the board skips %s: %s", path, error)
             continue
         if result.digest == path.stem and result.format == _FORMAT:
             found.append(result)

@@ -1,4 +1,4 @@
-"""A bundle: what its manifest states, and opening one safely."""
+"""A bundle's manifest, and opening a bundle safely."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ JOURNAL: Final = "journal.db"
 """Name of the journal in a bundle."""
 
 SCHEMA: Final = 1
-"""Version of the manifest; a bundle of a later one is not read."""
+"""Version of the manifest; bundles with a later version are rejected."""
 
 ANCHORS: Final = ("random", "heuristic", "planner", "reference")
-"""Captains that are in every bundle, as far as a world has them: results of different bundles meet there."""
+"""Captains in every bundle whose world has them, so that results of different bundles can be compared."""
 
 _DIGEST: Final = r"^[0-9a-f]{64}$"
 
 
 class _Part(BaseModel):
-    """Base of the parts of a manifest: frozen, with no field beyond those declared."""
+    """Base of the parts of a manifest: frozen, and rejects unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -51,22 +51,22 @@ class BundledPack(_Part):
 
 
 class SeedSource(_Part):
-    """Where the seeds come from, so that anybody can make them again."""
+    """The origin of the seeds, so that anyone can derive them again."""
 
     made: Literal["sealed", "pack", "derived"] = Field(
         description="`sealed`: from a secret phrase; `pack`: the development seeds of the pack; `derived`: "
-        "development seeds made from `seed`"
+        "development seeds derived from `seed`"
     )
-    count: int = Field(ge=1, description="How many; always the first ones, in order")
-    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="Where `derived`")
+    count: int = Field(ge=1, description="Number of seeds; always the first ones, in order")
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="If `derived`")
     phrase: str | None = Field(
-        default=None, description="Where `sealed`: told in the bundle, because the journal tells the seeds"
+        default=None, description="If `sealed`: the bundle reveals it, because the journal reveals the seeds"
     )
     commitment: str | None = Field(
         default=None,
         pattern=_DIGEST,
-        description="Where `sealed`: digest of phrase, world and pack; it names the rotation, and may be "
-        "published before a match is played",
+        description="If `sealed`: digest of phrase, world and pack; it names the rotation, and can be "
+        "published before the first match",
     )
 
 
@@ -79,17 +79,17 @@ class BundledCaptain(_Part):
     anchor: bool = Field(description="Whether it is in every bundle of this world")
     fingerprint: str | None = Field(
         default=None,
-        description="Of a model: a digest of endpoint, model, style and sampling, as each match has it",
+        description="Of a model: digest of endpoint, model, style and sampling, as in each match",
     )
     entrants: list[str] = Field(
         default_factory=list,
-        description="Of a model: the fingerprints under which the leaderboard knows it, with what answered",
+        description="Of a model: its fingerprints on the leaderboard, which include the answering models",
     )
     models: list[str] = Field(
-        default_factory=list, description="The models that answered, by their own account"
+        default_factory=list, description="The models that answered, as they named themselves"
     )
     asked: dict[str, Any] | None = Field(
-        default=None, description="Of a model: how it was asked; neither key nor address nor further fields"
+        default=None, description="Of a model: its settings, without key, address and extra fields"
     )
 
 
@@ -98,18 +98,20 @@ class BundledEpisode(_Part):
 
     id: str
     events: int = Field(ge=1)
-    digest: str = Field(pattern=_DIGEST, description="Of its last event, which covers all before it")
+    digest: str = Field(
+        pattern=_DIGEST, description="Digest of its last event, which covers all earlier events"
+    )
 
 
 class BundledFile(_Part):
-    """One file of the bundle beside the manifest."""
+    """One file of the bundle, other than the manifest."""
 
     sha256: str = Field(pattern=_DIGEST)
     bytes: int = Field(ge=0)
 
 
 class BundleManifest(_Part):
-    """What a bundle says of itself. Its own SHA-256 is the digest of the bundle."""
+    """The claims of a bundle. The manifest's own SHA-256 is the digest of the bundle."""
 
     schema_version: int = Field(ge=1)
     spectator_version: str
@@ -118,24 +120,24 @@ class BundleManifest(_Part):
     pack: BundledPack
     options: dict[str, Any] = Field(description="Every option of the world")
     failed_decisions: FailedDecisions
-    matches: int = Field(ge=2, description="Matches of each pair of captains")
+    matches: int = Field(ge=2, description="Matches per pair of captains")
     seeds: SeedSource
     captains: list[BundledCaptain] = Field(min_length=2)
     began_ms: int = Field(ge=0, description="Unix time in milliseconds; part of every episode's id")
     run_id: str | None
     published_at: str = Field(description="RFC 3339")
-    results: Results = Field(description="What is claimed, with its intervals, as in results.json")
-    episodes: list[BundledEpisode] = Field(description="All of them, those that were played once more too")
+    results: Results = Field(description="The claimed results, with their intervals, as in results.json")
+    episodes: list[BundledEpisode] = Field(description="All episodes, including those that were repeated")
     files: dict[str, BundledFile]
 
 
 def commitment(world: str, pack: Pack, phrase: str) -> str:
-    """The digest that binds whoever states it to a phrase, without telling it.
+    """Commit to a secret phrase without revealing it.
 
     Args:
         world: Name of the world.
-        pack: The pack whose seeds the phrase makes.
-        phrase: The secret.
+        pack: The pack whose seeds are derived from the phrase.
+        phrase: The secret phrase.
 
     Returns:
         SHA-256, 64 hexadecimal digits.
@@ -145,7 +147,7 @@ def commitment(world: str, pack: Pack, phrase: str) -> str:
 
 
 def anchors_of(world: World) -> tuple[str, ...]:
-    """The captains of ``world`` that belong into every bundle: those of :data:`ANCHORS` that it has.
+    """The captains of ``world`` that every bundle includes: its part of :data:`ANCHORS`.
 
     >>> from spectator.catalog import load_world
     >>> anchors_of(load_world("counting"))
@@ -156,71 +158,71 @@ def anchors_of(world: World) -> tuple[str, ...]:
 
 
 MAX_MANIFEST: Final = 64 * 1024 * 1024
-"""Bytes of a manifest; one match takes about 300."""
+"""Largest manifest, in bytes; one match takes about 300."""
 
 MAX_BYTES: Final = 4 * 1024**3
-"""Bytes of all files of a bundle, unless whoever checks it allows more."""
+"""Default limit of all files of a bundle, in bytes."""
 
 MAX_ENTRIES: Final = 10_000
-"""Entries of a zip."""
+"""Most entries of a zip."""
 
 _CHUNK: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedBundle:
-    """A bundle whose files are as its manifest says.
+    """A bundle whose files match its manifest.
 
     Args:
-        manifest: What it says of itself.
+        manifest: Its claims.
         digest: SHA-256 of the manifest, 64 hexadecimal digits: the name of the bundle.
-        folder: Where its files are now.
-        beside: Names of files that are in it and not in its manifest; nobody looked into them.
+        folder: Temporary folder with its files.
+        unlisted: Names of files that the manifest does not list; they are not read.
     """
 
     manifest: BundleManifest
     digest: str
     folder: Path
-    beside: tuple[str, ...]
+    unlisted: tuple[str, ...]
 
 
 class WrongFiles(Exception):
-    """The files of a bundle are not those that its manifest names.
+    """The files of a bundle differ from its manifest.
 
     Args:
-        told: What is wrong, a sentence each.
+        mistakes: What is wrong, one sentence per file.
     """
 
-    def __init__(self, told: list[str]) -> None:
-        super().__init__("; ".join(told))
-        self.told = told
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = mistakes
 
 
 @contextmanager
 def opened(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[OpenedBundle]:
-    """A bundle, its files copied into a folder of their own that is gone afterwards.
+    """Open a bundle: copy its files into a temporary folder, and check their digests.
 
     Args:
-        path: A folder or a zip of one.
-        max_bytes: Most bytes of all its files.
+        path: A folder, or a zip of one.
+        max_bytes: Most bytes of all files.
 
     Raises:
-        BundleError: It is no bundle, is too large, or is of a later version.
-        WrongFiles: A file is missing, or not the one that the manifest names.
+        BundleError: It is not a bundle, is too large, or has a later version.
+        WrongFiles: A file is missing, or differs from the manifest.
     """
     with TemporaryDirectory(prefix="spectator-bundle-") as aside:
         if path.is_symlink():
-            raise BundleError("it is a link; name the bundle itself")
+            raise BundleError("it is a symbolic link; pass the path of the bundle itself")
         if path.is_dir():
-            yield _taken(_plain_folder(path), Path(aside), max_bytes)
+            yield _opened(_plain_folder(path), Path(aside), max_bytes)
         elif path.is_file():
             with _zip(path, max_bytes) as source:
-                yield _taken(source, Path(aside), max_bytes)
+                yield _opened(source, Path(aside), max_bytes)
         else:
             raise BundleError("there is no such folder or zip")
 
 
-def _taken(source: _Source, aside: Path, max_bytes: int) -> OpenedBundle:
+def _opened(source: _Source, aside: Path, max_bytes: int) -> OpenedBundle:
     text = source.read(MANIFEST, MAX_MANIFEST)
     manifest = _manifest(text)
     if (total := sum(one.bytes for one in manifest.files.values())) > max_bytes:
@@ -229,33 +231,33 @@ def _taken(source: _Source, aside: Path, max_bytes: int) -> OpenedBundle:
         raise BundleError(
             f"its manifest names {', '.join(sorted(manifest.files))[:200] or 'no file'}, not {JOURNAL}"
         )
-    wrong = [told for name in manifest.files if (told := _copied(source, name, manifest, aside)) is not None]
+    wrong = [one for name in manifest.files if (one := _copy(source, name, manifest, aside)) is not None]
     if wrong:
         raise WrongFiles(wrong)
     try:
         check_sqlite_journal(aside / JOURNAL)
     except JournalDamaged as error:
         raise BundleError(str(error)) from error
-    beside = tuple(sorted(source.names - {MANIFEST, *manifest.files}))
-    return OpenedBundle(manifest, hashlib.sha256(text).hexdigest(), aside, beside)
+    unlisted = tuple(sorted(source.names - {MANIFEST, *manifest.files}))
+    return OpenedBundle(manifest, hashlib.sha256(text).hexdigest(), aside, unlisted)
 
 
 def _manifest(text: bytes) -> BundleManifest:
     try:
         manifest = BundleManifest.model_validate_json(text)
     except ValidationError as error:
-        told = "; ".join(f"{one.field} {one.rule}" for one in field_errors(error.errors())[:3])
-        raise BundleError(f"its {MANIFEST} is none of a bundle: {told[:400]}") from error
+        rules = "; ".join(f"{one.field} {one.rule}" for one in field_errors(error.errors())[:3])
+        raise BundleError(f"its {MANIFEST} is invalid: {rules[:400]}") from error
     if manifest.schema_version > SCHEMA:
         raise BundleError(
-            f"its manifest has version {manifest.schema_version}, and this software reads up to {SCHEMA}; "
+            f"its manifest has version {manifest.schema_version}, but this version reads up to {SCHEMA}; "
             f"check it with Spectator {manifest.spectator_version[:40]}"
         )
     return manifest
 
 
-def _copied(source: _Source, name: str, manifest: BundleManifest, aside: Path) -> str | None:
-    """Copy a file aside; what is wrong with it, if anything is."""
+def _copy(source: _Source, name: str, manifest: BundleManifest, aside: Path) -> str | None:
+    """Copy a file, and check its digest; return what is wrong, if anything."""
     stated = manifest.files[name]
     if name not in source.names:
         return f"{name} is missing"
@@ -268,7 +270,7 @@ def _copied(source: _Source, name: str, manifest: BundleManifest, aside: Path) -
             digest.update(chunk)
             copy.write(chunk)
     if size != stated.bytes or digest.hexdigest() != stated.sha256:
-        return f"{name} is not the file whose SHA-256 the manifest states: it was changed, or cut off"
+        return f"{name} does not have the SHA-256 that the manifest states: it was changed or truncated"
     return None
 
 
@@ -281,20 +283,20 @@ def _read(file: IO[bytes], name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where the files of a bundle come from.
+    """The files of a bundle in a folder or zip.
 
     Args:
-        names: All that are there.
-        open: Opens one of them.
+        names: Names of all files.
+        open: Opens a file by name.
     """
 
     names: frozenset[str]
     open: Callable[[str], Any]
 
     def read(self, name: str, limit: int) -> bytes:
-        """A whole file of at most ``limit`` bytes."""
+        """Read a whole file of at most ``limit`` bytes."""
         if name not in self.names:
-            raise BundleError(f"it holds no {name}")
+            raise BundleError(f"it does not contain {name}")
         text = bytearray()
         with self.open(name) as file:
             while chunk := _read(file, name):
@@ -309,18 +311,20 @@ def _plain_folder(folder: Path) -> _Source:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_symlink():
-                raise BundleError(f"it holds the link {entry.name!r}; a bundle holds files only")
+                raise BundleError(
+                    f"it contains the symbolic link {entry.name!r}; a bundle may only contain files"
+                )
             if entry.is_file(follow_symlinks=False):
                 names.add(entry.name)
     return _Source(frozenset(names), lambda name: _open_plain(folder / name))
 
 
 def _open_plain(path: Path) -> IO[bytes]:
-    """Open a file, and no link that took its place meanwhile."""
+    """Open a regular file; a symbolic link that replaced it is rejected."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise BundleError(f"{path.name} is no ordinary file")
+        raise BundleError(f"{path.name} is not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
@@ -331,29 +335,31 @@ def _zip(path: Path, max_bytes: int) -> Iterator[_Source]:
             entries = _entries(archive, max_bytes)
             yield _Source(frozenset(entries), lambda name: archive.open(entries[name]))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise BundleError(f"it is no zip that can be read, or not all of one: {error}") from error
+        raise BundleError(f"it is not a readable zip, or is truncated: {error}") from error
 
 
 def _entries(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """The files of a zip by name, those of the one folder that it holds, if it does."""
+    """The files of a zip by name, relative to the folder of its manifest."""
     infos = [info for info in archive.infolist() if not info.is_dir()]
     if len(infos) > MAX_ENTRIES:
-        raise BundleError(f"the zip has {len(infos):,} entries; a bundle has a handful")
+        raise BundleError(f"the zip has {len(infos):,} entries; a bundle has only a few")
     for info in infos:
         parts = info.filename.replace("\\", "/").split("/")
         if ".." in parts or parts[0] == "" or ":" in parts[0]:
-            raise BundleError(f"the zip holds the path {info.filename[:100]!r}, which leads out of it")
+            raise BundleError(f"the zip contains the path {info.filename[:100]!r}, which leads outside of it")
         if stat.S_ISLNK(info.external_attr >> 16):
-            raise BundleError(f"the zip holds the link {info.filename[:100]!r}; a bundle holds files only")
+            raise BundleError(
+                f"the zip contains the symbolic link {info.filename[:100]!r}; a bundle may only contain files"
+            )
         if info.flag_bits & 1:
             raise BundleError(f"{info.filename[:100]!r} in the zip is encrypted")
     if (total := sum(info.file_size for info in infos)) > max_bytes:
-        raise BundleError(f"the zip claims to hold {total:,} bytes; at most {max_bytes:,} are read")
+        raise BundleError(f"the zip claims to contain {total:,} bytes; at most {max_bytes:,} are read")
     manifests = [info.filename for info in infos if info.filename.split("/")[-1] == MANIFEST]
     shortest = min(manifests, key=lambda name: name.count("/"), default=MANIFEST)
     folder = shortest.removesuffix(MANIFEST)
     inside = [info for info in infos if info.filename.startswith(folder)]
     named = {info.filename.removeprefix(folder): info for info in inside}
     if len(named) != len(inside):
-        raise BundleError("the zip holds two files of one name")
+        raise BundleError("the zip contains two files with the same name")
     return named

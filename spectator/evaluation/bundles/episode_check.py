@@ -1,4 +1,4 @@
-"""Check an episode of a bundle: replay it, and make its decisions again."""
+"""Check an episode of a bundle: replay it, and repeat its decisions."""
 
 from __future__ import annotations
 
@@ -36,49 +36,49 @@ SCRIPTED_SAME: Final = (
     "failure_class",
     "exchanges",
 )
-"""Fields of a scripted captain's decision that come out the same each time."""
+"""Fields of a scripted captain's decision that are deterministic."""
 
 MODEL_SAME: Final = ("action", "source", "reasoning", "raw_text", "parse", "model")
-"""Fields of a model's own decision that follow from its replies."""
+"""Fields of a model's own decision that its replies determine."""
 
 
 class RecordedDecisions:
-    """The captains of one episode, asked again decision by decision.
+    """Repeats the decisions of one episode.
 
     Args:
-        plan: How the episode was played, with the captains of the bundle.
-        stepper: Its environment, played again beside it.
+        plan: Plan of the episode, with the captains of the bundle.
+        stepper: The replayed environment.
     """
 
     def __init__(self, plan: EpisodePlan, stepper: Stepper) -> None:
         self._plan = plan
         self._stepper = stepper
-        self._seats = {actor: _policy(plan, actor) for actor in plan.world.actors}
+        self._seats = {actor: _policy_of(plan, actor) for actor in plan.world.actors}
 
-    async def again(self, event: Event, seen: Observation) -> list[str]:
-        """How the decision in ``event`` comes out otherwise, field by field; empty when it does not.
+    async def differences(self, event: Event, seen: Observation) -> list[str]:
+        """Repeat the decision in ``event``; return the differences, field by field.
 
         Args:
-            event: A ``decision.made``, its replies whole.
-            seen: What its actor saw.
+            event: A ``decision.made`` with complete replies.
+            seen: The observation of its actor.
         """
         policy = self._seats[event.data["actor"]]
         if isinstance(policy, ModelPolicy):
-            return list(_reread(policy, seen, event.data))
+            return list(_model_differences(policy, seen, event.data))
         made = await self._decide(policy, event.data["actor"], seen)
         _, fact = checked_decision(event.data["actor"], made, 0.0, seen.legal_actions)
-        return list(_differing(fact.data, event.data, SCRIPTED_SAME, "the captain decides"))
+        return list(_differences(fact.data, event.data, SCRIPTED_SAME, "the captain decides"))
 
     async def forfeit(self, ended: Event, seen: Observation) -> list[str]:
-        """Why the forfeit in ``ended`` is none, as far as the record shows it; empty when it may be one.
+        """Return why the forfeit in ``ended`` is wrong; empty if the record allows it.
 
         Args:
-            ended: An ``episode.ended`` that says who forfeited.
-            seen: What the actor saw who was asked last.
+            ended: An ``episode.ended`` with ``forfeited``.
+            seen: The last observation.
         """
         loser = ended.data["forfeited"]
         if seen.actor != loser:
-            return [f"{loser} is said to have forfeited where {seen.actor} was asked"]
+            return [f"the record says that {loser} forfeited, but it was the turn of {seen.actor}"]
         policy = self._seats[loser]
         if not isinstance(policy, ModelPolicy):
             try:
@@ -86,7 +86,7 @@ class RecordedDecisions:
                     await self._decide(policy, loser, seen)
             except BundleError:
                 return []
-            return [f"{loser} is said to have forfeited, and decides here"]
+            return [f"the record says that {loser} forfeited, but it decides here"]
         stated = {
             "source": "fallback", "action": {}, "reasoning": "", "fallback_reason": "",
             "failure_class": ended.data.get("failure_class"),
@@ -94,7 +94,7 @@ class RecordedDecisions:
         }  # fmt: skip
         made = policy.remember(seen, stated).made
         if made is not None and made.source == "model":
-            return [f"{loser} is said to have forfeited, but the recorded reply is a decision"]
+            return [f"the record says that {loser} forfeited, but its recorded reply is a decision"]
         return []
 
     async def _decide(self, policy: Policy, actor: str, seen: Observation) -> Decision:
@@ -103,11 +103,11 @@ class RecordedDecisions:
         if isinstance(policy, SeesTruth):
             policy.see(await self._stepper.snapshot(limit_s=None))
             return await policy.decide(seen, deadline=PATIENCE_S)
-        raise BundleError(f"{self._plan.preset(actor).name} cannot be asked again")
+        raise BundleError(f"the decisions of {self._plan.preset(actor).name} cannot be repeated")
 
 
-def can_be_asked_again(world: World, captain: str) -> bool:
-    """Whether anybody can make the decisions of ``captain`` again from a record alone."""
+def can_be_repeated(world: World, captain: str) -> bool:
+    """Whether the decisions of ``captain`` can be repeated from a record alone."""
     build = world.captains[captain].build
     if isinstance(build, ModelBuild):
         return True
@@ -115,40 +115,40 @@ def can_be_asked_again(world: World, captain: str) -> bool:
     return isinstance(policy, ScriptedPolicy | SeesTruth)
 
 
-def _policy(plan: EpisodePlan, actor: str) -> Policy:
+def _policy_of(plan: EpisodePlan, actor: str) -> Policy:
     build, seed = plan.making(actor)
     return build.asking(UnaskedEndpoint(), seed) if isinstance(build, ModelBuild) else build(seed)
 
 
-def _reread(policy: ModelPolicy, seen: Observation, data: Mapping[str, Any]) -> Iterator[str]:
-    """How a model's decision comes out otherwise from the recorded replies."""
+def _model_differences(policy: ModelPolicy, seen: Observation, data: Mapping[str, Any]) -> Iterator[str]:
+    """How a model's decision differs from what the recorded replies give."""
     again = policy.remember(seen, data)
     if not again.same_requests:
-        yield "the questions to the model are not those that its captain asks here"
+        yield "the recorded requests differ from those that the captain sends here"
     made = again.made
     if made is None:
-        yield "the recorded replies lead to no decision"
+        yield "the recorded replies give no decision"
         return
     if made.source != data["source"]:
-        yield f"the recorded replies make it a decision of source {made.source!r}, not {data['source']!r}"
+        yield f"the recorded replies give a decision of source {made.source!r}, not {data['source']!r}"
         return
     if made.source == "model":
         _, fact = checked_decision(data["actor"], made, 0.0, seen.legal_actions)
-        yield from _differing(fact.data, data, MODEL_SAME, "the recorded replies give")
-    elif (stood_in := again.fell_back_to) is not None and _plain(stood_in.action) != data["action"]:
+        yield from _differences(fact.data, data, MODEL_SAME, "the recorded replies give")
+    elif (substitute := again.fell_back_to) is not None and _plain(substitute.action) != data["action"]:
         yield (
-            f"action: in place of the failed decision {_short(_plain(stood_in.action))} is due, not "
+            f"action: the failed decision must be replaced by {_short(_plain(substitute.action))}, not "
             + _short(data["action"])
         )
 
 
-def _differing(
-    made: Mapping[str, Any], recorded: Mapping[str, Any], names: tuple[str, ...], whose: str
+def _differences(
+    made: Mapping[str, Any], recorded: Mapping[str, Any], names: tuple[str, ...], source: str
 ) -> Iterator[str]:
     plain = _plain(made)
     for name in names:
         if plain.get(name) != recorded.get(name):
-            yield f"{name}: {whose} {_short(plain.get(name))}, recorded is {_short(recorded.get(name))}"
+            yield f"{name}: {source} {_short(plain.get(name))}, recorded is {_short(recorded.get(name))}"
 
 
 def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,21 +161,21 @@ def _short(value: Any) -> str:
     return shown if len(shown) <= 120 else shown[:117] + "..."
 
 
-MOST_TOLD = 5
-"""Discrepancies of one episode that are told; what follows one is often more of the same."""
+MOST_REPORTED: Final = 5
+"""Mistakes that are reported per episode; later ones often follow from the first."""
 
-_AT_A_DECISION = ("policy_error", "step_cap")
-"""Ends that come where somebody is asked to decide, with nothing left to be told; others come at any time."""
+_AT_A_DECISION: Final = ("policy_error", "step_cap")
+"""End reasons that only occur when a decision is due; others can occur at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Misstatement:
-    """Something that is not as a bundle claims.
+    """A wrong claim of a bundle.
 
     Args:
-        message: What, in a sentence, with the field that it is about.
-        episode_id: In which episode; ``None`` where it is about the whole.
-        seq: At which event of it.
+        message: What is wrong, in a sentence that names the field.
+        episode_id: The episode; ``None`` if it concerns the whole bundle.
+        seq: Sequence number of the event.
     """
 
     message: str
@@ -191,11 +191,11 @@ class Misstatement:
 
 @dataclass(slots=True)
 class CheckedEpisode:
-    """What came of checking one episode.
+    """The result of checking one episode.
 
     Args:
-        found: What is not as claimed, in order.
-        figures: Its figures; ``None`` where its record has no end or cannot be read.
+        found: Wrong claims, in order.
+        figures: Its figures; ``None`` if its record has no end or is unreadable.
     """
 
     found: list[Misstatement] = field(default_factory=list)
@@ -205,20 +205,19 @@ class CheckedEpisode:
 async def check_episode(
     journal: Journal, stated: BundledEpisode, plan: EpisodePlan, *, replay: bool
 ) -> CheckedEpisode:
-    """Check an episode of a bundle and read its figures.
+    """Check an episode of a bundle, and measure it.
 
     Args:
-        journal: The bundle's, its files' digests checked.
-        stated: What the manifest says of the episode.
-        plan: How it must have been played.
-        replay: Whether its world is played again and its decisions are made again; else only the record is
-            checked against the digests, and read.
+        journal: The bundle's journal; its file digest is already checked.
+        stated: The manifest's entry of the episode.
+        plan: The expected plan.
+        replay: Whether to replay the world and repeat the decisions; otherwise only the digests are checked.
     """
     checked = CheckedEpisode()
     broken = await _chain(journal, stated)
     if not broken:
         broken = await _contents(journal, stated.id, plan, checked, replay=replay)
-    checked.found = [Misstatement(message, stated.id, seq) for seq, message in broken][:MOST_TOLD]
+    checked.found = [Misstatement(message, stated.id, seq) for seq, message in broken][:MOST_REPORTED]
     return checked
 
 
@@ -240,14 +239,14 @@ async def _contents(
     found: list[tuple[int, str]] = []
     at = [1]
     try:
-        with typed_as(lambda error: BundleError(f"it cannot be read: {error!r:.200}")):
+        with typed_as(lambda error: BundleError(f"the episode is unreadable: {error!r:.200}")):
             async for discrepancy in verify_attachments(journal, episode_id):
                 found.append((discrepancy.seq, discrepancy.message))
-                if len(found) >= MOST_TOLD:
+                if len(found) >= MOST_REPORTED:
                     return found
-        with typed_as(lambda error: BundleError(f"it cannot be followed: {error!r:.200}")):
-            async with aclosing(_read(journal, episode_id, plan, checked, replay)) as told:
-                async for seq, message in told:
+        with typed_as(lambda error: BundleError(f"the episode cannot be replayed: {error!r:.200}")):
+            async with aclosing(_read(journal, episode_id, plan, checked, replay)) as messages:
+                async for seq, message in messages:
                     at[0] = seq
                     if message:
                         found.append((seq, message))
@@ -259,7 +258,7 @@ async def _contents(
 async def _read(
     journal: Journal, episode_id: str, plan: EpisodePlan, checked: CheckedEpisode, replay: bool
 ) -> AsyncGenerator[tuple[int, str], None]:
-    """Read an episode to its end: the number of each event, and what is wrong with it, if anything is."""
+    """Read an episode to its end; yield each event's number with a mistake, or with an empty text."""
     reading, again = Reading(), None
     recorded = streamed_with_whole_replies(journal, episode_id, journal.stream(episode_id))
     try:
@@ -267,12 +266,12 @@ async def _read(
             async for one in events:
                 yield one.seq, ""
                 if one.seq == 1:
-                    wrong = _beginning(one.event, plan)
+                    wrong = _start_differences(one.event, plan)
                     for message in wrong:
                         yield 1, message
                     if wrong:
                         return
-                    again = _PlayedAgain(plan, one.event) if replay else None
+                    again = _ReplayedEpisode(plan, one.event) if replay else None
                 if again is not None:
                     try:
                         for message in await again.compare(one.event):
@@ -287,21 +286,21 @@ async def _read(
             await again.aclose()
 
 
-def _beginning(started: Event, plan: EpisodePlan) -> list[str]:
-    """What the first event says otherwise than the schedule has it."""
+def _start_differences(started: Event, plan: EpisodePlan) -> list[str]:
+    """How the first event differs from the schedule."""
     if started.type != "episode.started":
-        return [f"the record begins with {started.type}"]
+        return [f"the record starts with {started.type}, not with episode.started"]
     due: dict[str, Any] = plan.started().model_dump(mode="json")
     names = sorted((due.keys() | started.data.keys()) - {"spectator_version", "title"})
     return [
-        f"{name} is recorded as {started.data.get(name)!r:.120}, and the schedule has {due.get(name)!r:.120}"
+        f"{name} is recorded as {started.data.get(name)!r:.120}, but the schedule has {due.get(name)!r:.120}"
         for name in names
         if started.data.get(name) != due.get(name)
     ]
 
 
-class _PlayedAgain:
-    """An episode played again beside its record."""
+class _ReplayedEpisode:
+    """An episode that is replayed and compared with its record."""
 
     def __init__(self, plan: EpisodePlan, started: Event) -> None:
         self._stepper = inline(plan.world, started.episode_id)
@@ -309,23 +308,23 @@ class _PlayedAgain:
         self._decisions = RecordedDecisions(plan, self._stepper)
 
     async def compare(self, event: Event) -> list[str]:
-        """What of ``event`` comes out otherwise.
+        """Return how the replay differs from ``event``.
 
         Raises:
-            ReplayDivergence: The world does not come to this event at all.
+            ReplayDivergence: The replay does not produce this event at all.
         """
         found = []
         stepped = self._replay.stepped
         if event.type == "episode.ended" and event.data["reason"] in _AT_A_DECISION and self._replay.due:
-            found.append(f"{self._replay.due[0].type} is due before the end")
+            found.append(f"{self._replay.due[0].type} is missing before the end")
         if stepped is not None and not self._replay.due:
             seen = stepped.observation
             if event.type == "decision.made" and event.data["actor"] == seen.actor:
-                found = await self._decisions.again(event, seen)
+                found = await self._decisions.differences(event, seen)
             elif event.type == "episode.ended" and event.data.get("forfeited") is not None:
                 found = await self._decisions.forfeit(event, seen)
         return [*found, *await self._replay.compare(event)]
 
     async def aclose(self) -> None:
-        """Let go of the world."""
+        """Close the environment."""
         await self._stepper.aclose()

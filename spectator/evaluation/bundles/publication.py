@@ -1,4 +1,4 @@
-"""Write a bundle: all that others need to check an evaluation, nothing private."""
+"""Write a bundle: everything needed to check an evaluation, and nothing private."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from spectator.evaluation.bundles.bundle import (
     anchors_of,
     commitment,
 )
-from spectator.evaluation.bundles.episode_check import can_be_asked_again
+from spectator.evaluation.bundles.episode_check import can_be_repeated
 from spectator.evaluation.figures import EpisodeFigures, figures_of
 from spectator.evaluation.results import results_of
 from spectator.evaluation.schedule import JOURNAL as FOLDERS_JOURNAL
@@ -47,18 +47,18 @@ from spectator.policies.policy import Policy, Preset
 from spectator.runs.run_plan import RunPlan, progress
 
 SHORTEST_SECRET: Final = 6
-"""Characters below which a text is no key, and would be found everywhere."""
+"""Shorter texts are not keys, and would match by chance."""
 
 _KEY_NAMES: Final = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateText:
-    """Something that may not be published.
+    """A text that must not be published.
 
     Args:
-        what: What it is, without telling it.
-        text: It.
+        what: Description that does not reveal it.
+        text: The text.
     """
 
     what: str
@@ -68,14 +68,13 @@ class PrivateText:
 def private_texts(
     world: World, variables: Mapping[str, str], folders: Iterable[Path]
 ) -> tuple[PrivateText, ...]:
-    """Everything that must not be in a bundle made here.
+    """Collect the texts that must not be in a bundle from this machine.
 
     Args:
-        world: With everybody who can play in it: their keys, and the further fields of their requests.
-        variables: The environment; each variable that a captain takes its key from, and each whose name ends
-            like that of a key.
-        folders: Folders of this machine whose paths nobody needs to know; short ones such as ``/root`` are
-            left out, because a text may hold them by chance.
+        world: The world; its captains' keys and extra request fields are private.
+        variables: Environment variables; captains' keys, and values named like a key, are private.
+        folders: Folders whose paths are private; short ones such as ``/root`` are skipped, because a text may
+            contain them by chance.
     """
     return tuple(dict.fromkeys((*_keys(world, variables), *_paths(folders))))
 
@@ -90,7 +89,7 @@ def _keys(world: World, variables: Mapping[str, str]) -> Iterator[PrivateText]:
     for captain in models:
         for path, value in _texts(captain.extra):
             if any(path.upper().endswith(end.lstrip("_")) for end in _KEY_NAMES):
-                yield PrivateText(f"the further field {path!r} of {captain.label}", value)
+                yield PrivateText(f"the extra field {path!r} of {captain.label}", value)
 
 
 def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -114,17 +113,17 @@ def _paths(folders: Iterable[Path]) -> Iterator[PrivateText]:
 async def need_nothing_private(
     journal: Journal, episode_id: str, recorded: Iterable[RecordedEvent], private: Sequence[PrivateText]
 ) -> None:
-    """Let an episode through only if neither its events nor what belongs to them hold a private text.
+    """Check that neither the events, calls nor truth of an episode contain a private text.
 
     Raises:
-        ConfigurationError: One is there; says which, and where, without repeating it. A record cannot be
-            changed, so the match must be played again without it.
+        ConfigurationError: One does; the message says which and where, without repeating it. A record cannot
+            be changed, so the match must be played again without it.
         JournalError: The episode cannot be read.
     """
     for one in recorded:
         need_none(one.text, private, f"event {one.seq} of {episode_id}")
     async for call in journal.calls(episode_id):
-        where = f"call {call.place} behind event {call.decided.seq} of {episode_id}"
+        where = f"call {call.place} of event {call.decided.seq} of {episode_id}"
         whole = [call.call.messages, call.call.tools, call.call.reply, call.call.about]
         for part in whole:
             need_none(_json(part), private, where)
@@ -133,21 +132,21 @@ async def need_nothing_private(
 
 
 def need_none(text: str, private: Sequence[PrivateText], where: str) -> None:
-    """Let a text through only if it holds nothing private.
+    """Check that a text contains nothing private.
 
     Args:
-        text: What is to be published.
-        private: What it may not hold.
-        where: What the text is, for people.
+        text: The text to publish.
+        private: Texts that it must not contain.
+        where: Description of the text, for the error message.
 
     Raises:
-        ConfigurationError: It holds one.
+        ConfigurationError: It contains a private text.
     """
     for one in private:
         if one.text in text or _json(one.text)[1:-1] in text:
             raise ConfigurationError(
-                f"{where} holds {one.what}; nothing is published. A record cannot be changed: play it again "
-                "in another folder, without that"
+                f"{where} contains {one.what}; nothing was published. A record cannot be changed: play the "
+                "match again without it in another folder"
             )
 
 
@@ -159,14 +158,14 @@ def _json(value: Any) -> str:
 
 
 ASKED: Final = frozenset({*ASKED_BY, "form", "send_back"} - {"extra"})
-"""What a bundle says of how a model was asked: all that its own policy needs to decide the same again."""
+"""Model settings in a bundle: everything that its policy needs to repeat a decision."""
 
-NOWHERE: Final = "http://nobody.invalid/v1"
-"""Stands for the endpoint of a model in a bundle, which nobody asks."""
+NOWHERE: Final = "http://bundle.invalid/v1"
+"""Placeholder for the endpoint of a model in a bundle; it is never called."""
 
 
 def how_asked(preset: Preset) -> dict[str, Any] | None:
-    """What a bundle says of how a model is asked; ``None`` for everybody else."""
+    """The settings of a model in a bundle; ``None`` for other captains."""
     build = preset.build
     return (
         build.captain.model_dump(mode="json", include=set(ASKED)) if isinstance(build, ModelBuild) else None
@@ -174,15 +173,15 @@ def how_asked(preset: Preset) -> dict[str, Any] | None:
 
 
 def bundled_cast(captains: list[BundledCaptain], load: LoadWorld, clock: Clock) -> LoadWorld:
-    """Finds worlds with the models of a bundle among their captains; the models' endpoints are not there.
+    """Return a loader of worlds that adds the models of a bundle, without their endpoints.
 
     Args:
-        captains: Those of the manifest.
-        load: Finds the world itself.
+        captains: The captains of the manifest.
+        load: Loads the world itself.
         clock: Time.
 
     Raises:
-        BundleError: The manifest describes a model that cannot be.
+        BundleError: The manifest describes an invalid model.
     """
     tables = {one.name: _table(one) for one in captains if one.asked is not None}
     stated = {one.name: one for one in captains}
@@ -202,12 +201,14 @@ def bundled_cast(captains: list[BundledCaptain], load: LoadWorld, clock: Clock) 
 def _table(captain: BundledCaptain) -> ModelCaptain:
     asked = captain.asked or {}
     if foreign := sorted(asked.keys() - ASKED):
-        raise BundleError(f"{captain.name}: the manifest may not say {', '.join(foreign)[:200]} of a model")
+        raise BundleError(
+            f"{captain.name}: the manifest must not state {', '.join(foreign)[:200]} of a model"
+        )
     try:
         return ModelCaptain.model_validate({**asked, "label": captain.label, "base_url": NOWHERE})
     except ValidationError as error:
-        told = "; ".join(f"{one.field} {one.rule}" for one in field_errors(error.errors()))
-        raise BundleError(f"{captain.name}: it cannot have been asked so: {told[:300]}") from error
+        rules = "; ".join(f"{one.field} {one.rule}" for one in field_errors(error.errors()))
+        raise BundleError(f"{captain.name}: its settings are invalid: {rules[:300]}") from error
 
 
 def _models(
@@ -223,17 +224,17 @@ def _models(
 
 
 Report = Callable[[int, int], None]
-"""Called with the episodes that are done and with all."""
+"""Called with the number of finished episodes and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A bundle that was written.
+    """A written bundle.
 
     Args:
-        folder: Where it is.
+        folder: Its folder.
         digest: Its digest, 64 hexadecimal digits.
-        episodes: How many episodes are in it.
+        episodes: Number of episodes.
         bytes: Its size.
     """
 
@@ -244,7 +245,7 @@ class Published:
 
 
 def with_anchors(request: EvaluationRequest, anchors: Sequence[str]) -> EvaluationRequest:
-    """``request`` with those of ``anchors`` among its captains that it lacks, at the end."""
+    """Append the missing ``anchors`` to the captains of ``request``."""
     missing = tuple(name for name in anchors if name not in request.captains)
     return replace(request, captains=request.captains + missing)
 
@@ -263,19 +264,19 @@ async def publish(
     """Write the bundle of a finished evaluation.
 
     Args:
-        schedule: All of it, the anchors among its captains.
-        request: What it was planned from.
+        schedule: All matches, including those of the anchors.
+        request: The request that it was planned from.
         source: The evaluation's folder.
-        kept: What that folder says of it.
-        target: The bundle's folder; one that holds another bundle of the same evaluation is replaced.
-        private: What may not be in it.
+        kept: When the evaluation began, and its run.
+        target: Folder of the bundle; an older bundle in it is replaced.
+        private: Texts that must not be in the bundle.
         clock: Time.
-        report: Hears of the progress.
+        report: Called with the progress.
 
     Raises:
-        ConfigurationError: It is not finished, a captain's decisions cannot be made again, or something
-            private is in it.
-        InvalidRequest: The folder ``target`` holds something else.
+        ConfigurationError: The evaluation is not finished, a captain's decisions cannot be repeated, or a
+            private text would be published.
+        InvalidRequest: The folder ``target`` contains something else.
         JournalError: The episodes cannot be read or copied.
     """
     _need_checkable(schedule)
@@ -293,37 +294,37 @@ async def publish(
 
 def _need_checkable(schedule: Schedule) -> None:
     for name in schedule.captains:
-        if not can_be_asked_again(schedule.world, name):
+        if not can_be_repeated(schedule.world, name):
             raise ConfigurationError(
-                f"the decisions of {name} cannot be made again from the record, so nobody could check them; "
+                f"the decisions of {name} cannot be repeated from the record, so they could not be checked; "
                 "publish without it"
             )
     if missing := [name for name in anchors_of(schedule.world) if name not in schedule.captains]:
         raise ConfigurationError(
-            f"a bundle of {schedule.world.name} has the anchors {', '.join(missing)} too: "
+            f"a bundle of {schedule.world.name} must include the anchors {', '.join(missing)}: "
             f"add them with --captains {','.join((*schedule.captains, *missing))}"
         )
 
 
 def _need_room(target: Path) -> None:
     if target.suffix == ".zip":
-        rule = "a bundle is written as a folder; zip it afterwards"
+        rule = "must be a folder; zip it afterwards"
     elif target.is_symlink() or (target.exists() and not target.is_dir()):
-        rule = f"{target} is no folder"
+        rule = f"{target} is not a folder"
     elif target.exists() and any(target.iterdir()) and not (target / MANIFEST).is_file():
-        rule = f"{target} holds something that is no bundle; choose another folder"
+        rule = f"{target} contains files that are not a bundle; choose another folder"
     else:
         return
     raise InvalidRequest([FieldError("publish", rule)])
 
 
 async def _attempts(journal: Journal, run: RunPlan) -> list[list[str]]:
-    """For each match its episodes, the one that counts last."""
+    """The episode ids of each match; the last one counts."""
     due = await progress(journal, run)
     if due.owed:
         raise ConfigurationError(
-            f"{len(due.over)} of {len(run.jobs)} matches are played; a bundle holds a whole evaluation: "
-            "the same command plays the rest"
+            f"{len(due.over)} of {len(run.jobs)} matches are finished; a bundle needs all of them: "
+            "run the same command again to play the rest"
         )
     found = []
     for number, last in sorted(due.over.items()):
@@ -341,7 +342,7 @@ async def _read(
     private: Sequence[PrivateText],
     report: Report,
 ) -> tuple[dict[ScheduledMatch, EpisodeFigures], list[BundledEpisode]]:
-    """The figures of every match, and what the manifest says of every episode."""
+    """The figures of every match, and the manifest's entry of every episode."""
     found: dict[ScheduledMatch, EpisodeFigures] = {}
     episodes: list[BundledEpisode] = []
     total = sum(map(len, ids))
@@ -417,7 +418,7 @@ def _captain(schedule: Schedule, name: str, found: Mapping[ScheduledMatch, Episo
 
 
 def entrants_of(captain: str, figures: Iterable[EpisodeFigures]) -> tuple[list[str], list[str]]:
-    """The fingerprints under which the leaderboard knows a captain, and the models that answered as it."""
+    """A captain's fingerprints on the leaderboard, and the models that answered for it."""
     seats = [seat for one in figures for seat in one.seats if seat.captain == captain]
     entrants = sorted({seat.fingerprint for seat in seats if seat.fingerprint})
     return entrants, sorted({model for seat in seats for model in seat.models})
@@ -426,7 +427,7 @@ def entrants_of(captain: str, figures: Iterable[EpisodeFigures]) -> tuple[list[s
 def _write(
     manifest: BundleManifest, journal: Path, target: Path, private: Sequence[PrivateText]
 ) -> Published:
-    """Write all of a bundle beside its place, then put it there."""
+    """Write a bundle next to its target, then move it there."""
     half = target.with_name(target.name + ".part")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
@@ -446,9 +447,9 @@ def _write(
 
 
 def _put(half: Path, target: Path) -> None:
-    """Put a whole bundle in its place; files of others there stay."""
+    """Move a complete bundle to its target; other files there stay."""
     target.mkdir(parents=True, exist_ok=True)
-    (target / MANIFEST).unlink(missing_ok=True)  # never a manifest beside another's journal
+    (target / MANIFEST).unlink(missing_ok=True)  # never a manifest next to another bundle's journal
     for name in (JOURNAL, MANIFEST):
         os.replace(half / name, target / name)
 

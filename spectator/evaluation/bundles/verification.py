@@ -1,4 +1,4 @@
-"""Checks a bundle without a key and without a network: what of its claims does not come out as claimed."""
+"""Check every claim of a bundle, without a key or a network."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.run_plan import RunPlan, newest_first, progress
 
 TOLERANCE: Final = 1e-9
-"""Relative difference of two figures that are the same, added up on another machine."""
+"""Relative difference up to which figures of two machines are equal."""
 
 Report = Callable[[int, int], None]
-"""Called with the episodes that are checked and with all."""
+"""Called with the number of checked episodes and the total."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of checking a bundle.
+    """The result of checking a bundle.
 
     Args:
-        digest: The bundle's.
-        wrong: What is not as claimed; empty where all is.
-        notes: What a reader should know beside that.
-        replayed: Episodes whose world and decisions were played again.
+        digest: The bundle's digest.
+        wrong: Wrong claims.
+        notes: Further notes for readers.
+        replayed: Episodes that were replayed.
         episodes: Episodes in the bundle.
     """
 
@@ -58,22 +58,22 @@ class Verdict:
 
     @property
     def verified(self) -> bool:
-        """Whether every claim that was checked is as claimed."""
+        """Whether every checked claim is correct."""
         return not self.wrong
 
     @property
     def whole(self) -> bool:
-        """Whether every episode was played again, so that nothing was left unchecked."""
+        """Whether every episode was replayed, so that everything was checked."""
         return self.replayed == self.episodes
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A part of the episodes, for a quick look.
+    """A random sample of the episodes, for a quick check.
 
     Args:
-        size: How many are played again.
-        rng: Draws them; whoever made the bundle must not know how.
+        size: Number of episodes to replay.
+        rng: Draws them; the bundle's author must not be able to predict it.
     """
 
     size: int
@@ -88,27 +88,27 @@ async def verify_bundle(
     sample: Sample | None = None,
     report: Report = lambda done, total: None,
 ) -> Verdict:
-    """Check everything that a bundle claims.
+    """Check every claim of a bundle.
 
-    The digests of its files are checked already, see :func:`~spectator.evaluation.bundles.bundle.opened`.
-    Checked here are the seeds, the schedule, every chain of events, the model calls, every world and every
-    decision, and the results with their intervals. What nobody can check is whether a model really answered
-    what is recorded: docs/evaluation.md says what a bundle shows and what it cannot.
+    This checks the seeds, the schedule, every event chain, the model calls, every world and decision, and the
+    results with their intervals; :func:`~spectator.evaluation.bundles.bundle.opened` has already checked the
+    file digests. Whether a model really gave the recorded answers cannot be checked: docs/evaluation.md
+    explains what a bundle proves.
 
     Args:
         bundle: The bundle.
         clock: Time.
-        load: Finds its world.
-        sample: Which episodes are played again; all when left out. Records, seeds, schedule and results are
-            checked in any case.
-        report: Hears of the progress.
+        load: Loads its world.
+        sample: Episodes to replay; ``None`` replays all. Records, seeds, schedule and results are always
+            checked.
+        report: Called with the progress.
 
     Raises:
-        BundleError: It describes what cannot be.
+        BundleError: The manifest describes an invalid model.
     """
     verdict = Verdict(bundle.digest, episodes=len(bundle.manifest.episodes))
-    if bundle.beside:
-        verdict.notes.append(f"not part of it, and not looked at: {', '.join(bundle.beside)[:300]}")
+    if bundle.unlisted:
+        verdict.notes.append(f"not listed in the manifest, and not read: {', '.join(bundle.unlisted)[:300]}")
     manifest = bundle.manifest
     schedule = _schedule(manifest, bundled_cast(manifest.captains, load, clock), verdict)
     if schedule is None:
@@ -116,23 +116,23 @@ async def verify_bundle(
     try:
         journal = await SqlJournal.open(f"sqlite:///{bundle.folder / JOURNAL}", writable=False)
     except SpectatorError as error:
-        verdict.wrong.append(Misstatement(f"{JOURNAL} cannot be opened: {_without(error, bundle)}"))
+        verdict.wrong.append(Misstatement(f"{JOURNAL} cannot be opened: {_without_folder(error, bundle)}"))
         return verdict
     try:
         await _check_journal(journal, schedule, manifest, verdict, sample, report)
     except SpectatorError as error:
-        verdict.wrong.append(Misstatement(f"{JOURNAL} cannot be read: {_without(error, bundle)}"))
+        verdict.wrong.append(Misstatement(f"{JOURNAL} is unreadable: {_without_folder(error, bundle)}"))
     finally:
         await journal.aclose()
     return verdict
 
 
-def _without(error: SpectatorError, bundle: OpenedBundle) -> str:
+def _without_folder(error: SpectatorError, bundle: OpenedBundle) -> str:
     return str(error).replace(str(bundle.folder), "").replace("sqlite:////", "")[:300]
 
 
 def _schedule(manifest: BundleManifest, load: LoadWorld, verdict: Verdict) -> Schedule | None:
-    """What must have been played, by the manifest; ``None`` where that cannot be checked here."""
+    """Plan the matches from the manifest; ``None`` if that fails here."""
     wrong = verdict.wrong
     request = EvaluationRequest(
         environment=manifest.environment,
@@ -150,42 +150,42 @@ def _schedule(manifest: BundleManifest, load: LoadWorld, verdict: Verdict) -> Sc
             wrong.append(
                 Misstatement(
                     f"environment_version: it was played in version {manifest.environment_version[:40]} of "
-                    f"{world.name}, and here is {world.version}; check it with Spectator "
-                    f"{manifest.spectator_version[:40]}, here is {__version__}"
+                    f"{world.name}, but version {world.version} is installed; check it with Spectator "
+                    f"{manifest.spectator_version[:40]} (this is {__version__})"
                 )
             )
             return None
         if (due := _matches(manifest, world)) > 10 * len(manifest.episodes) + 1000:
-            told = f"{due} matches are due, and only {len(manifest.episodes)} episodes are in it"
-            wrong.append(Misstatement(f"matches: {told}"))
+            rule = f"the schedule has {due} matches, but the bundle only {len(manifest.episodes)} episodes"
+            wrong.append(Misstatement(f"matches: {rule}"))
             return None
         schedule = plan_evaluation(request, load=load)
     except InvalidRequest as error:
-        told = "; ".join(f"{one.field}: {one.rule}" for one in error.fields)
-        wrong.append(Misstatement(f"what the manifest says cannot be played here: {told[:500]}"))
+        rules = "; ".join(f"{one.field}: {one.rule}" for one in error.fields)
+        wrong.append(Misstatement(f"the manifest's evaluation cannot be played here: {rules[:500]}"))
         return None
-    wrong += [Misstatement(told) for told in (*_seeds(manifest, schedule), *_captains(manifest, schedule))]
+    wrong += [Misstatement(rule) for rule in (*_seeds(manifest, schedule), *_captains(manifest, schedule))]
     return schedule
 
 
 def _matches(manifest: BundleManifest, world: World) -> int:
-    """How many matches the manifest's schedule has, known before it is made."""
+    """The number of matches, computed before they are planned."""
     captains = len(manifest.captains)
     return manifest.matches // 2 * (captains * (captains - 1) if world.opponents else captains)
 
 
 def _seeds(manifest: BundleManifest, schedule: Schedule) -> Iterator[str]:
-    """What is wrong with what the manifest says of pack and seeds."""
+    """What is wrong with the manifest's pack and seeds."""
     seeds, pack = manifest.seeds, schedule.pack
     if manifest.pack.version != pack.version:
-        yield f"pack.version: {manifest.pack.version[:40]} was played, and here is {pack.version}"
+        yield f"pack.version: is {manifest.pack.version[:40]}, but {pack.version} is installed"
     if manifest.options != dict(schedule.options):
-        yield "options: the manifest does not state every option as the world completes them"
+        yield "options: the manifest does not state every option of the world"
     made = "sealed" if seeds.phrase is not None else "pack" if pack.seeds else "derived"
     if seeds.made != made:
-        yield f"seeds.made: is claimed to be {seeds.made}, and what the manifest says makes them {made}"
+        yield f"seeds.made: is claimed to be {seeds.made}, but the manifest makes them {made}"
     if seeds.count != schedule.pairs:
-        yield f"seeds.count: is claimed to be {seeds.count}, and {schedule.pairs} are due"
+        yield f"seeds.count: is claimed to be {seeds.count}, but the schedule has {schedule.pairs}"
     if seeds.phrase is not None and seeds.commitment != commitment(schedule.world.name, pack, seeds.phrase):
         yield "seeds.commitment: is not the digest of the phrase in the bundle"
 
@@ -201,10 +201,10 @@ def _captains(manifest: BundleManifest, schedule: Schedule) -> Iterator[str]:
             ("anchor", stated.name in anchors),
         ):
             if (claimed := getattr(stated, name)) != here:
-                yield f"captains.{stated.name}.{name}: is claimed to be {claimed!r}, and is {here!r}"
+                yield f"captains.{stated.name}.{name}: is claimed to be {claimed!r}, but is {here!r}"
     for name in anchors:
         if name not in schedule.captains:
-            yield f"captains: the anchor {name!r} is left out"
+            yield f"captains: the anchor {name!r} is missing"
 
 
 async def _check_journal(
@@ -215,10 +215,10 @@ async def _check_journal(
     sample: Sample | None,
     report: Report,
 ) -> None:
-    """Check all that the journal holds."""
+    """Check every episode of the journal."""
     run = schedule.run(manifest.began_ms, manifest.run_id)
     due = await progress(journal, run)
-    verdict.wrong += list(_left_out(schedule, {one.number: one.episode_id for one in due.owed}))
+    verdict.wrong += list(_missing(schedule, {one.number: one.episode_id for one in due.owed}))
     attempts = _attempts(run, due.over)
     stated = {one.id: one for one in manifest.episodes}
     verdict.wrong += [one async for one in _foreign(journal, attempts, stated)]
@@ -231,24 +231,22 @@ async def _check_journal(
     _conclude(manifest, schedule, found, verdict)
     again = len(attempts) - len(due.over)
     if again:
-        verdict.notes.append(
-            f"{again} matches were stopped from outside and played once more; both are in it"
-        )
+        verdict.notes.append(f"{again} interrupted matches were repeated; the bundle contains both attempts")
     if broken := sum(not one.finished for one in found.values()):
-        verdict.notes.append(f"{broken} matches broke down, by their record; their pairs count for nobody")
+        verdict.notes.append(f"{broken} matches did not finish; their pairs are not counted")
     if manifest.spectator_version != __version__:
         verdict.notes.append(f"made by Spectator {manifest.spectator_version[:40]}, checked by {__version__}")
 
 
-def _left_out(schedule: Schedule, owed: Mapping[int, str]) -> Iterator[Misstatement]:
-    for number, episode_id in owed.items():
+def _missing(schedule: Schedule, missing: Mapping[int, str]) -> Iterator[Misstatement]:
+    for number, episode_id in missing.items():
         match = schedule.matches[number]
         who = match.home if match.away is None else f"{match.home} against {match.away}"
-        yield Misstatement(f"the match of {who} on seed {match.seed} was left out, or has no end", episode_id)
+        yield Misstatement(f"the match of {who} on seed {match.seed} is missing, or has no end", episode_id)
 
 
 def _attempts(run: RunPlan, over: Mapping[int, str]) -> dict[str, tuple[int, int]]:
-    """By episode, which match it is and which attempt at it."""
+    """By episode id: the number of its match, and of the attempt."""
     found = {}
     for number, last in over.items():
         attempt, episode_id = 0, ""
@@ -260,16 +258,16 @@ def _attempts(run: RunPlan, over: Mapping[int, str]) -> dict[str, tuple[int, int
 
 
 async def _foreign(journal: Journal, attempts: Mapping[str, object], stated: Mapping[str, object]) -> Any:
-    """Episodes that are in the journal or in the manifest alone, or that no match of the schedule is."""
+    """Episodes that the journal, the manifest or the schedule lacks."""
     there = {summary.episode_id async for summary in newest_first(journal)}
     for episode_id in sorted(there | stated.keys()):
         if episode_id not in there:
-            yield Misstatement("the manifest states it, and the journal does not hold it", episode_id)
+            yield Misstatement("the manifest lists it, but the journal does not contain it", episode_id)
         elif episode_id not in stated:
-            yield Misstatement("the journal holds it, and the manifest does not state it", episode_id)
+            yield Misstatement("the journal contains it, but the manifest does not list it", episode_id)
         elif episode_id not in attempts:
             yield Misstatement(
-                "it is no match of the schedule: a seed, a captain or an option is another", episode_id
+                "it is not a match of the schedule: its seed, a captain or an option differs", episode_id
             )
 
 
@@ -283,7 +281,7 @@ async def _episodes(
     sample: Sample | None,
     report: Report,
 ) -> dict[str, EpisodeFigures | None]:
-    """Check every episode, and give the figures of each."""
+    """Check every episode; return the figures of each."""
     known = [episode_id for episode_id in attempts if episode_id in stated]
     size = len(known) if sample is None else min(sample.size, len(known))
     again = set(known if sample is None else sample.rng.sample(known, size))
@@ -309,42 +307,42 @@ def _conclude(
     found: Mapping[ScheduledMatch, EpisodeFigures],
     verdict: Verdict,
 ) -> None:
-    """Compare what is claimed with what comes of the matches."""
+    """Compare the claimed results with those of the matches."""
     if len(found) < len(schedule.matches):
         verdict.wrong.append(
-            Misstatement("results: cannot be computed, because a match is missing or cannot be read")
+            Misstatement("results: cannot be computed, because a match is missing or unreadable")
         )
         return
     for captain in manifest.captains:
         for name, here in zip(("entrants", "models"), entrants_of(captain.name, found.values()), strict=True):
             if (claimed_here := getattr(captain, name)) != here:
-                told = f"captains.{captain.name}.{name}: is claimed to be {claimed_here}, and is {here}"
-                verdict.wrong.append(Misstatement(told[:400]))
+                rule = f"captains.{captain.name}.{name}: is claimed to be {claimed_here}, but is {here}"
+                verdict.wrong.append(Misstatement(rule[:400]))
     computed = results_of(schedule, found).model_dump(mode="json", exclude={"spectator_version"})
     claimed = manifest.results.model_dump(mode="json", exclude={"spectator_version"})
-    verdict.wrong += [Misstatement(told) for told in differences(claimed, computed, "results")]
+    verdict.wrong += [Misstatement(one) for one in differences(claimed, computed, "results")]
 
 
 def differences(claimed: Any, computed: Any, where: str) -> Iterator[str]:
-    """Where two values of plain JSON differ, a sentence each; figures may differ by rounding.
+    """Compare two JSON values; yield a sentence per difference beyond rounding.
 
     >>> list(differences({"share": 0.5, "n": 3}, {"share": 0.5000000000001, "n": 4}, "results"))
-    ['results.n: is claimed to be 3, and comes out as 4']
+    ['results.n: is claimed to be 3, but is 4']
     """
     if isinstance(claimed, Mapping) and isinstance(computed, Mapping):
         for name in {**claimed, **computed}:
             yield from differences(claimed.get(name), computed.get(name), f"{where}.{name}")
     elif isinstance(claimed, Sequence) and isinstance(computed, Sequence) and not isinstance(claimed, str):
         if len(claimed) != len(computed):
-            yield f"{where}: has {len(claimed)} entries, and {len(computed)} come out"
+            yield f"{where}: is claimed to have {len(claimed)} entries, but has {len(computed)}"
         for place, (one, other) in enumerate(zip(claimed, computed, strict=False)):
             yield from differences(one, other, f"{where}.{_name(other, place)}")
     elif not _same(claimed, computed):
-        yield f"{where}: is claimed to be {claimed!r:.100}, and comes out as {computed!r:.100}"
+        yield f"{where}: is claimed to be {claimed!r:.100}, but is {computed!r:.100}"
 
 
 def _name(entry: Any, place: int) -> str:
-    """What an entry of a list is called in a sentence."""
+    """The name of a list entry in a sentence."""
     if isinstance(entry, Mapping):
         for name in ("name", "episode_id"):
             if name in entry:

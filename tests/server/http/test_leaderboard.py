@@ -20,7 +20,7 @@ from tests.serving import Serving, serve, test_settings
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server on which nobody has played cricket yet but is about to."""
+    """A server without cricket episodes at the start."""
     with serve(test_settings(tmp_path_factory.mktemp("board"), max_episodes=4)) as serving:
         yield serving
 
@@ -131,7 +131,7 @@ def test_it_is_described_and_linked_from_the_lobby(served: Serving) -> None:
 
 
 def test_who_only_sat_opposite_to_itself_or_was_cut_short_has_a_row_too(served: Serving) -> None:
-    """Nobody beaten, nothing scored: the row says so instead of failing."""
+    """Without wins and scores the row says so instead of failing."""
     before = board(served, 0)["episodes"]
     episode_id = served.start(
         environment="cricket", captain_preset="random", opponent_choice="defensive", pace="broadcast"

@@ -320,7 +320,7 @@ def _need_room(target: Path) -> None:
 async def _attempts(journal: Journal, run: RunPlan) -> list[list[str]]:
     """For each match its episodes, the one that counts last."""
     due = await progress(journal, run)
-    if due.owed:
+    if due.remaining:
         raise ConfigurationError(
             f"{len(due.over)} of {len(run.jobs)} matches are played; a bundle holds a whole evaluation: "
             "the same command plays the rest"

@@ -199,8 +199,8 @@ def test_a_server_that_stays_away_halts_the_run_within_its_deadline(tmp_path: Pa
     [
         ("http://127.0.0.1:9", "cannot be read"),
         ("openenv+ws://127.0.0.1:9/envs/counting", "cannot read"),
-        ("http://", "names no host"),
-        ("http://host:99999/qa", "names no host"),
+        ("http://", "is not a valid address"),
+        ("http://host:99999/qa", "is not a valid address"),
         ("ftp://host/qa", "neither a world nor an address"),
         ("openenv+ftp://host", "is not a URL of a server"),
     ],

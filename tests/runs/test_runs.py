@@ -110,7 +110,7 @@ def test_ids_follow_from_all_that_a_job_is_and_from_nothing_else() -> None:
     assert run.episode_id(job(on_failure="end"), 1) == first, "how failures are taken is no other episode"
 
 
-def test_jobs_that_are_alike_are_refused_and_members_of_a_group_are_not_alike() -> None:
+def test_equal_jobs_are_rejected_unless_their_member_numbers_differ() -> None:
     with pytest.raises(ValueError, match="number them by member"):
         RunPlan([job(), job()], BEGAN_MS)
     run = RunPlan([job(group="g", member=number) for number in range(4)], BEGAN_MS)

@@ -120,7 +120,7 @@ async def get_group(
     """Return the episodes of one prompt: their results, advantages and forks."""
     async with services.budget.hold(Held.READS, request):
         found = await services.group_boards.find(group, run)
-        return _json(await found.told(services.journal))
+        return _json(await found.state_json(services.journal))
 
 
 async def _entry(services: Services, name: str) -> RunEntry:

@@ -204,7 +204,7 @@ class GroupBoard(PolledBoard):
         try:
             async with self._groups.turn():
                 found = await self._groups.find(*self.key)
-                picture = await found.told(self._groups.journal)
+                picture = await found.state_json(self._groups.journal)
         except (JournalError, RunNotFound) as error:
             return self._draw({**self.picture, "problem": str(error)})
         self._draw(picture)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 async def _recorded(
     folder: Path | None, journal: str | None, run_name: str | None
 ) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
-    """A run and its record, wherever it is."""
+    """Open the record of a run in a folder or a database."""
     from spectator.cli.options import recorded_journal
     from spectator.rollouts.request import read_request
 
@@ -114,27 +114,27 @@ def export_rollouts(
 
 
 SHOWN: Final = 6
-"""Episodes without an end that are shown."""
+"""Unfinished episodes that are shown."""
 
 QUIET_S: Final = 60.0
-"""Seconds without an event after which it is said that perhaps nobody plays."""
+"""Seconds without an event after which the status warns that no process may be playing."""
 
 
 @click.command()
 @RUN_FOLDER
 @journal_options
 def status(folder: Path | None, journal: str | None, run_name: str | None) -> None:
-    """Say how far a run is, by its record; safe while it runs.
+    """Show a run's progress (safe while it runs).
 
     \b
-    Exit code: 0 every episode came to a verdict, 1 all are over and some came to none, or the model decided
-    nothing itself, 3 some episodes remain.
+    Exit code: 0 every episode has a verdict, 1 all are over but some have none, or the model made no decision
+    itself, 3 some episodes remain.
     \b
     Example: spectator rollouts status runs/first
     Example: spectator rollouts status --journal postgresql://... --run first
     """
     found = _read(folder, journal, run_name)
-    for line in _told(found):
+    for line in _status_lines(found):
         click.echo(line)
     if found.over < found.request.episodes:
         sys.exit(3)
@@ -146,10 +146,10 @@ def status(folder: Path | None, journal: str | None, run_name: str | None) -> No
 @journal_options
 @click.option(
     "--class", "wanted", type=click.Choice(get_args(FailureClass)), metavar="CLASS",
-    help="Only this class of failure, such as env_infra.",
+    help="Show only this class of failure, such as env_infra.",
 )  # fmt: skip
 def failures(folder: Path | None, journal: str | None, run_name: str | None, wanted: str | None) -> None:
-    """List the attempts that came to no verdict: class, what follows, episode, attempt, what happened.
+    """List the attempts without a verdict: class, what follows, episode, attempt, what happened.
 
     \b
     Example: spectator rollouts failures runs/first --class env_infra
@@ -184,45 +184,45 @@ def _read(folder: Path | None, journal: str | None, run_name: str | None) -> Run
     return asyncio.run(read_status(folder, SystemClock().now()))
 
 
-def _told(found: RunStatus) -> list[str]:
+def _status_lines(found: RunStatus) -> list[str]:
     from spectator.cli.rollouts_view import a_second, in_words, mean_words
 
     request = found.request
-    told = [f"{request.environment} · {request.model.model}"]
+    lines = [f"{request.environment} · {request.model.model}"]
     rate = "" if not found.a_second else f" · {a_second(found.a_second)} episodes/s"
     quiet = found.idle_s is not None and found.idle_s > QUIET_S
     eta = "" if found.left_s is None or quiet else f" · about {in_words(found.left_s)} left"
-    told.append(f"{found.over} of {request.episodes} over{rate}{eta}")
+    lines.append(f"{found.over} of {request.episodes} over{rate}{eta}")
     if found.over:
-        told.append(mean_words(found.rewards, found.own, found.penalised))
-    told += [f"{count:8} {reason}" for reason, count in sorted(found.ends.items(), key=lambda one: -one[1])]
+        lines.append(mean_words(found.rewards, found.own, found.penalised))
+    lines += [f"{count:8} {reason}" for reason, count in sorted(found.ends.items(), key=lambda one: -one[1])]
     classes = Counter(one.failure_class for one in found.failed)
     if classes:
         again = sum(one.again for one in found.failed)
         counts = ", ".join(f"{count} {name}" for name, count in classes.most_common())
-        told.append(f"failed: {counts}" + (f" · {again} tried again" if again else ""))
+        lines.append(f"failed: {counts}" + (f" · {again} tried again" if again else ""))
     if request.group_size > 1 and found.groups:
         groups = Counter(group.state for group in found.groups.values())
-        told.append("groups: " + ", ".join(f"{count} {name}" for name, count in groups.most_common()))
+        lines.append("groups: " + ", ".join(f"{count} {name}" for name, count in groups.most_common()))
     if found.unended:
-        told += _unended(found, quiet)
-    return told
+        lines += _unended(found, quiet)
+    return lines
 
 
 def _unended(found: RunStatus, quiet: bool) -> list[str]:
     from spectator.cli.rollouts_view import in_words
 
-    told = []
+    lines = []
     if quiet and found.idle_s is not None:
-        told.append(
-            f"nothing was recorded for {in_words(found.idle_s)}: if no process plays it, the same command "
-            "plays on"
+        lines.append(
+            f"nothing was recorded for {in_words(found.idle_s)}: if no process plays it, repeat the command "
+            "to resume"
         )
     by = Counter(one.worker for one in found.unended if one.worker is not None)
     if by:
-        told.append("played by " + ", ".join(f"{name} ({count})" for name, count in sorted(by.items())))
-    told.append(f"{'longest without a step':30} turn  idle{'      worker' if by else ''}")
-    return told + [
+        lines.append("played by " + ", ".join(f"{name} ({count})" for name, count in sorted(by.items())))
+    lines.append(f"{'longest without a step':30} turn  idle{'      worker' if by else ''}")
+    return lines + [
         f"{one.summary.episode_id:30} {one.turn:4}  {in_words(one.idle_s):9} {one.worker or ''}".rstrip()
         for one in found.unended[:SHOWN]
     ]
@@ -244,70 +244,78 @@ rollouts.add_command(failures)
 @rollouts.command()
 @click.option(
     "--env", "environment", required=True,
-    help="World that is played, or the address of another server's: http://HOST:PORT/ENV_NAME of a pooled "
+    help="World to play, or the address of one on another server: http://HOST:PORT/ENV_NAME of a pooled "
     "rollout server, openenv+ws://HOST:PORT of an OpenEnv server.",
 )  # fmt: skip
-@click.option("--base-url", required=True, help="The model's endpoint, up to and without /chat/completions.")
+@click.option("--base-url", required=True, help="The model's endpoint, without /chat/completions.")
 @click.option("--model", required=True, help="The model's name at its endpoint.")
 @click.option("--episodes", type=click.IntRange(min=1), required=True, help="Episodes in all.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 4096), default=64, show_default=True, help="Episodes at once."
 )
 @click.option(
-    "--group-size", type=click.IntRange(1, 4096), default=1, show_default=True, help="Episodes of one task."
+    "--group-size", type=click.IntRange(1, 4096), default=1, show_default=True, help="Episodes per task."
 )
 @click.option("--max-turns", type=click.IntRange(min=1), help="Actions after which an episode is truncated.")
 @click.option(
     "--message-cut", type=click.IntRange(min=0), default=0, show_default=True,
-    help="Newest exchanges that are sent, beside system message and task; 0 sends all since the "
+    help="Newest exchanges to send, besides system message and task; 0 sends all since the "
     "conversation began.",
 )  # fmt: skip
 @click.option(
     "--history-tokens", type=click.IntRange(min=256), default=2000, show_default=True,
-    help="Tokens of past turns at which a conversation begins anew, with the last decisions told again.",
+    help="Tokens of past turns at which a new conversation starts, with the last decisions repeated.",
 )  # fmt: skip
 @world_options
 @click.option("--opponent", help="Preset in the other seats.")
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seeds are made from it."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Seed from which the tasks' seeds are derived.",
 )
 @click.option(
-    "--attempts", type=click.IntRange(1, 100), default=3, show_default=True, help="Most attempts at one."
+    "--attempts",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="Most attempts at an episode.",
 )
 @click.option(
     "--on-invalid", type=click.Choice(ON_INVALID), default=ON_INVALID[0], show_default=True,
-    help="What an answer that is not an action does once the model was asked again: penalize ends the "
-    "episode with --invalid-reward and trains on the answer; mask ends it with what it had earned, without "
-    "the answer; end leaves no verdict; fallback lets a scripted captain decide, which is never credited.",
+    help="What an invalid answer does after all retries: penalize ends the episode with --invalid-reward and "
+    "trains on the answer; mask ends it with the reward so far, without the answer; end leaves no verdict; "
+    "fallback lets a scripted captain decide, which is never credited.",
 )  # fmt: skip
 @click.option(
     "--invalid-retries", type=click.IntRange(0, 10), default=1, show_default=True,
-    help="How often the model is asked again first, in a row.",
+    help="Retries in a row after an invalid answer.",
 )  # fmt: skip
 @click.option(
     "--invalid-reward", type=float, default=0.0, show_default=True,
-    help="With --on-invalid penalize: what the episode counts for.",
+    help="With --on-invalid penalize: the reward of the episode.",
 )  # fmt: skip
 @click.option("--style", type=click.Choice(["tools", "json"]), default="tools", show_default=True)
 @click.option("--temperature", type=click.FloatRange(0, 2))
 @click.option("--max-answer-tokens", type=click.IntRange(16, 131_072), default=1024, show_default=True)
 @click.option(
     "--call-timeout", "--timeout", "timeout_s", type=click.FloatRange(1, 900), default=300.0,
-    show_default=True, help="Seconds for one decision of the model, waits and asking again included.",
+    show_default=True, help="Seconds for one decision of the model, including waits and retries.",
 )  # fmt: skip
 @seconds_option("--episode-timeout", "episode_s", 21_600.0, "Seconds for one episode.")
 @seconds_option("--env-timeout", "env_s", 30.0, "Seconds for one step of the environment.")
 @seconds_option("--env-start-timeout", "env_start_s", 60.0, "Seconds for an environment to begin.")
 @seconds_option(
     "--env-wait", "env_wait_s", 300.0,
-    "Seconds that the environments' server may be gone, or have no room, before the run is halted.",
+    "Seconds that the environments' server may be unreachable or full before the run is halted.",
     zero=True,
 )  # fmt: skip
 @seconds_option(
     "--model-wait", "model_wait_s", 300.0,
-    "Seconds that the model's endpoint may be gone before the run is halted; one that was never there "
-    "halts it sooner.",
+    "Seconds that the model's endpoint may be unreachable before the run is halted; one that never "
+    "answered halts it sooner.",
     zero=True,
 )  # fmt: skip
 @seconds_option(
@@ -316,8 +324,8 @@ rollouts.add_command(failures)
 )  # fmt: skip
 @click.option(
     "--stepper", type=click.Choice(["inline", "thread"]), default="inline", show_default=True,
-    help="Where a world of the catalogue runs: with the driver, or each on a thread of its own, which "
-    "worlds that block need.",
+    help="Where a world of the catalogue runs: with the driver, or on a separate thread, which worlds that "
+    "block need.",
 )  # fmt: skip
 @click.option(
     "--tokens", is_flag=True, help="Ask for token ids and log probabilities, as vLLM and SGLang give them."
@@ -333,27 +341,29 @@ rollouts.add_command(failures)
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(0, 1024), default=0, show_default=True,
-    help="Processes that play, the concurrency shared among them; 0 plays in this one.",
+    help="Worker processes, which share the concurrency; 0 plays in this process.",
 )  # fmt: skip
 @click.option("--out", type=OUT, default=Path("rollouts"), show_default=True, help="Folder of the record.")
 @click.option(
-    "--resume", is_flag=True, help="Go on with what is in the folder; so does the same command without it."
+    "--resume",
+    is_flag=True,
+    help="Require an existing run to resume; without it, the same command resumes or begins.",
 )
 @journal_options
 @click.option(
     "--max-in-flight", type=click.IntRange(min=0), default=0, show_default=True,
-    help="Episodes of a run in a database that all who play it may play at once; 0 = no limit.",
+    help="For a run in a database: episodes at once over all workers; 0 = no limit.",
 )  # fmt: skip
 @spending_options("the whole run")
 def run(**given: Any) -> None:
     """Play many episodes with a model, and record what a trainer needs.
 
-    Everything is in the journal of the folder: killed or interrupted, the same command resumes there. The
-    first Ctrl-C lets the running episodes finish; the second leaves them to be resumed later. With --journal
-    and --run the run is in that database instead, and spectator rollouts worker joins it.
+    Everything is recorded in the folder's journal: after a crash or an interrupt, the same command resumes.
+    The first Ctrl-C lets the running episodes finish; the second leaves them to be resumed later. With
+    --journal and --run the run is in that database instead; spectator rollouts worker joins it.
 
     \b
-    Exit code: 0 every episode came to a verdict, 1 some did not, or the model decided nothing itself, 3 the
+    Exit code: 0 every episode has a verdict, 1 some have none, or the model made no decision itself, 3 the
     run was halted, 130 interrupted, 143 terminated.
     \b
     Example: spectator rollouts run --env counting --base-url http://localhost:8001/v1 --model my-model \\
@@ -369,7 +379,7 @@ def run(**given: Any) -> None:
         raise click.UsageError("--max-in-flight is for runs in a database; here --concurrency is the limit")
     if given["resume"]:
         read_request(out)
-    handler_of(plan, out)  # a wrong one is an error before anything is written
+    handler_of(plan, out)  # fail before anything is written
     report, interrupted = run_busily(_run_in_folder(plan, given))
     conclude(report, str(out))
     sys.exit(exit_code(report, interrupted))
@@ -388,14 +398,14 @@ async def _run_in_folder(plan: FleetPlan, given: Mapping[str, Any]) -> tuple[Fle
 
 
 def _run_in_database(plan: FleetPlan, given: Mapping[str, Any]) -> None:
-    """Begin a run in a database, or resume it, and leave with the command's exit code."""
+    """Begin or resume a run in a database, and exit with the command's exit code."""
     from spectator.rollouts.fleet import begin_run
     from spectator.rollouts.fleet_plan import find_rows
 
     name = required_run_name(given["run_name"])
     for flag, unset in (("handler", "none"), ("experiences", None), ("workers", 0)):
         if given[flag] != unset:
-            hint = "; start `spectator rollouts worker` as often as you like" if flag == "workers" else ""
+            hint = "; start any number of `spectator rollouts worker` processes" if flag == "workers" else ""
             raise click.UsageError(f"--{flag} is for runs in a folder{hint}")
 
     async def find(worker: Worker) -> Sequence[FleetRow]:
@@ -413,15 +423,15 @@ def _run_in_database(plan: FleetPlan, given: Mapping[str, Any]) -> None:
     "--concurrency", type=click.IntRange(1, 4096), default=64, show_default=True,
     help="Episodes at once in this process.",
 )  # fmt: skip
-@click.option("--name", hidden=True, help="What this process is called in the journal of a folder.")
+@click.option("--name", hidden=True, help="Name of this process in the journal of a folder.")
 def worker(
     folder: Path | None, journal: str | None, run_name: str | None, concurrency: int, name: str | None
 ) -> None:
     """Join a run stored in PostgreSQL; any number of workers can run in parallel, on any machine.
 
     It needs the journal's URL, and the endpoint's key in the variable that the run names. Without --run it
-    plays every run of the journal that is not over, the oldest first. Ctrl-C and the exit codes are those of
-    run. A run in a folder is joined by the same command that began it.
+    plays every unfinished run of the journal, oldest first. Ctrl-C and exit codes work as for run. To join a
+    run in a folder, repeat the command that began it.
 
     \b
     Example: SPECTATOR_JOURNAL_URL=postgresql://... spectator rollouts worker --run first --concurrency 32
@@ -430,7 +440,7 @@ def worker(
 
     if folder is not None:
         if name is None:
-            raise click.UsageError("to join a run in a folder, give the command that began it once more")
+            raise click.UsageError("to join a run in a folder, repeat the command that began it")
         sys.exit(run_busily(play_as_worker(folder, concurrency, name)))
     url = server_url(journal)
     sys.exit(run_busily(play_runs(url, concurrency, lambda worker: find_rows(worker.journal, run_name))))
@@ -441,7 +451,7 @@ def _plan(request: RolloutRequest, given: Mapping[str, Any]) -> FleetPlan:
     from spectator.rollouts.fleet_plan import Deadlines, FleetPlan
 
     if given["experiences"] is not None and given["handler"] == "none":
-        raise click.UsageError("--experiences needs --handler, which says how one of them is chosen")
+        raise click.UsageError("--experiences needs --handler, which chooses one of them")
     if given["experiences"] is None and given["handler"] != "none":
         raise click.UsageError(f"--handler {given['handler']} needs --experiences FILE")
     times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "model_wait_s", "startup_jitter_s")

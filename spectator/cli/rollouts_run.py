@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 YOUNG_OBJECTS: Final = 10_000
-"""Objects made beyond those let go before Python looks for cycles among them.
+"""Net new objects after which Python collects cycles among them.
 
-At its usual 700 it looks at most of what a turn makes while that is in use: 40 us of a turn, and 40 ms at a
-time for a full look, where it is 6 us and at most 5 ms with this (64 episodes at once). More brings no more.
+With the default of 700, collections see most of a turn's objects while in use: 40 us per turn and 40 ms
+for a full collection, against 6 us and at most 5 ms with this (64 episodes at once). More gains nothing.
 """
 
 
 def run_busily(main: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run ``main`` as :func:`asyncio.run` does; on uvloop a request takes a fifth less processor time.
+    """Run ``main`` like :func:`asyncio.run`, on uvloop if possible: a fifth less processor time.
 
     >>> async def answer():
     ...     return 42
@@ -52,29 +52,29 @@ def run_busily(main: Coroutine[Any, Any, _Result]) -> _Result:
     collect_rarely()
     try:
         from uvloop import new_event_loop
-    except ImportError:  # there is none for Windows
+    except ImportError:  # uvloop does not support Windows
         return asyncio.run(main)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 
 def collect_rarely() -> None:
-    """Let Python look for cycles less often, and never again among what was imported until now."""
+    """Collect cycles less often, and never among objects that exist now."""
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
 MAX_BYTES: Final = 8 * 1024 * 1024
-"""Size at which the file is put aside as ``.1``, in place of the one before."""
+"""Bytes at which the file is renamed to ``.1``, replacing the previous one."""
 
 
 class RunLog(RotatingFileHandler):
-    """Takes the warnings of this library from :meth:`begin` to :meth:`end`.
+    """Writes this library's warnings to a file from :meth:`begin` to :meth:`end`.
 
-    Nothing is written, and no file made, before the first of them. A full disk loses them and nothing else.
+    The file is created with the first warning. A full disk loses warnings and nothing else.
 
     Args:
-        path: The file; its folder must be there by then.
+        path: The file; its folder must exist at the first warning.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,13 +85,13 @@ class RunLog(RotatingFileHandler):
         """Warnings so far."""
 
     def begin(self) -> None:
-        """Take warnings from now on."""
+        """Start to write warnings."""
         logger = logging.getLogger("spectator")
         logger.addHandler(self)
         logger.propagate = False
 
     def end(self) -> None:
-        """Take no more. Safe to call without :meth:`begin`."""
+        """Stop. Safe to call without :meth:`begin`."""
         logger = logging.getLogger("spectator")
         logger.removeHandler(self)
         logger.propagate = True
@@ -99,12 +99,12 @@ class RunLog(RotatingFileHandler):
             self.close()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one down."""
+        """Write a warning."""
         self.taken += 1
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """It could not be written: there is nowhere to say so."""
+        """Ignore a failed write: there is nowhere to report it."""
 
 
 HALTED = 3
@@ -114,14 +114,14 @@ HALTED = 3
 async def carry_out(
     play: Callable[[OnBegin], Awaitable[FleetReport]], view: FleetView, log: RunLog | None
 ) -> tuple[FleetReport, bool]:
-    """Play a run to its end, or until it is interrupted; what it came to, and whether it was.
+    """Play a run until it ends or is interrupted; returns its report and whether it was.
 
-    The first interrupt lets what is being played come to its end, the second leaves it, as SIGTERM does.
+    The first interrupt lets the running episodes finish; the second, like SIGTERM, leaves them unfinished.
 
     Args:
         play: Plays it.
         view: Shows it.
-        log: Takes warnings; they go where they go without one.
+        log: Takes warnings; ``None`` leaves logging as it is.
     """
     interrupted = False
     task, code = asyncio.current_task(), 130
@@ -165,11 +165,11 @@ async def carry_out(
 
 
 def conclude(report: FleetReport, where: str) -> None:
-    """Say what a run came to.
+    """Print the results of a run.
 
     Args:
-        report: What was played.
-        where: Where its record is.
+        report: Its report.
+        where: Where its record is, in words.
     """
     from spectator.cli.rollouts_view import mean_words
     from spectator.journal.outline import OwnCount
@@ -192,10 +192,10 @@ def conclude(report: FleetReport, where: str) -> None:
 
 
 def exit_code(report: FleetReport, interrupted: bool) -> int:
-    """How the command ends; says why, where it was not to its end.
+    """Return the command's exit code; prints why it did not play everything.
 
     Args:
-        report: What was played.
+        report: The run's report.
         interrupted: Whether it was interrupted.
     """
     if interrupted:
@@ -214,11 +214,11 @@ async def play_folder(
     """Play a run in a folder: in this process, or by worker processes.
 
     Args:
-        plan: What is played, and how.
-        folder: Made when it is not there.
+        plan: The run's plan.
+        folder: The run's folder; created if missing.
         workers: Worker processes; 0 plays in this one.
         concurrency: Episodes at once.
-        begin: Called once, when it is known what remains.
+        begin: Called once, after the first look at what remains.
 
     Raises:
         SpectatorError: It cannot be played.
@@ -228,7 +228,7 @@ async def play_folder(
     from spectator.rollouts.folder_workers import run_workers
 
     shared: dict[str, Any] = {"clock": SystemClock(), "load": read_worlds(), "rng": random.SystemRandom()}
-    read_key(plan.request.model.api_key_env)  # a missing one is an error before anything is written
+    read_key(plan.request.model.api_key_env)  # fail before anything is written
     handler = handler_of(plan, folder)
     if workers:
         return await run_workers(
@@ -240,12 +240,12 @@ async def play_folder(
 
 
 async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
-    """Be a worker process that another one started: it ends with that one; the exit code.
+    """Play as a worker process, which exits with its parent; returns the exit code.
 
     Args:
-        folder: The run's.
+        folder: The run's folder.
         concurrency: Episodes at once.
-        name: What this process is called in the journal.
+        name: Name of this process in the journal.
     """
     from spectator.rollouts.fleet import open_folder
     from spectator.rollouts.fleet_plan import IN_FOLDER, find_rows, read_plan
@@ -273,7 +273,7 @@ async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
 async def play_runs(
     url: str, concurrency: int, find: Callable[[Worker], Awaitable[Sequence[FleetRow]]]
 ) -> int:
-    """Play runs in a database, one after another; the exit code.
+    """Play runs in a database, one after another; returns the exit code.
 
     Args:
         url: The journal.
@@ -295,7 +295,7 @@ async def play_runs(
 
 
 async def _play_shown(row: FleetRow, worker: Worker, *, quiet: bool = False) -> tuple[FleetReport, bool]:
-    """Play one run; what it came to, and whether it was interrupted. Warnings are a line each."""
+    """Play one run; returns its report and whether it was interrupted."""
     from spectator.cli.rollouts_view import FleetView
     from spectator.rollouts.fleet import play_run
     from spectator.rollouts.fleet_plan import read_plan
@@ -309,7 +309,7 @@ async def _play_shown(row: FleetRow, worker: Worker, *, quiet: bool = False) -> 
 
 @asynccontextmanager
 async def _worker_at(url: str, concurrency: int) -> AsyncIterator[Worker]:
-    """What this process brings along to play runs in a database, its journal open meanwhile."""
+    """Open a journal, and make the worker that plays runs in it."""
     from spectator.clock import SystemClock
     from spectator.journal.postgres import telling
     from spectator.journal.sql_journal import SqlJournal
@@ -335,10 +335,10 @@ def _worker(journal: SqlJournal, concurrency: int, **known: Any) -> Worker:
 
 
 def handler_of(plan: FleetPlan, folder: Path) -> EpisodeHandler:
-    """The handler of a run in a folder.
+    """Make the handler of a run in a folder.
 
     Raises:
-        ConfigurationError: The experiences or their statistics are damaged, or the plan names none.
+        ConfigurationError: The experiences or their statistics are damaged, or the plan lacks them.
     """
     from spectator.rollouts import handlers
     from spectator.rollouts.handlers import TallyFile
@@ -353,7 +353,7 @@ def handler_of(plan: FleetPlan, folder: Path) -> EpisodeHandler:
     if not plan.experiences:
         raise ConfigurationError(f"--handler {plan.handler} needs --experiences FILE")
     tallies = TallyFile(folder / "experiences.tallies.json")
-    tallies.read()  # damaged ones would cost every episode
+    tallies.read()  # fail now rather than in every episode
     handler: EpisodeHandler = kinds[plan.handler](handlers.load_experiences(Path(plan.experiences)), tallies)
     return handler
 
@@ -362,7 +362,7 @@ class _OneLine(logging.Formatter):
     """Formats each warning as one line, without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The message, and the error where there is one."""
+        """Return the message, and the error if there is one."""
         error = record.exc_info[1] if record.exc_info else None
         message = record.getMessage()
         return message if error is None else f"{message}: {error}"

@@ -1,4 +1,4 @@
-"""A run of rollouts in the terminal: progress, rates, failures, and the slowest episodes and why they are."""
+"""Show a run of rollouts in the terminal: progress, rates, failures, and the slowest episodes."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ if TYPE_CHECKING:
     from spectator.runs.interactor import InFlight, RunState
 
 DRAWN_EVERY_S: Final = 1.0
-"""Seconds between pictures: one takes 7 ms of the processor that the run needs too."""
+"""Seconds between redraws: one takes 7 ms of processor time that the run needs, too."""
 
 REPORT_EVERY_S: Final = 15.0
-"""Seconds between lines of progress where there is no terminal."""
+"""Seconds between progress lines without a terminal."""
 
 SLOWEST: Final = 6
-"""Episodes that are shown."""
+"""Slowest episodes that are shown."""
 
 WIDE: Final = 100
-"""Columns from which more is shown of each."""
-
+"""Terminal columns from which the table has more columns."""
 
 BETWEEN: Final = " · "
-"""What stands between the parts of a line."""
+"""Separates the parts of a line."""
 
 
 class FleetView:
-    """Draws a run on standard error while it goes on; a line from time to time where that is no terminal.
+    """Draws a run on standard error while it runs, or prints lines if that is not a terminal.
 
-    It reads what the run keeps current, from a thread of its own, and costs the run nothing.
+    It reads the run's state from a separate thread and does not slow the run.
 
     Args:
-        request: What is run.
-        env_wait_s: How long a server of environments may be gone.
-        model_wait_s: How long the model's endpoint may be.
+        request: The run's request.
+        env_wait_s: Seconds that a server of environments may be unreachable.
+        model_wait_s: Seconds that the model's endpoint may be unreachable.
         quiet: Show nothing.
     """
 
@@ -69,18 +68,18 @@ class FleetView:
         self._thread = threading.Thread(target=self._show, name="rollouts-view", daemon=True)
 
     def begin(self, running: RunningFleet) -> None:
-        """Take what is to be shown."""
+        """Start to show ``running``."""
         self._running = running
         if self._draining:
             running.interactor.drain()
 
     def drain(self) -> None:
-        """Let what is being played come to its end."""
+        """Finish the episodes in play and start no more."""
         self._draining = True
         if self._running is not None:
             self._running.interactor.drain()
         if not (self._quiet or sys.stderr.isatty()):
-            click.echo(f"{DRAINING}; Ctrl-C again leaves it to be played on later", err=True)
+            click.echo(f"{DRAINING}; press Ctrl-C again to leave them for later", err=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -118,7 +117,7 @@ class FleetView:
                     live.update(picture, refresh=True)
 
     def lines(self, running: RunningFleet, now_s: float) -> list[str]:
-        """How far the run is, without the single episodes.
+        """Return the run's progress, without the individual episodes.
 
         Args:
             running: The run.
@@ -126,23 +125,23 @@ class FleetView:
         """
         state = running.state
         under_way = sum(flight.turns for flight in running.interactor.in_flight)
-        told = [_progress(state, now_s, under_way), *_sums(state), *_failed(state)]
+        lines = [_progress(state, now_s, under_way), *_sums(state), *_failed(state)]
         shortage, outage = state.shortage, running.outage
         if shortage is not None and running.interactor.in_flight:
-            told.append(f"no further environment now: {shortage.reason}")
+            lines.append(f"no further environment now: {shortage.reason}")
         elif shortage is not None:
             missing, halts = in_words(now_s - shortage.since_s), in_words(self._env_wait_s)
-            told.append(f"no environment for {missing} (halts after {halts}): {shortage.reason}")
+            lines.append(f"no environment for {missing} (halts after {halts}): {shortage.reason}")
         if outage is not None and outage.since_s is not None:
             missing, halts = in_words(now_s - outage.since_s), in_words(self._model_wait_s)
-            told.append(f"no model for {missing} (halts after {halts}): {outage.reason}")
-        told += _at_the_model(running)
+            lines.append(f"no model for {missing} (halts after {halts}): {outage.reason}")
+        lines += _at_the_model(running)
         if self._draining:
-            told.append(f"{DRAINING}; Ctrl-C again leaves it to be played on later")
-        return told
+            lines.append(f"{DRAINING}; press Ctrl-C again to leave them for later")
+        return lines
 
     def picture(self, running: RunningFleet, now_s: float, width: int) -> RenderableType:
-        """The run on a terminal of so many columns."""
+        """Draw the run for a terminal of ``width`` columns."""
         from rich.console import Group
         from rich.padding import Padding
         from rich.progress_bar import ProgressBar
@@ -161,7 +160,7 @@ class FleetView:
         return Group(*parts)
 
 
-DRAINING: Final = "finishing what is being played"
+DRAINING: Final = "finishing the running episodes"
 
 
 def _progress(state: RunState, now_s: float, under_way: int) -> str:
@@ -174,7 +173,7 @@ def _progress(state: RunState, now_s: float, under_way: int) -> str:
 
 def _sums(state: RunState) -> list[str]:
     parts = []
-    known = state.own or state.tokens_in  # nothing is known of decisions of other processes
+    known = state.own or state.tokens_in  # other processes' decisions are unknown
     if state.rewards or (state.turns and known):
         own = OwnCount(state.turns, state.own) if known else OwnCount()
         parts.append(mean_words(state.rewards, own, state.penalised))
@@ -184,7 +183,7 @@ def _sums(state: RunState) -> list[str]:
 
 
 def mean_words(rewards: Sequence[float], own: OwnCount, penalised: int) -> str:
-    """The mean reward with all that says what it is worth.
+    """Format the mean reward with its standard error, own share and penalties.
 
     >>> mean_words([0.0, 1.0, 1.0, 0.0], OwnCount(40, 30, 12), 2)
     'mean reward 0.5 ± 0.2887 (standard error) of 4 · own share 75 % of 40 decisions · 2 penalised'
@@ -220,7 +219,7 @@ def _at_the_model(running: RunningFleet) -> list[str]:
 
 
 def _folded(line: str, width: int) -> list[str]:
-    """A line in as many as it takes, broken between its parts where that is enough."""
+    """Break a line between its parts so that it fits the width, if possible."""
     folded: list[str] = []
     for part in line.split(BETWEEN):
         if folded and len(folded[-1]) + len(BETWEEN) + len(part) <= width:
@@ -240,7 +239,7 @@ def _table(flights: Sequence[InFlight], state: RunState, now_s: float, width: in
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
     for name in ("slowest", *(("attempt", "played for") if wide else ()), "turn", "idle", ""):
         table.add_column(name, no_wrap=True, overflow="ellipsis")
-    table.add_column("waits for")  # the one that gives way where there is no room
+    table.add_column("waits for")  # may wrap when space is short
     for flight in slowest:
         standing = flight.standing(now_s, usual_s, state.deadline_s)
         style = {"stalled": "red", "slow": "yellow", "playing": "green"}[standing]
@@ -253,7 +252,7 @@ def _table(flights: Sequence[InFlight], state: RunState, now_s: float, width: in
 
 
 def in_words(seconds: float) -> str:
-    """A time that people can take in at a glance.
+    """Format a duration briefly.
 
     >>> [in_words(seconds) for seconds in (0.4, 59, 600, 36_000, 200_000)]
     ['0 s', '59 s', '10 min', '10.0 h', '2.3 d']
@@ -266,7 +265,7 @@ def in_words(seconds: float) -> str:
 
 
 def a_second(rate: float) -> str:
-    """A rate in at most three figures, or in whole ones.
+    """Format a rate with three significant digits, or as a whole number.
 
     >>> [a_second(rate) for rate in (0.004567, 2.0, 47.63, 1337.2)]
     ['0.00457', '2', '47.6', '1,337']

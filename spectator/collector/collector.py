@@ -49,22 +49,21 @@ ACTOR: Final = "collector"
 """Name of the preset in the agent's seat."""
 
 ANSWER_S: Final = 600.0
-"""Seconds that an answer of the model may take, unless the caller says otherwise."""
-
+"""Default seconds that an answer of the model may take."""
 
 KEEP_ALL: Final = FailurePolicy(retry=frozenset(), halt=frozenset())
-"""Each episode is played once, and kept however it ends."""
+"""Play each episode once, and keep it however it ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectTask:
-    """What one episode is to be.
+    """One episode to collect.
 
     Args:
         seed: Its seed, 0 .. 2**53 - 1.
-        scenario: The world's option ``scenario``; ``None`` leaves it out.
-        difficulty: The world's option ``difficulty``; ``None`` leaves it out.
-        group: Name of the episodes of one task that it is compared with; ``None`` for none.
+        scenario: The world's option ``scenario``; ``None`` omits it.
+        difficulty: The world's option ``difficulty``; ``None`` omits it.
+        group: Name of the group of one task within which it is compared; ``None`` for none.
     """
 
     seed: int
@@ -75,12 +74,12 @@ class CollectTask:
 
 @dataclass(frozen=True, slots=True)
 class CollectedEpisode:
-    """A collected episode and what must be kept apart from it.
+    """A collected episode, with its events, its hidden truth and its model calls.
 
     Args:
         record: The episode.
-        events: The same as events, as every viewer, replay and export of this library reads them.
-        truth: What was hidden; empty where the world hides nothing or the episode did not come to its end.
+        events: The episode as events, for viewers, replays and exports.
+        truth: The hidden truth; empty if the world hides nothing or the episode did not finish.
         calls: The calls to the model behind each decision, in order.
     """
 
@@ -109,29 +108,29 @@ def collect_episode(
 ) -> CollectedEpisode:
     """Play one episode with ``generate_fn`` and keep every step.
 
-    What an answer that is not an action does, ``invalid`` says. Where ``generate_fn`` fails twice or takes
-    too long, or the environment fails, the episode ends without a verdict. With ``on_invalid="fallback"`` the
-    world's usual captain decides in place of any failed answer, labelled, its reward apart. Not to be called
-    where an event loop runs; await :func:`collect_episodes` there.
+    ``invalid`` says what an answer that is not an action does. If ``generate_fn`` fails twice or takes too
+    long, or the environment fails, the episode ends without a verdict. With ``on_invalid="fallback"`` the
+    world's default captain decides in place of any failed answer; its decisions are labelled and its reward
+    is counted separately. In a running event loop, await :func:`collect_episodes` instead.
 
     Args:
         env: Name of the world.
         seed: Its seed, 0 .. 2**53 - 1.
-        scenario: The world's option ``scenario``; ``None`` leaves it out.
-        difficulty: The world's option ``difficulty``; ``None`` leaves it out.
+        scenario: The world's option ``scenario``; ``None`` omits it.
+        difficulty: The world's option ``difficulty``; ``None`` omits it.
         prompt_fn: Renders the conversation.
         generate_fn: Continues it.
-        config: Handed to ``generate_fn`` as it is.
+        config: Passed to ``generate_fn`` unchanged.
         max_steps: Actions after which the episode is truncated, at least 1; ``None`` for the world's own cap.
         options: Further options of the world.
         model: The model's name, for the record.
         answer_s: Seconds that an answer may take.
-        invalid: What an answer that is not an action does; asked for once more and then penalised if omitted.
+        invalid: What an answer that is not an action does; if omitted, it is asked for again, then penalised.
         load: Finds the world.
-        clock: Time; the system's when left out.
+        clock: Time; the system's if omitted.
 
     Raises:
-        InvalidRequest: An option or the seed is wrong.
+        InvalidRequest: An option or the seed is invalid.
         ConfigurationError: ``max_steps`` is less than 1.
     """
     (collected,) = asyncio.run(
@@ -171,59 +170,74 @@ async def collect_episodes(
     load: LoadWorld = load_world,
     clock: Clock | None = None,
 ) -> list[CollectedEpisode]:
-    """Play episodes side by side, and ask the model for the answers that they wait for in one call.
+    """Play episodes concurrently, and ask the model for several answers in one call.
 
     Args:
         env: Name of the world.
-        tasks: What each episode is to be.
+        tasks: The episodes to collect.
         prompt_fn: Renders a conversation.
         generate_batch_fn: Continues several; called with at most ``concurrency`` prompts.
-        config: Handed to ``generate_batch_fn`` as it is.
+        config: Passed to ``generate_batch_fn`` unchanged.
         max_steps: As for :func:`collect_episode`.
         concurrency: Episodes at once, at least 1.
-        on_collected: Hears of each episode as soon as it is over, to save or to count it.
+        on_collected: Called with each episode as soon as it is over, to save or count it.
         options: Further options of the world.
         model: The model's name, for the record.
         answer_s: Seconds that an answer may take.
-        invalid: What an answer that is not an action does; asked for once more and then penalised if omitted.
+        invalid: What an answer that is not an action does; if omitted, it is asked for again, then penalised.
         load: Finds the world.
-        clock: Time; the system's when left out.
+        clock: Time; the system's if omitted.
 
     Returns:
         The episodes in the order of their tasks.
 
     Raises:
-        InvalidRequest: An option or a seed is wrong.
-        ConfigurationError: ``max_steps`` or ``concurrency`` is less than 1, or ``answer_s`` no time at all.
+        InvalidRequest: An option or a seed is invalid.
+        ConfigurationError: ``max_steps`` or ``concurrency`` is less than 1, or ``answer_s`` is not positive.
+        EpisodeError: An episode could not be played or recorded.
     """
     _check_figures(max_steps, concurrency, answer_s)
-    asked = ModelThread(generate_batch_fn, config, answer_s=answer_s, largest=concurrency)
-    clock = clock or SystemClock()
-    invalid = invalid or InvalidAnswers()
-    seat = _Seat(load(env), prompt_fn, asked, config, max_steps, model, answer_s, clock, invalid)
-    planned = [seat.plan(task, options or {}) for task in tasks]
-    jobs = [Job.of(plan, group=plan.group_id, member=number) for number, plan in enumerate(planned)]
-    run = RunPlan(jobs, int(clock.now().timestamp() * 1000), policy=KEEP_ALL)
+    thread = ModelThread(generate_batch_fn, config, answer_s=answer_s, largest=concurrency)
+    clock, invalid = clock or SystemClock(), invalid or InvalidAnswers()
+    seat = _Seat(load(env), prompt_fn, thread, config, max_steps, model, answer_s, clock, invalid)
+    plans = [seat.plan(task, options or {}) for task in tasks]
     try:
-        async with _journal() as journal:
-            log = LeasedLog(journal, clock, 0.0)
-            player = _Collector(seat, run, log, journal)
-            scheduler = Scheduler(
-                run, journal, log, player, clock, random.SystemRandom(), concurrency=concurrency,
-                state=RunState(len(jobs), 0, clock.monotonic()),
-                on_result=lambda result: player.report(result, on_collected),
-            )  # fmt: skip
-            await scheduler.play(player.halt.ledger)
+        return await _play(seat, plans, concurrency, on_collected)
     finally:
-        asked.close()
-    if (left := player.halt.reason or scheduler.left) is not None:
-        raise EpisodeError(left)
+        thread.close()
+
+
+async def _play(
+    seat: _Seat,
+    plans: Sequence[EpisodePlan],
+    concurrency: int,
+    on_collected: Callable[[CollectedEpisode], None],
+) -> list[CollectedEpisode]:
+    """Play the planned episodes; returns them in the order of their plans.
+
+    Raises:
+        EpisodeError: One could not be played or recorded.
+    """
+    clock = seat.clock
+    jobs = [Job.of(plan, group=plan.group_id, member=number) for number, plan in enumerate(plans)]
+    run = RunPlan(jobs, int(clock.now().timestamp() * 1000), policy=KEEP_ALL)
+    async with _journal() as journal:
+        log = LeasedLog(journal, clock, 0.0)
+        player = _Collector(seat, run, log, journal)
+        scheduler = Scheduler(
+            run, journal, log, player, clock, random.SystemRandom(), concurrency=concurrency,
+            state=RunState(len(jobs), 0, clock.monotonic()),
+            on_result=lambda result: player.report(result, on_collected),
+        )  # fmt: skip
+        await scheduler.play(player.halt.ledger)
+    if (reason := player.halt.reason or scheduler.left) is not None:
+        raise EpisodeError(reason)
     return [player.collected[number] for number in range(len(jobs))]
 
 
 @asynccontextmanager
 async def _journal() -> AsyncIterator[SqlJournal]:
-    """A journal for as long as episodes are collected."""
+    """Open a temporary journal for the episodes that are being collected."""
     with TemporaryDirectory(prefix="spectator-") as folder:
         journal = await SqlJournal.open(f"sqlite:///{folder}/journal.db", shared_as="collector")
         try:
@@ -250,7 +264,7 @@ class _Seat:
 
     world: World
     prompt_fn: PromptFn
-    asked: ModelThread
+    thread: ModelThread
     config: Any
     max_steps: int | None
     model: str
@@ -259,24 +273,24 @@ class _Seat:
     invalid: InvalidAnswers
 
     def plan(self, task: CollectTask, options: Mapping[str, Any]) -> EpisodePlan:
-        """How a task is played; refused here, before anything is played, where it cannot be."""
+        """Plan a task; raises before anything is played if it is invalid."""
         world = self.world_with(self.endpoint())
         given = {"scenario": task.scenario, "difficulty": task.difficulty, **options}
         return replace(_plan(world, task.seed, given), group_id=task.group)
 
     def endpoint(self) -> GeneratingEndpoint:
-        """What one episode asks."""
-        return GeneratingEndpoint(self.prompt_fn, self.asked)
+        """Make the endpoint of one episode."""
+        return GeneratingEndpoint(self.prompt_fn, self.thread)
 
     def world_with(self, endpoint: GeneratingEndpoint) -> World:
-        """The world in which ``endpoint`` has the agent's seat."""
+        """Return the world with ``endpoint`` in the agent's seat."""
         return _seated(
             self.world, endpoint, self.model, self.clock, self.max_steps, self.answer_s, self.invalid
         )
 
 
 class _Collector:
-    """Plays the tasks, and keeps what each was shown."""
+    """Plays the tasks and keeps their observations."""
 
     def __init__(self, seat: _Seat, run: RunPlan, log: LeasedLog, journal: SqlJournal) -> None:
         self._seat = seat
@@ -309,7 +323,7 @@ class _Collector:
         return result_of(attempt, handle.group_id, ended)
 
     def report(self, result: Result, on_collected: Callable[[CollectedEpisode], None]) -> None:
-        """Hand over what was collected."""
+        """Pass a collected episode to ``on_collected``."""
         if (collected := self.collected.get(result.job.number)) is not None:
             on_collected(collected)
 
@@ -330,8 +344,8 @@ class _Collector:
 
 
 def _plan(world: World, seed: int, given: Mapping[str, Any]) -> EpisodePlan:
-    """How the episode is played, with the options that are not ``None``."""
-    asked = EpisodeRequest(
+    """Plan an episode with the options that are not ``None``."""
+    request = EpisodeRequest(
         world.name,
         captain=ACTOR,
         seed=seed,
@@ -340,11 +354,11 @@ def _plan(world: World, seed: int, given: Mapping[str, Any]) -> EpisodePlan:
         view="derived",
         options={name: value for name, value in given.items() if value is not None},
     )
-    return plan_episode(asked, draw_seed=lambda: seed, load=lambda _: world)
+    return plan_episode(request, draw_seed=lambda: seed, load=lambda _: world)
 
 
 class _Watched:
-    """A stepper that keeps what it shows."""
+    """A stepper that keeps its observations."""
 
     def __init__(self, stepper: Stepper, seen: Seen) -> None:
         self._stepper = stepper
@@ -369,7 +383,7 @@ def _seated(
     answer_s: float,
     invalid: InvalidAnswers,
 ) -> World:
-    """The world with the model as a captain, and with the cap that was asked for."""
+    """Return the world with the model as a captain, and with the given step cap."""
 
     def build(seed: int) -> Policy:
         fallback = world.captains[world.default_captain].build(seed)
@@ -393,14 +407,14 @@ def _seated(
 
 
 async def record_episode(collected: CollectedEpisode, journal: Journal) -> None:
-    """Append a collected episode, its calls to the model and its sealed truth: all of it or nothing.
+    """Append a collected episode, its model calls and its sealed truth in one transaction.
 
     Args:
         collected: The episode.
-        journal: Where it goes, such as ``await SqlJournal.open("sqlite:///runs/first/journal.db")``.
+        journal: The journal, such as ``await SqlJournal.open("sqlite:///runs/first/journal.db")``.
 
     Raises:
-        SequenceConflict: It is there already.
+        SequenceConflict: The journal has it already.
         JournalError: It could not be recorded.
     """
     truth = encode_json(dict(collected.truth)) if collected.events[-1].data.get("truth") else None

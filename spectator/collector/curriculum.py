@@ -1,4 +1,4 @@
-"""A curriculum: the tier of difficulty rises while the agent succeeds and falls while it fails."""
+"""A curriculum: the difficulty tier rises while the agent succeeds and falls while it fails."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class CurriculumRules:
     """When the tier changes.
 
     Args:
-        window: Newest episodes of a tier that are looked at, at least 1.
+        window: Newest episodes of a tier that count, at least 1.
         least: Episodes on a tier before it may change, 1 .. ``window``.
-        promote: Share of successes from which on the tier rises, 0 .. 1.
-        demote: Share of successes down to which it falls, less than ``promote``.
+        promote: The tier rises at this share of successes or more, 0 .. 1.
+        demote: The tier falls at this share of successes or less; less than ``promote``.
 
     Raises:
-        ValueError: A figure is out of its range; the message names it.
+        ValueError: A value is out of range; the message names it.
     """
 
     window: int = 24
@@ -54,10 +54,10 @@ class _State(BaseModel):
 
 
 class Curriculum:
-    """Chooses the tier of the next episode from how the last ones went.
+    """Chooses the tier of the next episode by the results of the last ones.
 
     Args:
-        tiers: Names of the tiers, easiest first; none twice.
+        tiers: Names of the tiers, easiest first; no duplicates.
         rules: When the tier changes.
 
     Example:
@@ -66,12 +66,12 @@ class Curriculum:
         (None, 'promoted', 'hard')
 
     Raises:
-        ValueError: There is no tier, or one stands twice.
+        ValueError: There is no tier, or one occurs twice.
     """
 
     def __init__(self, tiers: Sequence[str], rules: CurriculumRules | None = None) -> None:
         if not tiers or len(set(tiers)) != len(tiers):
-            raise ValueError("tiers must be at least one name, none of them twice")
+            raise ValueError("tiers must hold at least one name and no duplicates")
         self._tiers = list(tiers)
         self._rules = rules or CurriculumRules()
         self._place = 0
@@ -89,21 +89,21 @@ class Curriculum:
         return self._episodes
 
     def success_share(self) -> float | None:
-        """Share of successes among the newest episodes of this tier; ``None`` before the first."""
+        """Return the share of successes among the newest episodes of this tier; ``None`` before the first."""
         return sum(self._recent) / len(self._recent) if self._recent else None
 
     def record(self, success: bool | None) -> str | None:
-        """Take in how an episode of the present tier went.
+        """Record the result of an episode of the current tier.
 
         Args:
             success: Whether it succeeded; ``None`` for an episode without a verdict (the environment or the
-                endpoint failed), which changes nothing.
+                endpoint failed), which is ignored.
 
         Returns:
-            ``promoted`` or ``demoted`` when the tier changed; the new one begins with an empty window.
+            ``promoted`` or ``demoted`` if the tier changed, else ``None``; a new tier starts afresh.
 
         Raises:
-            ValueError: ``success`` is a share or a word, and says neither; nothing changes.
+            ValueError: ``success`` is another value, such as a share; nothing changes.
         """
         if success is None:
             return None
@@ -126,7 +126,7 @@ class Curriculum:
         return word
 
     def to_json(self) -> dict[str, Any]:
-        """The whole state as plain JSON; see :meth:`from_json`."""
+        """Return the whole state as plain JSON; see :meth:`from_json`."""
         return _State(
             version=FORMAT,
             tiers=self._tiers,
@@ -137,7 +137,7 @@ class Curriculum:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any], rules: CurriculumRules | None = None) -> Curriculum:
-        """The curriculum that :meth:`to_json` wrote.
+        """Restore the curriculum that :meth:`to_json` wrote.
 
         Raises:
             ConfigurationError: The state is damaged or of another version; the message names the field.
@@ -145,7 +145,9 @@ class Curriculum:
         try:
             kept = _State.model_validate(state)
             if kept.version != FORMAT:
-                raise ConfigurationError(f"version: {kept.version}; this one reads {FORMAT}")
+                raise ConfigurationError(
+                    f"version: {kept.version} is not supported; this program reads {FORMAT}"
+                )
             curriculum = cls(kept.tiers, rules)
             curriculum._place = curriculum._tiers.index(kept.tier)
         except ValidationError as error:

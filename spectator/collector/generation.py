@@ -1,4 +1,4 @@
-"""The model of a collector: a function of this process, asked on a thread of its own, in batches."""
+"""The model of a collector: a function in this process, called in batches on a separate thread."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
 from spectator.steppers.local import OwnThread
 
 PromptFn = Callable[[Sequence[Message]], str]
-"""Renders a conversation as the text that the model is given, such as by a tokenizer's chat template."""
+"""Renders a conversation as the model's prompt, for example with a tokenizer's chat template."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What a model wrote, with whatever else of it is to be in the record.
+    """What a model wrote, and what else to record about it.
 
     Args:
         text: The text.
@@ -36,10 +36,10 @@ class Generated:
         token_ids: Ids of the text's tokens, shape ``(n,)``.
         logprobs: Their log probabilities, in nats, shape ``(n,)``, all finite.
         weight_version: Version of the weights.
-        finish_reason: ``stop``, or ``length`` where it was cut.
+        finish_reason: ``stop``, or ``length`` if it was cut off.
 
     Raises:
-        ValueError: Lengths do not agree, or a log probability is not finite.
+        ValueError: Lengths differ, or a log probability is not finite.
     """
 
     text: str
@@ -59,36 +59,36 @@ class Generated:
 
 
 GenerateFn = Callable[[str, Any], "str | Generated"]
-"""Continues a text; called on a thread of its own with the prompt and the config."""
+"""Continues a text; called on a separate thread with the prompt and the config."""
 
 GenerateBatchFn = Callable[[Sequence[str], Any], "Sequence[str | Generated]"]
-"""Continues several texts; returns as many, in their order."""
+"""Continues several texts; returns one answer for each, in order."""
 
 
 Question = tuple[str, "asyncio.Future[Generated]"]
-"""A prompt, and where its answer is awaited."""
+"""A prompt, and the future of its answer."""
 
 
 def one_by_one(generate_fn: GenerateFn) -> GenerateBatchFn:
-    """A function of many prompts that asks ``generate_fn`` for each."""
+    """Make a batch function that calls ``generate_fn`` for each prompt."""
     return lambda prompts, config: [generate_fn(prompt, config) for prompt in prompts]
 
 
 class ModelThread:
-    """Asks the model on a thread of its own: while it computes, the prompts that come wait for the next call.
+    """Calls the model on a separate thread; prompts that come meanwhile wait for the next call.
 
-    Where a call fails, each of its prompts is tried once more by itself, so that one costs no other its
-    answer. A call that misses its deadline cannot be stopped; its thread is given up, and the next call has
+    If a call fails, each of its prompts is tried once more alone, so that one bad prompt does not fail the
+    others. A call that misses its deadline cannot be stopped; its thread is abandoned, and the next call gets
     a new one.
 
     Args:
         generate: Continues several texts.
-        config: Handed to it as it is.
+        config: Passed to it unchanged.
         answer_s: Seconds that a call may take, more than 0.
         largest: Most prompts of one call, at least 1.
 
     Raises:
-        ValueError: A figure is out of its range.
+        ValueError: A number is out of range.
     """
 
     def __init__(self, generate: GenerateBatchFn, config: Any, *, answer_s: float, largest: int = 1) -> None:
@@ -117,14 +117,14 @@ class ModelThread:
         return await answer
 
     def close(self) -> None:
-        """Let the thread end after the call that it is in."""
+        """Let the thread end after its current call."""
         if self._working is not None:
             self._working.cancel()
         self._thread.close()
 
     async def _work(self) -> None:
         while self._waiting:
-            await asyncio.sleep(0)  # whoever is about to ask asks now
+            await asyncio.sleep(0)  # let tasks that are about to ask join this batch
             taken = [self._waiting.popleft() for _ in range(min(self._largest, len(self._waiting)))]
             if batch := [one for one in taken if not one[1].done()]:
                 await self._answer(batch, last=False)
@@ -175,19 +175,19 @@ def _checked(text: object) -> Generated:
         return Generated(text)
     if isinstance(text, Generated):
         return text
-    raise TypeError(f"neither text nor Generated, but {type(text).__name__}")
+    raise TypeError(f"it must return str or Generated, not {type(text).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One question to the model: what it was shown, and what it wrote, if anything."""
+    """One prompt to the model, and what it wrote, if anything."""
 
     prompt: str
     written: Generated | None
 
 
 class GeneratingEndpoint:
-    """Answers as an endpoint does, by a model of this process; keeps every question, in order.
+    """An endpoint backed by a model in this process; keeps every exchange, in order.
 
     Args:
         prompt_fn: Renders the conversation.
@@ -217,13 +217,13 @@ class GeneratingEndpoint:
         return _answer_of(written, request.model)
 
     async def aclose(self) -> None:
-        """Nothing is held; the model belongs to who made it."""
+        """Do nothing; the caller owns the model."""
 
     def _rendered(self, request: ChatRequest) -> str:
         with typed_as(partial(_failed, "prompt_fn"), passing=()):
             prompt = self._prompt_fn(list(request.messages))
         if not isinstance(prompt, str):
-            raise EndpointUnavailable(f"prompt_fn gave no text, but {type(prompt).__name__}")
+            raise EndpointUnavailable(f"prompt_fn must return str, not {type(prompt).__name__}")
         return prompt
 
 

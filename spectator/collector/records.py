@@ -30,27 +30,27 @@ Source = Literal["model", "fallback"]
 
 
 class StepRecord(BaseModel):
-    """One decision and what came of it.
+    """One decision and its result.
 
     Args:
         step: Number of the step, from 1.
-        prompt: What the model was shown, whole.
-        completion: What it wrote, whole.
+        prompt: The model's complete prompt.
+        completion: The model's complete answer.
         action: The action that was carried out or refused.
-        parsed_ok: Whether the action is the model's; otherwise a safe default stood in for it.
-        source: ``model``, or ``fallback`` where the default stood in.
-        failure_class: Why the default stood in.
-        reward: What was earned until the agent's next step, whoever acted in between; ``None`` where there
-            is no verdict. It belongs to ``source``: what a fallback earned is never the completion's.
+        parsed_ok: Whether the action is the model's; otherwise a safe default replaced it.
+        source: ``model``, or ``fallback`` if the default replaced it.
+        failure_class: Why the default replaced it.
+        reward: Reward until the agent's next step, including other actors' turns in between; ``None``
+            without a verdict. It belongs to ``source``: a fallback's reward is never the completion's.
         done: Whether the episode was over before the agent's next step.
-        terminated: Whether the world came to its end with it.
-        truncated: Whether it was cut short after it.
+        terminated: Whether the world ended the episode with it.
+        truncated: Whether the episode was cut short after it.
         rule_violations: Codes of the rules that the action broke.
-        observation_summary: What was seen before the action.
-        outcome_summary: What was seen next, or last.
-        tokens_in: Tokens of the prompt, where counted.
-        tokens_out: Tokens of the completion, where counted.
-        token_ids: Ids of the completion's tokens as the engine gave them.
+        observation_summary: Summary of the observation before the action.
+        outcome_summary: Summary of the next, or the last, observation.
+        tokens_in: Tokens of the prompt, if counted.
+        tokens_out: Tokens of the completion, if counted.
+        token_ids: Ids of the completion's tokens, from the engine.
         logprobs: Their log probabilities, same length.
         latency_s: How long the answer took, seconds.
     """
@@ -93,35 +93,35 @@ class StepRecord(BaseModel):
 class EpisodeRecord(BaseModel):
     """A collected episode.
 
-    The hidden truth is not in it: :func:`spectator.collector.records.save_truths_jsonl` keeps it in a file of
-    its own, so that a record can be shown and trained on without giving the answer away.
+    It does not contain the hidden truth: :func:`spectator.collector.records.save_truths_jsonl` writes that to
+    a separate file, so that records can be shown and trained on without revealing the answer.
 
     Args:
-        episode_id: Its id; the events are in the journal under it, where one was given.
+        episode_id: Its id, also in the journal if there is one.
         environment: Name of the world.
         environment_version: Its version.
         seed: Its seed.
         scenario: Scenario that was played.
         difficulty: Tier of difficulty.
-        model: Name of the model, where known.
-        sampling: Sampling parameters, as they were given.
+        model: Name of the model, if known.
+        sampling: Sampling parameters, as given.
         end_reason: ``finished``, ``step_cap``, ``policy_error``, ``environment_error``, ``timeout``, ...
-        failure_class: Why there is no verdict, where there is none.
-        terminated: Whether the world came to its own end.
+        failure_class: Why there is no verdict, if there is none.
+        terminated: Whether the world ended the episode itself.
         truncated: Whether it was cut short.
-        total_reward: Sum of the steps' rewards; ``None`` where there is no verdict.
+        total_reward: Sum of the steps' rewards; ``None`` without a verdict.
         model_reward: The part of it that the model earned itself.
         fallback_reward: The part that safe defaults earned in its place.
-        own_share: The share of its decisions that the model made itself; ``None`` where there was none.
-        refusals: Its answers that were refused.
-        penalised: Whether its reward is the penalty of an answer that was not an action.
-        cumulative_reward: The environment's own total, where it has one.
-        terminal_reward: What the end alone earned, where the environment says so.
+        own_share: The share of decisions that the model made itself; ``None`` without decisions.
+        refusals: Answers that were refused.
+        penalised: Whether its reward is the penalty for an answer that was not an action.
+        cumulative_reward: The environment's own total, if it has one.
+        terminal_reward: Reward of the end alone, if the environment reports it.
         discovered: Whether something was discovered; ``None`` until it is graded.
         correct_mass: Whether its mass was right.
         correct_channel: Whether its channel was right.
         correct_spin: Whether its spin was right.
-        spectator_version: Version of this library, and with it of rewards and prompts.
+        spectator_version: Version of this library, which determines rewards and prompts.
         started_at: ISO 8601, UTC.
         steps: The steps in order.
     """
@@ -175,18 +175,29 @@ SUMMARY_KEYS: Final = (
     "resource_usage",
     "rule_violations",
 )
-"""Fields of an observation that are kept with each step, where the world has them."""
+"""Fields of an observation that are kept with each step, if the world has them."""
+
+
+GRADES: Final = (
+    "cumulative_reward",
+    "terminal_reward",
+    "discovered",
+    "correct_mass",
+    "correct_channel",
+    "correct_spin",
+)
+"""Fields of the public state at the end that are kept with the episode, if it has a verdict."""
 
 
 class Seen:
-    """What the environment showed, oldest first; ``state`` is its public state at the end."""
+    """The observations of an episode, oldest first, and its public ``state`` at the end."""
 
     def __init__(self) -> None:
         self.shown: list[Observation] = []
         self.state: Mapping[str, Any] = {}
 
     def keep(self, stepped: Stepped) -> Stepped:
-        """Take in what is shown next."""
+        """Add the next observation; returns ``stepped``."""
         self.shown.append(stepped.observation)
         if stepped.observation.done:
             self.state = stepped.state
@@ -196,13 +207,13 @@ class Seen:
 def steps_of(
     events: Sequence[Event], seen: Seen, exchanges: Sequence[Exchange], agent: str
 ) -> list[StepRecord]:
-    """One record for each decision of the agent that was carried out or refused.
+    """Make a record of each decision of the agent that was carried out or refused.
 
     Args:
         events: The events of the episode.
-        seen: What its environment showed.
-        exchanges: The questions to the model, in order.
-        agent: Whose decisions.
+        seen: Its observations.
+        exchanges: The exchanges with the model, in order.
+        agent: The actor whose decisions are recorded.
     """
     decided = [event.data for event in events if event.type == "decision.made"]
     following = iter(exchanges)
@@ -238,7 +249,7 @@ def _step(
     after: Sequence[Observation],
     asked: Exchange,
 ) -> StepRecord:
-    """The record of a decision; ``after`` is what was shown until the agent's next one, or the end."""
+    """Record a decision; ``after`` are the observations until the agent's next one, or the end."""
     own = data["source"] == "model"
     first, last = after[0], after[-1]
     refused = [] if first.refused is None else [first.refused.rule]
@@ -260,7 +271,7 @@ def _step(
 
 
 def _answered(number: int, data: Mapping[str, Any], asked: Exchange, **stated: Any) -> StepRecord:
-    """A step with what the model was shown and wrote."""
+    """Make a step with the model's prompt and completion."""
     written = asked.written
     return StepRecord(
         step=number,
@@ -288,29 +299,24 @@ def record_of(
     model: str,
     config: Any,
 ) -> EpisodeRecord:
-    """The record of an episode that has ended.
+    """Make the record of an episode that has ended.
 
     Args:
         events: Its events.
         steps: Its steps.
-        seen: What its environment showed.
+        seen: Its observations.
         began: When it began, ISO 8601.
         model: The model's name.
-        config: What the model was asked with; of it, what is plain is recorded.
+        config: The model's config; its plain JSON values are recorded.
     """
     started, ended = events[0], events[-1].data
     options = started.data["options"]
-    failure, verdict = failure_of_end(ended), reward_of_end(ended) is not None
+    verdict, truncated = reward_of_end(ended) is not None, bool(ended["truncated"])
     state = seen.state if verdict else {}
-    truncated = bool(ended["truncated"])
     if steps and truncated and not steps[-1].done:
         steps = [*steps[:-1], steps[-1].model_copy(update={"truncated": True})]
     if not verdict:
         steps = [one.model_copy(update={"reward": None}) for one in steps]
-
-    def earned(source: str) -> float | None:
-        return sum(one.reward or 0.0 for one in steps if one.source == source) if verdict else None
-
     own = OwnCount.of(events)
     return EpisodeRecord(
         episode_id=started.episode_id,
@@ -321,21 +327,16 @@ def record_of(
         difficulty=options.get("difficulty"),
         model=model,
         end_reason=ended["reason"],
-        failure_class=failure,
+        failure_class=failure_of_end(ended),
         terminated=bool(ended["terminated"]),
         truncated=truncated,
-        total_reward=sum(one.reward or 0.0 for one in steps) if verdict else None,
-        model_reward=earned("model"),
-        fallback_reward=earned("fallback"),
+        total_reward=_earned(steps) if verdict else None,
+        model_reward=_earned(steps, "model") if verdict else None,
+        fallback_reward=_earned(steps, "fallback") if verdict else None,
         own_share=own.share,
         refusals=own.refused,
         penalised=ended.get("penalty") is not None,
-        cumulative_reward=state.get("cumulative_reward"),
-        terminal_reward=state.get("terminal_reward"),
-        discovered=state.get("discovered"),
-        correct_mass=state.get("correct_mass"),
-        correct_channel=state.get("correct_channel"),
-        correct_spin=state.get("correct_spin"),
+        **{name: state.get(name) for name in GRADES},
         sampling=sampling_of(config),
         spectator_version=__version__,
         started_at=began,
@@ -343,8 +344,13 @@ def record_of(
     )
 
 
+def _earned(steps: Sequence[StepRecord], source: Source | None = None) -> float:
+    """Sum the rewards of all steps, or of those by one source."""
+    return sum(one.reward or 0.0 for one in steps if source in (None, one.source))
+
+
 def sampling_of(config: Any) -> dict[str, Any]:
-    """What of a config is plain JSON: numbers, texts, truth values and lists of them, by name.
+    """Return the plain values of a config by name: numbers, strings, booleans and lists of them.
 
     >>> sampling_of({"temperature": 0.7, "stop": ["."], "device": object()})
     {'temperature': 0.7, 'stop': ['.']}
@@ -370,11 +376,11 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class LoadedEpisodes:
-    """What a file holds.
+    """The content of a file.
 
     Args:
         episodes: The episodes in order.
-        bad_lines: Lines that could not be read; a torn last line is one of them.
+        bad_lines: Unreadable lines, which may include a torn last line.
     """
 
     episodes: list[EpisodeRecord] = field(default_factory=list)
@@ -390,12 +396,12 @@ class LoadedEpisodes:
 def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path | str, *, append: bool = False) -> int:
     """Write episodes, one line each.
 
-    Without ``append`` the file is replaced at once when all are written: until then, and if anything fails,
-    it is as it was. With it, whole lines are added to the end, all of them or none, by one process at a
-    time; a torn last line, left by a death, is closed first.
+    Without ``append`` the file is replaced atomically once all are written; on an error it is unchanged. With
+    ``append``, whole lines are added to the end, all of them or none; only one process may append at a time.
+    A torn last line, left by a crash, is terminated first.
 
     Args:
-        episodes: What to write.
+        episodes: The episodes to write.
         path: The file.
         append: Add to the file instead of replacing it.
 
@@ -403,14 +409,14 @@ def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path | str, *, 
         How many were written.
 
     Raises:
-        ConfigurationError: ``path`` is there and no ordinary file.
-        OSError: It cannot be written; the file is as it was.
+        ConfigurationError: ``path`` exists and is not a regular file.
+        OSError: It cannot be written; the file is unchanged.
     """
     return _save((_line(episode) for episode in episodes), Path(path), append=append)
 
 
 def load_episodes_jsonl(path: Path | str) -> LoadedEpisodes:
-    """Read what :func:`save_episodes_jsonl` wrote; blank lines are passed over, bad ones reported.
+    """Read what :func:`save_episodes_jsonl` wrote; skips blank lines and reports bad ones.
 
     Raises:
         OSError: The file cannot be read.
@@ -428,13 +434,13 @@ def load_episodes_jsonl(path: Path | str) -> LoadedEpisodes:
 
 
 def save_truths_jsonl(truths: Mapping[str, Mapping[str, Any]], path: Path | str) -> int:
-    """Write the hidden truth of episodes, by episode id, to a file of its own."""
+    """Write the hidden truths of episodes, by episode id, to a separate file."""
     lines = (_dumps({"episode_id": key, "truth": dict(truth)}) for key, truth in truths.items())
     return _save(lines, Path(path), append=False)
 
 
 def _line(episode: EpisodeRecord) -> str:
-    """The episode as JSON; each prompt as what it adds to the one before, so that size is linear in steps."""
+    """Dump an episode; a prompt is stored as its difference from the last, so size is linear in steps."""
     dumped = episode.model_dump(mode="json")
     before = ""
     for step in dumped["steps"]:
@@ -451,14 +457,14 @@ def _episode(line: bytes) -> EpisodeRecord:
         raise ValueError(f"format: must be {FORMAT!r}")
     version = found.pop("version", None)
     if version != VERSION:
-        raise ValueError(f"version: {version!r}; this one reads {VERSION}")
+        raise ValueError(f"version: {version!r} is not supported; this program reads {VERSION}")
     before = ""
     for step in found["steps"]:
         if not isinstance(step, dict):
             raise ValueError("steps: each must be an object")
         kept = step.pop("prompt_kept")
         if type(kept) is not int or not 0 <= kept <= len(before):
-            raise ValueError("prompt_kept: more than the prompt before has")
+            raise ValueError("prompt_kept: must be from 0 to the length of the prompt before")
         before = step["prompt"] = before[:kept] + step.pop("prompt_added")
     return EpisodeRecord.model_validate(found)
 
@@ -473,7 +479,7 @@ def _reason(error: Exception) -> str:
 
 
 def _dumps(value: Any) -> str:
-    """``value`` on one line; half a surrogate pair, which has no UTF-8, is escaped with all beyond ASCII."""
+    """Dump on one line; with a lone surrogate, which UTF-8 lacks, all non-ASCII characters are escaped."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if encodable(line) == line:
         return line
@@ -493,7 +499,7 @@ def _save(lines: Iterable[str], path: Path, *, append: bool) -> int:
 
 def _append(lines: Iterable[str], path: Path) -> int:
     if not path.is_file():
-        raise ConfigurationError(f"{path} is no ordinary file; nothing is added to it")
+        raise ConfigurationError(f"{path} is not a regular file; use another path")
     with path.open("a+b", buffering=0) as raw:
         before = raw.tell()
         try:
@@ -504,7 +510,9 @@ def _append(lines: Iterable[str], path: Path) -> int:
                 _write(raw, line.encode() + b"\n")
                 written += 1
             os.fsync(raw.fileno())
-        except BaseException:  # such as a full disk: whoever tried again would add some of them twice
+        except (
+            BaseException
+        ):  # e.g. a full disk: remove what was added, so that a retry does not duplicate it
             if raw.tell() == path.stat().st_size:
                 raw.truncate(before)
             raise
@@ -512,7 +520,7 @@ def _append(lines: Iterable[str], path: Path) -> int:
 
 
 def _write(file: FileIO, data: bytes) -> None:
-    """Write all of ``data``; what is not buffered may take a part of it at a time."""
+    """Write all of ``data``; an unbuffered file may take only part of it per call."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]

@@ -134,20 +134,20 @@ async def run_evaluation(
         due = await progress(journal, run, run_id=run.run_id)
         matches = RecordedMatches(journal, run, len(due.over), report)
         reason = None
-        if due.owed:
+        if due.remaining:
             rng = rng or random.SystemRandom()
             playing = _Playing(schedule, folder, run, journal, log, clock, rng, jobs, matches, store, shared)
             with Heartbeat(leases_of(journal), clock):
                 limits = caps if schedule.paid else NO_CAPS
                 ledger = await shared_ledger(row.name, limits, journal, log, clock)
                 on_begin(ledger)
-                reason = await playing.play(ledger, {one.number for one in due.owed}, anywhere)
+                reason = await playing.play(ledger, {one.number for one in due.remaining}, anywhere)
             due = await progress(journal, run, run_id=run.run_id)
         found = await _measured(schedule, due.over, journal, store)
         matches.report_over(len(found))
-        if not due.owed:
+        if not due.remaining:
             return Played(found)
-        return Played(found, reason or f"{len(due.owed)} matches are played by other processes")
+        return Played(found, reason or f"{len(due.remaining)} matches are played by other processes")
 
 
 def _row_of(

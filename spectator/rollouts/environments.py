@@ -1,4 +1,4 @@
-"""Where a run's environments are, and environments that are reset in advance."""
+"""The address of a run's environments, and steppers that are reset in advance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spectator.steppers.remote import MAX_ANSWER_BYTES, read_json
 from spectator.steppers.remote_world import LOOK_S, http_world, remote_world
 
 OPENENV: Final = "openenv+"
-"""What an address begins with that would otherwise be a pooled rollout server's."""
+"""Prefix of an OpenEnv server's address, which would else be that of a pooled rollout server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class EnvironmentAddress:
     Args:
         transport: How they are reached.
         url: Address of their server; ``None`` in this process.
-        name: What a run calls it, whichever host serves it.
+        name: Its name in a run, independent of the host.
 
     >>> EnvironmentAddress.read("counting")
     EnvironmentAddress(transport='inproc', url=None, name='counting')
@@ -49,13 +49,13 @@ class EnvironmentAddress:
 
     @classmethod
     def read(cls, environment: str) -> EnvironmentAddress:
-        """What ``environment`` names: a world of the catalogue, or an address.
+        """Parse ``environment``: a world of the catalogue, or an address.
 
         ``http://`` and ``https://`` are pooled rollout servers, up to the environment's name;
         ``openenv+ws://``, ``openenv+http://``, ``ws://`` and the same with TLS are OpenEnv servers.
 
         Raises:
-            ConfigurationError: It is an address of another kind, or one that names no host.
+            ConfigurationError: It is another kind of address, or has no host.
         """
         scheme, is_address, _ = environment.partition("://")
         if not is_address:
@@ -72,15 +72,15 @@ class EnvironmentAddress:
         )
 
     def world(self, load: LoadWorld, *, max_steps: int = 1000) -> World:
-        """The world that is played there; blocks while its server is asked what it is.
+        """Load the world that is played there; blocks while it asks the server.
 
         Args:
             load: Finds worlds of the catalogue.
             max_steps: Steps after which an episode on another server is cut short.
 
         Raises:
-            InvalidRequest: There is no such world in the catalogue.
-            ConfigurationError: Its server is not reached, or does not say what it is.
+            InvalidRequest: The catalogue does not have the world.
+            ConfigurationError: The server is unreachable, or does not describe the world.
         """
         if self.url is None:
             return load(self.name)
@@ -99,14 +99,14 @@ class EnvironmentAddress:
 
     @property
     def base_url(self) -> str | None:
-        """Address that the environment's name is appended to; ``None`` but for pooled rollout servers."""
+        """Address to which the environment's name is appended; only for pooled rollout servers."""
         return self.url.rpartition("/")[0] if self.url is not None and self.transport == "http" else None
 
     def resolved(self) -> EnvironmentAddress:
-        """The same with the environment's name, which is asked for where the address has none; blocks.
+        """Add the environment's name if it is missing, by asking the server; blocks.
 
         Raises:
-            ConfigurationError: The server does not say, or has several.
+            ConfigurationError: The server does not list its environments, or has several.
         """
         if self.transport != "http" or self.url is None or _path(self.url):
             return self
@@ -120,17 +120,17 @@ def _path(url: str) -> str:
     except ValueError:
         reachable = False
     if not reachable:
-        raise ConfigurationError(f"{url[:200]!r} names no host that can be reached")
+        raise ConfigurationError(f"{url[:200]!r} is not a valid address: it has no host or an invalid port")
     return parts.path
 
 
 def _only_name(url: str) -> str:
-    """The name of the one environment of a pooled rollout server."""
+    """Return the name of the only environment of a pooled rollout server."""
     names = [name for name in map(_name, _listed(f"{url}/envs")) if name]
     if len(names) == 1:
         return names[0]
-    known = f"there are {', '.join(names[:20])}" if names else "it lists none"
-    raise ConfigurationError(f"name an environment of {url} behind its address, {url}/ENV_NAME: {known}")
+    known = f"it has {', '.join(names[:20])}" if names else "it does not list them"
+    raise ConfigurationError(f"add the environment's name to the address, {url}/ENV_NAME: {known}")
 
 
 def _listed(url: str) -> list[Any]:
@@ -138,7 +138,7 @@ def _listed(url: str) -> list[Any]:
         with urllib.request.urlopen(url, timeout=LOOK_S) as answer:
             said = read_json(answer.read(MAX_ANSWER_BYTES))
     except urllib.error.HTTPError:
-        return []  # it does not list what it has
+        return []  # the server has no list
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{url} cannot be read: {error}") from error
     except EnvironmentFault as error:
@@ -155,12 +155,12 @@ def _name(listed: object) -> str | None:
 
 
 FRESH_S: Final = 60.0
-"""Seconds after which a beginning that nobody took is made anew: servers let silent environments go."""
+"""Seconds after which an unused reset is repeated: servers close idle environments."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """What was begun with, when, and what came of it."""
+    """The arguments, time and result of a reset in advance."""
 
     seed: int
     episode_id: str
@@ -170,16 +170,16 @@ class _Beginning:
 
 
 class PreparedStepper:
-    """A :class:`~spectator.environments.contract.Stepper` whose environment is begun by :meth:`make_ready`.
+    """A :class:`~spectator.environments.contract.Stepper` whose environment :meth:`make_ready` resets.
 
-    The first :meth:`reset` with the same seed, id and options is then answered from memory, a failure too.
-    After :data:`FRESH_S` seconds, or with others, the environment is begun anew in its place; where its
-    server has let it go meanwhile, another is opened.
+    The first :meth:`reset` with the same seed, id and options then returns its result, or raises its error.
+    After :data:`FRESH_S` seconds, or with other arguments, the environment is reset again; if its server has
+    closed it meanwhile, another is opened.
 
     Args:
         open_stepper: Opens the environment.
         clock: Time.
-        stepper: Opened already, to be used first.
+        stepper: The first environment, already open.
     """
 
     def __init__(
@@ -189,16 +189,16 @@ class PreparedStepper:
         self._clock = clock
         self._stepper = stepper or open_stepper()
         self.waiting: Callable[[bool], None] = lambda begun: None
-        """Hears when an answer of the environment is waited for, and when no more."""
+        """Called with ``True`` before and ``False`` after each wait for the environment."""
         self._begun: _Beginning | None = None
 
     async def make_ready(
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
     ) -> None:
-        """Begin the episode; any failure but a server that is gone is kept, for :meth:`reset` to raise.
+        """Reset the environment; :meth:`reset` later raises any failure but an unreachable server.
 
         Raises:
-            EnvironmentUnavailable: Its server is gone or has no room; nothing is left open.
+            EnvironmentUnavailable: Its server is unreachable or full; the environment is closed.
         """
         came: Stepped | EnvironmentFault
         try:

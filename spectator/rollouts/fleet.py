@@ -1,7 +1,7 @@
 """Play a run of rollouts: a worker leases the episodes it can play at once.
 
-The run is in a journal: SQLite in a folder, for the processes of one machine, or PostgreSQL, for those of
-many. All workers are alike, and any number may play a run together.
+The run is in a journal: SQLite in a folder, for processes on one machine, or PostgreSQL, for many machines.
+All workers are equal, and any number can play a run together.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class RolloutPlayer:
         journal: Where they are recorded.
         clock: Time.
         seat: The model that plays.
-        ledger: What asking it may take.
+        ledger: The budget for it.
         open_stepper: Makes the stepper of each episode of a world of the catalogue.
         address: Where the environments are.
-        deadlines: How long anything may take.
+        deadlines: Time limits.
         state: Counts the decisions.
     """
 
@@ -98,17 +98,17 @@ class RolloutPlayer:
         self._state = state or RunState(len(planned.run.jobs), 0, clock.monotonic())
 
     async def open(self, attempt: Attempt) -> Handle:
-        """Make the environment of an attempt ready; one on another server, or on a thread, is begun.
+        """Make the environment of an attempt ready; resets it unless it runs inline.
 
         Raises:
-            EnvironmentUnavailable: Its server is gone, or has no room.
+            EnvironmentUnavailable: Its server is unreachable or full.
         """
         job, address = self._run.jobs[attempt.number], self._address
         make = partial(self._open_stepper, self._planned.world, attempt.episode_id)
         stepper = make()
         if not isinstance(stepper, InlineStepper):
-            stepper = readied = PreparedStepper(make, self._clock, stepper)
-            await readied.make_ready(
+            stepper = prepared = PreparedStepper(make, self._clock, stepper)
+            await prepared.make_ready(
                 seed=job.seed,
                 episode_id=attempt.episode_id,
                 options=job.options,
@@ -155,7 +155,7 @@ class RolloutPlayer:
         return result
 
     def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
-        """Tell the handler how an episode ended; what it raises is logged and changes nothing."""
+        """Call the handler at the end of an episode; what it raises is only logged."""
         try:
             with typed_as(lambda error: EpisodeError(f"{type(error).__name__}: {error}"), passing=()):
                 self._seat.handler.on_episode_end(context, outcome)
@@ -168,19 +168,24 @@ class RolloutPlayer:
 
 
 def _outcome_details(ended: EpisodeEnded) -> Mapping[str, object]:
-    """What a handler is told of an end beside its reward."""
-    told = {"end_reason": ended.reason, "turns": ended.turns, "result": ended.result, "detail": ended.detail}
-    return {name: value for name, value in told.items() if value is not None}
+    """Return what a handler learns of an end besides the reward."""
+    details = {
+        "end_reason": ended.reason,
+        "turns": ended.turns,
+        "result": ended.result,
+        "detail": ended.detail,
+    }
+    return {name: value for name, value in details.items() if value is not None}
 
 
 class _CountingRule:
-    """Counts the decisions of the agent for whoever looks at the run.
+    """A failure rule that also counts the agent's decisions.
 
     Args:
-        rule: Says what a decision that failed does.
-        agent: The actor whose decisions the run is for.
+        rule: Decides what a failed decision does.
+        agent: The actor whose decisions are counted.
         state: Counts those of the whole run.
-        flight: The episode.
+        flight: Counts those of the episode.
         clock: Time.
     """
 
@@ -205,19 +210,19 @@ class _CountingRule:
 
 
 SPARE_FACTOR: Final = 1.2
-"""Actors that the only worker of a run keeps ready for each that is in use."""
+"""Actors that the only worker of a run leases and makes ready per actor in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
-    """What a run came to.
+    """The results of a run.
 
     Args:
         report: The results of this process.
         total: Episodes of the run.
-        over: Those that need not be played any more.
-        halted: Why the rest is not played; ``None`` when nothing is left or it was asked to stop.
-        failed_elsewhere: Why episodes that others played, or an earlier command, came to no verdict.
+        over: Episodes that are done.
+        halted: Why the rest is not played; ``None`` if nothing is left or the run was asked to stop.
+        failed_elsewhere: Why episodes of other processes, or of earlier commands, have no verdict.
     """
 
     report: RunReport[Attempt]
@@ -228,14 +233,14 @@ class FleetReport:
 
     @property
     def only_failures(self) -> bool:
-        """Whether the model was asked in this process and made no decision itself."""
+        """Whether this process asked the model and a fallback made every decision."""
         return any(one.decisions for one in self.report.results) and not any(
             one.own for one in self.report.results
         )
 
     @property
     def succeeded(self) -> bool:
-        """Whether every episode of the run came to a verdict."""
+        """Whether every episode of the run has a verdict."""
         return self.report.succeeded and self.over == self.total and not self.failed_elsewhere
 
 
@@ -244,10 +249,10 @@ class RunningFleet:
     """A run while it is played.
 
     Args:
-        state: How far it is.
+        state: Its progress.
         interactor: Plays it.
-        model_limit: How many requests its model's endpoint bears at once.
-        outage: Whether that endpoint is away.
+        model_limit: Limit of concurrent requests to the model's endpoint.
+        outage: Whether that endpoint is unreachable.
     """
 
     state: RunState
@@ -257,12 +262,12 @@ class RunningFleet:
 
 
 OnBegin = Callable[[RunningFleet], None]
-"""Called once, when it is known what remains."""
+"""Called once, after the first look at what remains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a process brings along to play runs.
+    """What a process needs to play runs.
 
     Args:
         journal: Written by several processes.
@@ -271,15 +276,15 @@ class Worker:
         load: Finds worlds.
         rng: Draws waits; what is played does not depend on it.
         key: Reads the key of an endpoint from the variable of this name.
-        day: What asking models may take in a day, over all workers of a run.
-        episode: The same for one episode.
+        day: Budget for models per day, over all workers of a run.
+        episode: Budget for models per episode.
         handler: Adds to prompts and learns from ends.
-        open_stepper: Makes the stepper of each episode; as the run's plan says when left out.
-        spare_factor: Actors that are kept ready for each that is in use.
-        patience_s: Seconds that the database may be away.
+        open_stepper: Makes the stepper of each episode; if omitted, as the run's plan says.
+        spare_factor: Actors leased and made ready per actor in use.
+        patience_s: Seconds that the database may be unreachable.
         interval_s: Seconds between two heartbeats.
-        on_begin: Called once for each run, when it is known what remains.
-        recorded: Called with each episode of which something was committed; must return at once.
+        on_begin: Called once for each run, after the first look at what remains.
+        recorded: Called with an episode's id after each commit; must return at once.
     """
 
     journal: SqlJournal
@@ -321,8 +326,8 @@ async def run_rollouts(
     process that calls it at the same time plays the run together with the first.
 
     Args:
-        request: What is to be played.
-        folder: Where the run is kept; made when it is not there.
+        request: The run's request.
+        folder: The run's folder; created if missing.
         concurrency: Episodes at once, at least 1.
         clock: Time; the system's if omitted.
         load: Finds the world, unless a server has it; the catalogue with this machine's model captains if
@@ -330,16 +335,16 @@ async def run_rollouts(
         rng: Draws waits; what is played does not depend on it.
         key: The endpoint's key; read from the variable ``request.model.api_key_env`` if omitted.
         handler: Adds to prompts and learns from ends.
-        ledger: Its caps are those of the run; no limit when left out.
-        open_stepper: Makes the stepper of each episode; in this thread when left out.
-        deadlines: How long anything may take.
-        on_begin: Called once, when it is known what remains.
+        ledger: Holds the caps of the run; no limit if omitted.
+        open_stepper: Makes the stepper of each episode; in this thread if omitted.
+        deadlines: Time limits.
+        on_begin: Called once, after the first look at what remains.
 
     Raises:
-        InvalidRequest: A field is wrong, or the folder holds another run.
-        ConfigurationError: A process that writes alone has the journal, or the environment's server cannot
-            be reached.
-        JournalError: It cannot be written.
+        InvalidRequest: A field is invalid, or the folder holds another run.
+        ConfigurationError: Another process has the journal for itself, or the environment's server is
+            unreachable.
+        JournalError: The journal cannot be written.
     """
     clock, load, rng = clock or SystemClock(), load or read_cast().load, rng or random.SystemRandom()
     read = read_key if key is None else lambda variable: key
@@ -357,13 +362,13 @@ async def run_rollouts(
 async def opened_run(
     folder: Path, plan: FleetPlan, clock: Clock, load: LoadWorld, rng: random.Random
 ) -> AsyncIterator[tuple[FleetRow, SqlJournal, RolloutRun]]:
-    """The run in a folder, begun or found there again; its journal, open to be played; and its episodes.
+    """Begin or reopen the run in a folder; yields its row, its open journal, and its episodes.
 
     Raises:
-        InvalidRequest: A field is wrong, or the folder holds another run; nothing is written.
-        ConfigurationError: A process that writes alone has the journal, or the environment's server cannot
-            be reached.
-        JournalError: It cannot be written.
+        InvalidRequest: A field is invalid, or the folder holds another run; nothing is written.
+        ConfigurationError: Another process has the journal for itself, or the environment's server is
+            unreachable.
+        JournalError: The journal cannot be written.
     """
     planned = await plan_run(plan, clock, load, rng, IN_FOLDER)
     began_ms = await asyncio.to_thread(keep_request, folder, plan.request, _now_ms(clock))
@@ -380,11 +385,11 @@ async def open_folder(folder: Path, name: str | None = None) -> SqlJournal:
     """Open the journal of a run in a folder, to play it.
 
     Args:
-        folder: The run's.
-        name: What this process is called there; a name of its own when left out.
+        folder: The run's folder.
+        name: Name of this process in the journal; unique if omitted.
 
     Raises:
-        ConfigurationError: A process that writes alone has it.
+        ConfigurationError: Another process has it for itself.
         JournalError: It cannot be written.
     """
     shared_as = name or f"process-{os.getpid()}-{str(ULID())[-6:]}"
@@ -397,8 +402,8 @@ async def plan_run(
     """Check a plan against the world that it plays.
 
     Raises:
-        InvalidRequest: A field is wrong.
-        ConfigurationError: The environment's server cannot be reached.
+        InvalidRequest: A field is invalid.
+        ConfigurationError: The environment's server is unreachable.
     """
     address = await asyncio.to_thread(EnvironmentAddress.read(plan.request.environment).resolved)
     world = await asyncio.to_thread(address.world, load)
@@ -411,16 +416,16 @@ async def plan_run(
 
 
 async def begin_run(name: str, plan: FleetPlan, worker: Worker) -> FleetRow:
-    """Keep a run in the journal, unless it is there already; nothing is played.
+    """Store a run in the journal unless it is there already; plays nothing.
 
     Args:
-        name: The run.
-        plan: What it plays.
+        name: The run's name.
+        plan: Its plan.
         worker: Has the journal, and finds the world.
 
     Raises:
-        InvalidRequest: A field is wrong, or the name is that of another run.
-        ConfigurationError: The environment's server cannot be reached.
+        InvalidRequest: A field is invalid, or the name is that of another run.
+        ConfigurationError: The environment's server is unreachable.
         JournalError: The database cannot be written.
     """
     leases_of(worker.journal)
@@ -436,10 +441,10 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
 
     Args:
         row: The run.
-        worker: What this process brings along.
+        worker: This process.
 
     Returns:
-        What was played here, and how far the run is.
+        The results of this process, and the progress of the run.
 
     Raises:
         InvalidRequest: The run, or the world in this process, is of another version.

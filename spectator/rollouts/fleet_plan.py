@@ -1,4 +1,4 @@
-"""What a run plays and how, as its journal keeps it for each worker."""
+"""The plan of a run, which its journal stores for all workers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from spectator.runs.run_folder import RUN_NAME
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds; the model's own deadline for a decision is part of the request (``timeout_s``).
+    """Time limits in seconds; that for a model's decision is in the request (``timeout_s``).
 
     Args:
-        episode_s: For one episode; looked at between turns, so that its last decision may end later.
-        env_s: For one step of its environment, or another question to it.
-        env_start_s: For its beginning, which may load data.
-        env_wait_s: How long a server of environments may be gone, or have no room, while none of them is
-            being played in; then the run is halted.
-        model_wait_s: How long the model's endpoint may be gone; then the run is halted.
-        startup_jitter_s: The first requests to the model are spread over this time.
+        episode_s: For one episode; checked between turns, so its last decision may end later.
+        env_s: For one step of its environment, or another call to it.
+        env_start_s: For its reset, which may load data.
+        env_wait_s: How long a server of environments may be unreachable or full while none of them is in
+            use, before the run is halted.
+        model_wait_s: How long the model's endpoint may be unreachable before the run is halted.
+        startup_jitter_s: Time over which the first requests to the model are spread.
 
     Raises:
         ValueError: One of the deadlines is not greater than 0, or one of the others is less.
@@ -47,12 +47,12 @@ class Deadlines:
 
     def __post_init__(self) -> None:
         if not (self.episode_s > 0 and self.env_s > 0 and self.env_start_s > 0):
-            raise ValueError("episode_s, env_s and env_start_s are greater than 0")
+            raise ValueError("episode_s, env_s and env_start_s must be greater than 0")
         if not (self.env_wait_s >= 0 and self.model_wait_s >= 0 and self.startup_jitter_s >= 0):
-            raise ValueError("env_wait_s, model_wait_s and startup_jitter_s are at least 0")
+            raise ValueError("env_wait_s, model_wait_s and startup_jitter_s must be at least 0")
 
     def limits(self, call_s: float) -> EpisodeLimits:
-        """The limits of an episode whose model has ``call_s`` seconds for a decision."""
+        """Return the limits of an episode whose model has ``call_s`` seconds for a decision."""
         return EpisodeLimits(
             decision_s=min(call_s + self.model_wait_s + SPARE_S, self.episode_s),
             step_s=self.env_s,
@@ -62,17 +62,17 @@ class Deadlines:
 
 
 IN_FOLDER: Final = "rollouts"
-"""Name of the run in a folder, whose journal holds no other."""
+"""Name of the run in a folder, the only one in its journal."""
 
 MAX_RUNS: Final = 20
-"""Runs that a sentence names."""
+"""Runs that a message lists."""
 
 
 class FleetPlan(BaseModel):
-    """What a run plays and how: all that a worker needs, but for the endpoint's key.
+    """The plan of a run: all that a worker needs except the endpoint's key.
 
-    ``environment_version`` and ``pack_version`` are those that the run began with: with others the same seeds
-    would be other episodes.
+    ``environment_version`` and ``pack_version`` are those that the run began with: with others, the same
+    seeds would give other episodes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -94,12 +94,12 @@ class FleetPlan(BaseModel):
         cls, request: RolloutRequest, *, deadlines: Deadlines | None = None, whole: Caps | None = None,
         **more: Any,
     ) -> FleetPlan:  # fmt: skip
-        """The plan of a run that is about to begin.
+        """Make the plan of a new run.
 
         Args:
-            request: What it plays.
-            deadlines: How long anything may take.
-            whole: What asking the model may take in all.
+            request: The run's request.
+            deadlines: Time limits.
+            whole: Total budget for the model.
             more: ``stepper``, where worlds of the catalogue run; ``max_in_flight``, episodes that all workers
                 may play at once (0 means no limit); ``handler`` and the path of its ``experiences``.
         """
@@ -109,21 +109,21 @@ class FleetPlan(BaseModel):
 
     @property
     def limits(self) -> Deadlines:
-        """How long anything may take."""
+        """Time limits."""
         return Deadlines(**self.deadlines)
 
     @property
     def whole(self) -> Caps:
-        """What asking the model may take in all, over all workers."""
+        """Total budget for the model, over all workers."""
         return Caps(self.max_tokens, self.max_cost)
 
     def of_world(self, planned: RolloutRun) -> FleetPlan:
-        """The same plan, with the versions of what is played."""
+        """Return the same plan with the versions of its world and pack."""
         job = planned.run.jobs[0]
         return self.model_copy(update={"environment_version": job.version, "pack_version": job.pack_version})
 
     def check_world_version(self, name: str, planned: RolloutRun) -> None:
-        """Make sure that this process has the world that the run began with.
+        """Check that this process has the world that the run began with.
 
         Raises:
             InvalidRequest: It is of another version.
@@ -134,17 +134,16 @@ class FleetPlan(BaseModel):
             (f"pack {job.pack}", self.pack_version, job.pack_version),
         ):
             if then != now:
-                raise wrong(f"run {name} began with {what} of version {then}, and here it is {now}")
+                raise wrong(f"run {name} began with version {then} of {what}, but this process has {now}")
 
 
 async def keep_plan(journal: SqlJournal, name: str, plan: FleetPlan, now_ms: int) -> FleetRow:
-    """Keep what the run called ``name`` plays, or check that it is still the same.
+    """Store the plan of the run ``name``, or check that the stored one is of the same run.
 
     Args:
-        journal: Where it is kept.
-        name: The run.
-        plan: What it plays; more episodes, another endpoint or other caps hold for workers that join from
-            now on.
+        journal: The journal.
+        name: The run's name.
+        plan: Its plan; more episodes, another endpoint or other caps apply to workers that join later.
         now_ms: Unix time in milliseconds.
 
     Raises:
@@ -167,7 +166,7 @@ async def keep_plan(journal: SqlJournal, name: str, plan: FleetPlan, now_ms: int
 
 
 async def find_rows(journal: SqlJournal, name: str | None = None) -> list[FleetRow]:
-    """The runs in a journal, or the one of this name, oldest first.
+    """List the runs in a journal, or only the one with this name, oldest first.
 
     Raises:
         InvalidRequest: There is none; the message lists those that exist.
@@ -179,22 +178,22 @@ async def find_rows(journal: SqlJournal, name: str | None = None) -> list[FleetR
         return found
     others = [] if name is None else kept
     if not others:
-        raise wrong("this database holds no run of rollouts")
+        raise wrong("this database does not hold a run of rollouts")
     names = [one.name for one in others[-MAX_RUNS:]]
-    raise wrong(f"there is no run {name!r} in this database; there are {', '.join(names)}")
+    raise wrong(f"there is no run {name!r} in this database; its runs are {', '.join(names)}")
 
 
 def read_plan(row: FleetRow) -> FleetPlan:
-    """What a run plays.
+    """Read the plan of a run.
 
     Raises:
-        InvalidRequest: It is of another version, or not described at all.
+        InvalidRequest: It is of another version, or not a plan.
     """
     try:
         kept: Any = json.loads(row.plan)
         version = kept["request"].get("format")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise wrong(f"what is kept of {row.name} does not describe a run of rollouts") from error
+        raise wrong(f"the stored plan of {row.name} does not describe a run of rollouts") from error
     if version != FORMAT:
         raise wrong(f"run {row.name} is of version {version!r}; this program reads {FORMAT}")
     try:
@@ -208,7 +207,7 @@ def read_plan(row: FleetRow) -> FleetPlan:
 
 
 def check_run_name(name: str) -> None:
-    """Make sure that a run's name can be part of an address.
+    """Check that a run's name can be part of a URL.
 
     Raises:
         InvalidRequest: It cannot.
@@ -220,5 +219,5 @@ def check_run_name(name: str) -> None:
 
 
 def wrong(rule: str) -> InvalidRequest:
-    """The error of a run that cannot be played."""
+    """Make the error for a run that cannot be played."""
     return InvalidRequest([FieldError("run", rule)])

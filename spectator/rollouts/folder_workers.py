@@ -1,6 +1,6 @@
 """Play a run in a folder by worker processes (``spectator rollouts worker``).
 
-This process plays nothing. It keeps the workers at work, and shows how far the run is by its record.
+This process plays nothing. It keeps the workers running, and shows the run's progress from its record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spectator.runs.scheduler import leases_of
 from spectator.runs.worker_processes import WorkerProcesses
 
 COMMAND: Final = (sys.executable, "-m", "spectator.cli", "rollouts", "worker")
-"""What each worker is started with."""
+"""The command that starts a worker."""
 
 
 async def run_workers(
@@ -52,23 +52,23 @@ async def run_workers(
     others resume its episodes from the record. When this process dies, all workers end.
 
     Args:
-        plan: What is played, and how.
-        folder: Where the run is kept; made when it is not there.
+        plan: The run's plan.
+        folder: The run's folder; created if missing.
         workers: Worker processes, at least 1.
-        concurrency: Episodes at once in all of them together, at least 1.
+        concurrency: Episodes at once over all workers, at least 1.
         clock: Time.
         load: Finds the world; workers find it by themselves.
         rng: Draws waits.
         command: Starts a worker; the folder and options are added.
         interval_s: Seconds between two heartbeats of this process.
-        on_begin: Called once, when it is known what remains.
+        on_begin: Called once, after the first look at what remains.
 
     Raises:
         ValueError: A number is out of range.
-        InvalidRequest: A field is wrong, or the folder holds another run.
-        ConfigurationError: A process that writes alone has the journal, or the environment's server cannot
-            be reached.
-        JournalError: It cannot be written.
+        InvalidRequest: A field is invalid, or the folder holds another run.
+        ConfigurationError: Another process has the journal for itself, or the environment's server is
+            unreachable.
+        JournalError: The journal cannot be written.
     """
     if workers < 1 or concurrency < 1:
         raise ValueError("workers and concurrency must be at least 1")
@@ -87,7 +87,7 @@ async def run_workers(
 
 
 class RecordedProgress:
-    """How far a run is, by its record alone; kept current by :meth:`look`.
+    """The progress of a run, read from its record by :meth:`look`.
 
     Args:
         run: The run.
@@ -114,11 +114,11 @@ class RecordedProgress:
 
     @property
     def steps(self) -> int:
-        """Decisions and ends that were recorded while this process looked."""
+        """Decisions and ends that were recorded since this process began."""
         return self.state.turns + self.state.ended
 
     async def look(self) -> bool:
-        """Take in what came since the last look; whether anything did.
+        """Read what is new since the last look; return whether anything is.
 
         Raises:
             JournalError: The record cannot be read.
@@ -142,7 +142,7 @@ class RecordedProgress:
         return bool(changed)
 
     async def report(self, halted: str | None) -> FleetReport:
-        """What the run came to while this process looked.
+        """Return the results of the run since this process began.
 
         Raises:
             JournalError: The record cannot be read.

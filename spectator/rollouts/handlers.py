@@ -1,4 +1,4 @@
-"""Episode handlers: what is added to a rollout's prompts from the experience of earlier episodes."""
+"""Episode handlers, which add experience of earlier episodes to a rollout's prompts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class EpisodeHandler(Protocol):
         ...
 
     def on_episode_end(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
-        """Take in how the episode ended; called once for each that ended, unless a death comes between."""
+        """Learn from the end of an episode; called once for each, unless the process dies first."""
         ...
 
 
@@ -96,10 +96,10 @@ def with_advice(messages: Sequence[Message], text: str) -> list[Message]:
     first = messages[0]
     content = first.get("content") or ""
     if isinstance(content, str):
-        told: Any = f"{content}\n\n{text}" if content else text
+        advised: Any = f"{content}\n\n{text}" if content else text
     else:
-        told = [*content, {"type": "text", "text": text}]
-    return [{**first, "content": told}, *messages[1:]]
+        advised = [*content, {"type": "text", "text": text}]
+    return [{**first, "content": advised}, *messages[1:]]
 
 
 FORMAT: Final = 1
@@ -167,9 +167,9 @@ def load_experiences(path: Path) -> list[Experience]:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path}: not readable as JSON: {error}") from error
     if not isinstance(entries, list):
-        raise ConfigurationError(f"{path}: a list of experiences is wanted, not {type(entries).__name__}")
+        raise ConfigurationError(f"{path}: must be a list of experiences, not {type(entries).__name__}")
     if not entries:
-        raise ConfigurationError(f"{path}: at least one experience is wanted")
+        raise ConfigurationError(f"{path}: must hold at least one experience")
     found: dict[str, Experience] = {}
     for number, entry in enumerate(entries, 1):
         try:
@@ -179,7 +179,7 @@ def load_experiences(path: Path) -> list[Experience]:
             where = ".".join(str(part) for part in first["loc"]) or "entry"
             raise ConfigurationError(f"{path}: entry {number}: {where}: {first['msg']}") from error
         if one.id in found:
-            raise ConfigurationError(f"{path}: entry {number}: id: {one.id!r} stands twice")
+            raise ConfigurationError(f"{path}: entry {number}: id: {one.id!r} occurs twice")
         found[one.id] = one
     return list(found.values())
 
@@ -189,8 +189,8 @@ class TallyFile:
 
     Several processes may update it.
 
-    An update reads the file, changes it and replaces it whole under a lock, so that a death at any moment
-    leaves the old statistics or the new, and no process overwrites what another learned.
+    An update reads the file, changes it and replaces it whole under a lock, so that a crash
+    leaves the old statistics or the new, and no process overwrites another's update.
 
     Args:
         path: The file; made with the first update.
@@ -217,12 +217,12 @@ class TallyFile:
         return self._read().chosen.get(env_id)
 
     def choose(self, env_id: str, experience_id: str) -> None:
-        """Note which experience an episode was given, for whoever plays it on after a death."""
+        """Note which experience an episode was given, for the process that resumes it after a crash."""
         with self._changing() as file:
             file.chosen[env_id] = experience_id
 
     def forget(self, env_id: str) -> None:
-        """Note that an episode has ended from which nothing is learned."""
+        """Remove the choice of an episode that ended without a verdict."""
         with self._changing() as file:
             file.chosen.pop(env_id, None)
 
@@ -251,12 +251,14 @@ class TallyFile:
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"{self._path}: damaged statistics: {error}") from error
         if file.version != FORMAT:
-            raise ConfigurationError(f"{self._path}: version {file.version}; this one reads {FORMAT}")
+            raise ConfigurationError(
+                f"{self._path}: version {file.version} is not supported; this program reads {FORMAT}"
+            )
         return file
 
     @contextmanager
     def _changing(self) -> Iterator[_File]:
-        """The file's content, which is written once it was changed."""
+        """Yield the file's content under the lock, then write it back."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:
             file = self._read()
@@ -300,11 +302,11 @@ EXPLORATION: Final = math.sqrt(2.0)
 class ExperienceHandler(ABC):
     """Adds one experience to every prompt of an episode, the one chosen at its first step.
 
-    The choice is kept in the file of the statistics until the episode has ended, so that whoever plays it on
-    after a death goes on with the same.
+    The choice is stored with the statistics until the episode has ended, so that it is the same after a crash
+    and resume.
 
-    An episode without a verdict (the endpoint or the environment failed) teaches nothing: the experience is
-    not to blame for it.
+    An episode without a verdict (the endpoint or the environment failed) does not count: the experience did
+    not cause that.
 
     Args:
         experiences: What can be added.
@@ -350,8 +352,8 @@ class ExperienceHandler(ABC):
         best = max(fitting, key=lambda one: self.value(one, known, features))
         try:
             self._tallies.choose(context.env_id, best.id)
-        except OSError as error:  # such as a full disk, which is no reason to end the episode
-            logger.warning("what %s was given is not kept: %s", context.env_id, error)
+        except OSError as error:  # e.g. a full disk; the episode goes on
+            logger.warning("the experience chosen for %s could not be saved: %s", context.env_id, error)
         return best, features
 
     def features(self, messages: Sequence[Message]) -> Sequence[float]:

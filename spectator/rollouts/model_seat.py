@@ -1,6 +1,6 @@
 """The model in the agent's seat of a rollout.
 
-Its client, waiting while its endpoint is away, and what of a long conversation it is sent.
+Its client, waiting for an unreachable endpoint, and trimming of long conversations.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ AnyMessage = Mapping[str, Any]
 
 
 def trim(messages: Sequence[AnyMessage], message_cut: int, *, keep_task: bool = True) -> list[AnyMessage]:
-    """The system message, the task, and the newest ``2 * message_cut - 1`` messages.
+    """Keep the system message, the task, and the newest ``2 * message_cut - 1`` messages.
 
     The answer to a tool call is never sent without the call, and what is kept never begins with an answer to
     something that was dropped. The list is new; ``messages`` is left as it is.
@@ -69,7 +69,7 @@ def trim(messages: Sequence[AnyMessage], message_cut: int, *, keep_task: bool = 
     head = list(messages[:first])
     if keep_task:
         head += [message for message in messages[first:start] if message["role"] == "user"][:1]
-    if len(head) == first:  # nobody asked what an assistant's message would answer
+    if len(head) == first:  # without a user's message, do not begin with an assistant's
         while (
             start < len(messages) - 1
             and messages[start]["role"] == "assistant"
@@ -91,27 +91,27 @@ def _calls(message: AnyMessage) -> bool:
 
 
 PAUSES: Final = Backoff(1.0, 10.0)
-"""The pauses between attempts, where the endpoint does not ask for a longer one."""
+"""The pauses between attempts, unless the endpoint asks for a longer one."""
 
 REFUSED_S: Final = 60.0
-"""Seconds for which requests may be refused before the first answer; by then the command is wrong."""
+"""Seconds for which requests may be refused before the first answer; then the command is wrong."""
 
 PASSING: Final = (EndpointUnavailable, EndpointMalformed, EndpointBusy, EndpointResting)
-"""Failures that a restart shows. No answer in time is none of them: that is one slow answer."""
+"""Failures during an endpoint's restart; a timeout is not among them, but a slow answer."""
 
 
 class ModelOutage:
-    """Whether the endpoint of a run is gone, since when, and how long it is waited for.
+    """Tracks whether the endpoint of a run is unreachable, and how long to wait for it.
 
-    One that has not answered in this run yet may be a mistake in the command: it is waited for only until it
-    is left alone (:class:`~spectator.llm.retry.CircuitBreaker`), or has refused every request for
-    :data:`REFUSED_S` seconds, so that the run halts soon and costs no attempt. A request that fails while
-    others are answered is not waited for either.
+    One that has not answered in this run yet may be a mistake in the command: the run waits only until it
+    is paused (:class:`~spectator.llm.retry.CircuitBreaker`), or has refused every request for
+    :data:`REFUSED_S` seconds, so that the run halts soon and costs no attempt. It does not wait
+    either for a request that fails while others are answered.
 
     Args:
         clock: Time.
         rng: Draws the pauses.
-        patience_s: Seconds that it may be gone.
+        patience_s: Seconds that it may be unreachable.
     """
 
     def __init__(self, clock: Clock, rng: random.Random, patience_s: float) -> None:
@@ -122,17 +122,17 @@ class ModelOutage:
         self.answers = 0
         """Answers in this run so far; 1 stands for all of earlier commands."""
         self.since_s: float | None = None
-        """When the first request failed that no answer followed, by the clock."""
+        """When the first failure since the last answer occurred, by the clock."""
         self.reason = ""
         """How the last one failed."""
 
     def answered(self) -> None:
-        """Note an answer: it is there."""
+        """Note an answer."""
         self.answers += 1
         self.since_s = None
 
     def pause_after(self, error: EndpointError, answers: int, failures: int) -> float | None:
-        """Seconds to wait before a request is made again; ``None`` where waiting cannot help.
+        """Return the seconds to wait before a retry; ``None`` if waiting cannot help.
 
         Args:
             error: How it failed.
@@ -140,7 +140,7 @@ class ModelOutage:
             failures: How often it failed before, in a row.
 
         Raises:
-            EndpointResting: The endpoint has been gone for longer than it is waited for.
+            EndpointResting: The endpoint has been unreachable for longer than the patience.
         """
         if isinstance(error, EndpointRefused) and error.status in PERMANENT_STATUSES:
             self._given_up.set()
@@ -163,18 +163,18 @@ class ModelOutage:
         return min(pause, since + patience_s - now)
 
     async def wait(self, seconds: float) -> None:
-        """Wait so long, or until it is known that waiting cannot help."""
+        """Wait for ``seconds``, or until waiting cannot help any more."""
         await first_of(self._clock.sleep(seconds), self._given_up.wait())
 
 
 FAILURES: Final = 20
-"""Failures in a row, over all episodes, after which the endpoint is left alone for a while."""
+"""Failures in a row, over all episodes, after which requests pause for a while."""
 
 REST_S: Final = 5.0
-"""Seconds for which it is left alone first; four times as long at most."""
+"""Seconds of the first pause; at most four times as long later."""
 
 STARTUP_JITTER_S: Final = 2.0
-"""Seconds over which the first requests of a run are spread, so that not all episodes ask at once."""
+"""Seconds over which the first requests of a run are spread."""
 
 
 def fleet_client(
@@ -228,8 +228,8 @@ class FleetSeat:
         clock: Time.
         handler: Adds to prompts.
         message_cut: Newest exchanges that are sent; 0 sends them all.
-        outage: Waits for an endpoint that is gone for a while; nobody does when left out.
-        retries: How often the model is asked again where its answer is not an action.
+        outage: Waits for an unreachable endpoint; no waiting if omitted.
+        retries: Retries after an answer that is not an action.
     """
 
     model: ModelCaptain
@@ -242,19 +242,19 @@ class FleetSeat:
     _asked: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        settings = self.model.settings()  # where turns are cut away, prompts have to need none of them
+        settings = self.model.settings()  # with turns cut away, each prompt must be complete
         settings = replace(settings, whole_situations=True) if self.message_cut else settings
         object.__setattr__(self, "_asked", settings)
 
     def preset(
         self, world: World, context: EpisodeContext | None = None, flight: InFlight | None = None
     ) -> Preset:
-        """Who takes the agent's seat: of any episode, or of the one that ``context`` names.
+        """Make the preset for the agent's seat of any episode, or of the one in ``context``.
 
         Args:
             world: What is played.
             context: The episode.
-            flight: Told what the model's request waits for.
+            flight: Notes what the model's request waits for.
 
         Raises:
             ConfigurationError: The world's default captain is not scripted, and cannot stand in.
@@ -290,7 +290,7 @@ class FleetSeat:
 
 
 class _FlightClient:
-    """Asks the endpoint for one episode: notes what its requests wait for, and outlasts outages."""
+    """The client of one episode, which notes what its requests wait for and waits out outages."""
 
     def __init__(
         self, client: ChatClient, flight: InFlight, clock: Clock, outage: ModelOutage | None
@@ -335,7 +335,7 @@ class _FlightClient:
             flight.waits("journal")
 
     async def aclose(self) -> None:
-        """The client is everybody's."""
+        """Do nothing; all episodes share the client."""
 
 
 class _Edit:

@@ -1,4 +1,4 @@
-"""What a run of rollouts plays, as it was asked for and as its folder keeps it."""
+"""The request of a run of rollouts, and its manifest in the run's folder."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ ACTOR: Final = "rollout"
 """Name of the preset that takes the agent's seat."""
 
 _NAMES: Final = {"opponent_choice": "opponent", "eval_pack_id": "pack"}
-"""Fields of an episode's request as that of a run calls them."""
+"""Fields of an episode's request, with their names in a run's request."""
 
 
 class RolloutRequest(InvalidAnswers):
     """What a run of rollouts plays, and with which model.
 
-    Requests that differ in ``episodes``, in more ``attempts``, or in where and how fast the model is asked
-    are the same run, so that it can be made longer, or go on at another endpoint.
+    Requests that differ only in ``episodes``, in more ``attempts``, or in the model's endpoint and rates are
+    the same run, so that a run can be extended, or resumed with another endpoint.
     """
 
     format: Literal[1] = FORMAT
@@ -87,11 +87,11 @@ class RolloutRequest(InvalidAnswers):
 
     @property
     def failure_policy(self) -> FailurePolicy:
-        """What becomes of an episode that failed."""
+        """What happens after a failed episode."""
         return FailurePolicy(retry=RETRIED_FAILURES, attempts=self.attempts)
 
     def identity(self) -> Mapping[str, Any]:
-        """What makes it this run and no other, as JSON."""
+        """Return what identifies the run, as JSON."""
         free = {
             "base_url",
             "by_session",
@@ -107,33 +107,33 @@ class RolloutRequest(InvalidAnswers):
             "waits_for_rest",
         }
         free |= {"label", "summary", "provider", "price_cached_in"}
-        told = self.model_dump(mode="json", exclude={"episodes": True, "attempts": True, "model": free})
-        return {**told, "environment": EnvironmentAddress.read(self.environment).name}
+        identity = self.model_dump(mode="json", exclude={"episodes": True, "attempts": True, "model": free})
+        return {**identity, "environment": EnvironmentAddress.read(self.environment).name}
 
     def differences(self, other: RolloutRequest) -> str:
-        """Why ``other`` is another run, in words; empty where it is the same."""
+        """Say why ``other`` is another run; empty if it is the same."""
         then, now = _by_field(self.identity()), _by_field(other.identity())
         shown = [
             f"{name} {then.get(name)!r}, now {now[name]!r}" for name in now if then.get(name) != now[name]
         ]
-        if other.attempts < self.attempts:  # those that were made would count beside the one that is kept
+        if other.attempts < self.attempts:  # surplus attempts would still count
             shown.append(f"attempts {self.attempts}, now {other.attempts}, which may be more but not fewer")
         return "; ".join(shown)
 
 
 def _by_field(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """With the fields of the model beside the others."""
-    told = {name: value for name, value in identity.items() if name != "model"}
-    return told | {f"model.{name}": value for name, value in identity["model"].items()}
+    """Flatten the model's fields into the others."""
+    fields = {name: value for name, value in identity.items() if name != "model"}
+    return fields | {f"model.{name}": value for name, value in identity["model"].items()}
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutRun:
-    """A request that can be carried out.
+    """A request that was checked and can be played.
 
     Args:
         request: The request.
-        world: Its world, with the step cap that was asked for.
+        world: Its world, with the requested step cap.
         run: Its episodes.
     """
 
@@ -194,25 +194,25 @@ JOURNAL: Final = "journal.db"
 
 
 def keep_request(folder: Path, request: RolloutRequest, now_ms: int) -> int:
-    """Write down what runs in a new ``folder``, or check that it is still the same.
+    """Write the manifest of a new ``folder``, or check that it is of the same run.
 
     Args:
-        folder: Made when it is not there.
-        request: What is to be played.
+        folder: The run's folder; created if missing.
+        request: The run's request.
         now_ms: Unix time in milliseconds.
 
     Returns:
         When the run began, Unix time in milliseconds.
 
     Raises:
-        InvalidRequest: The folder holds something else, which is named, or cannot be written.
+        InvalidRequest: The folder holds something else, which the message names, or cannot be written.
     """
     path = folder / MANIFEST
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return _kept(folder, path, request, now_ms)
     except (FileExistsError, NotADirectoryError) as error:
-        raise _wrong(f"{folder} is no folder") from error
+        raise _wrong(f"{folder} is not a folder") from error
     except OSError as error:
         raise _wrong(f"{folder} cannot be written: {error}") from error
 
@@ -220,24 +220,24 @@ def keep_request(folder: Path, request: RolloutRequest, now_ms: int) -> int:
 def _kept(folder: Path, path: Path, request: RolloutRequest, now_ms: int) -> int:
     if not path.exists():
         if (folder / JOURNAL).exists():
-            raise _wrong(f"{folder} holds a journal that is no run's; choose another folder")
+            raise _wrong(f"{folder} holds a journal without a run; choose another folder")
         _write(path, request, now_ms)
         return now_ms
     kept, began_ms = read_request(folder)
     if shown := kept.differences(request):
         raise _wrong(f"{folder} holds another run ({shown}); choose another folder")
     if request.episodes < kept.episodes:
-        rule = f"{folder} holds a run of {kept.episodes} episodes, which can be made longer but not shorter"
+        rule = f"{folder} holds a run of {kept.episodes} episodes, which can be extended but not shortened"
         raise InvalidRequest([FieldError("episodes", rule)])
     return began_ms
 
 
 def keep_changes(folder: Path, request: RolloutRequest) -> None:
-    """Write down what of the run in ``folder`` is otherwise now, such as that it is longer.
+    """Update the manifest in ``folder`` with permitted changes, such as more episodes.
 
     Args:
-        folder: Where :func:`keep_request` found the same run; nobody else may play it meanwhile.
-        request: What is to be played.
+        folder: Where :func:`keep_request` found the same run; its journal must be open in this process.
+        request: The run's request.
 
     Raises:
         InvalidRequest: It cannot be written.
@@ -253,7 +253,7 @@ def keep_changes(folder: Path, request: RolloutRequest) -> None:
 
 @asynccontextmanager
 async def open_record(folder: Path) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
-    """What runs in ``folder``, and its journal to read from; safe while it runs.
+    """Open the request and the journal of the run in ``folder`` for reading; safe while it runs.
 
     Raises:
         InvalidRequest: There is no run, or it is of another version.
@@ -268,7 +268,7 @@ async def open_record(folder: Path) -> AsyncIterator[tuple[RolloutRequest, SqlJo
 
 
 def read_request(folder: Path) -> tuple[RolloutRequest, int]:
-    """What runs in ``folder``, and when it began, Unix time in milliseconds.
+    """Read the request in ``folder``, and when the run began, Unix time in milliseconds.
 
     Raises:
         InvalidRequest: There is no run, or it is of another version.
@@ -277,7 +277,7 @@ def read_request(folder: Path) -> tuple[RolloutRequest, int]:
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise _wrong(f"{folder} holds no run of rollouts") from None
+        raise _wrong(f"{folder} does not hold a run of rollouts") from None
     except (OSError, ValueError) as error:
         raise _wrong(f"{path} cannot be read: {error}") from error
     if not isinstance(kept, dict) or not isinstance(kept.get("request"), dict):

@@ -1,4 +1,4 @@
-"""The sessions of a run, step by step, in the fields of pooled rollout systems; read from the journal."""
+"""Read the sessions of a run step by step, in the format of pooled rollout systems."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class SessionContext:
     """One attempt at an episode.
 
     Args:
-        session_id: The episode's id; every attempt has one of its own.
+        session_id: The episode's id; every attempt has a different one.
         env_name: Name of the environment.
         llm_model: The model, by its name at its endpoint.
         group_id: The group of samples of one task.
         job_id: The run.
         attempt: Number of the attempt, from 1.
-        total_reward: The sum of its rewards; ``None`` where there is no verdict.
+        total_reward: The sum of its rewards; ``None`` without a verdict.
         end_reason: Why it ended; ``None`` while it has not.
-        outline: Everything else that is known of it.
+        outline: Its other recorded facts.
     """
 
     session_id: str
@@ -50,19 +50,19 @@ class SessionStep:
     Args:
         session_id: Its session.
         step_id: Its number within the session, from 1.
-        messages: The conversation as it was sent; empty where nobody was asked.
-        response: The message that was answered, also one that came to nothing; ``None`` where there was none.
+        messages: The conversation as it was sent; empty if no model was asked.
+        response: The model's answer, even an unusable one; ``None`` if there was none.
         source: Who decided: ``model``, ``fallback``, ...
-        step_reward: What it earned until the agent's next decision; ``None`` where that is not the answer's,
-            because a fallback decided or there is no verdict.
-        cumulative_reward: Everything that the session had earned by then, whoever decided.
-        env_state: ``{"weight_version": ...}`` where the endpoint tells the version of the weights.
-        is_terminal: Whether the environment came to its own end with it.
+        step_reward: Reward until the agent's next decision; ``None`` if a fallback decided or there is no
+            verdict.
+        cumulative_reward: Reward of the session so far, including fallbacks' decisions.
+        env_state: ``{"weight_version": ...}`` if the endpoint reports the version of the weights.
+        is_terminal: Whether the environment ended the episode with it.
         is_truncated: Whether the session was cut short after it; never true together with ``is_terminal``.
         is_session_completed: Whether the session has a verdict.
-        is_trainable: Whether it is a sample to train on: with a ``message_cut`` each answer of the model
-            itself is one, without only the last before the conversation begins anew, as it does at
-            ``history_tokens`` of the model, or ends: it carries all the others.
+        is_trainable: Whether to train on it. With a ``message_cut``, every answer of the model is a sample.
+            Without, only the last answer before the conversation ends or restarts (at the model's
+            ``history_tokens``), because it contains all earlier ones.
         created_at: When it was recorded, RFC 3339.
     """
 
@@ -106,7 +106,7 @@ class DataManager:
             yield cls(request, journal)
 
     async def sessions(self, after: str = "") -> AsyncIterator[SessionContext]:
-        """All sessions, oldest first.
+        """Read all sessions, oldest first.
 
         Args:
             after: Only those whose id comes after this one.
@@ -120,7 +120,7 @@ class DataManager:
             )  # fmt: skip
 
     async def steps(self, session: SessionContext) -> AsyncIterator[SessionStep]:
-        """The steps of a session, in order; one call to the model is held at a time."""
+        """Read the steps of a session, in order, with one model call in memory at a time."""
         outline = session.outline
         decisions = outline.of_agent
         samples = await self._samples(outline)
@@ -136,7 +136,7 @@ class DataManager:
             yield _step(session, number, decision, asked, total, last, decision.seq in samples)
 
     async def _samples(self, outline: EpisodeOutline) -> set[int]:
-        """The decisions to train on; without a cut, the last of each conversation that only grows."""
+        """Find the decisions to train on; without a cut, the last one of each growing conversation."""
         answered = {one.seq for one in outline.of_agent if outline.trainable(one)}
         if self._request.message_cut:
             return answered

@@ -1,4 +1,4 @@
-"""How far a run of rollouts is by its journal alone, also while it runs, and also after it died."""
+"""Read the progress of a run of rollouts from its journal, even while it runs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from spectator.runs.run_plan import FailurePolicy, ended_a_second, newest_first
 from spectator.runs.run_records import data_of_end
 
 RECENT: Final = 256
-"""Newest episodes whose usual time tells the rate."""
+"""Newest episodes from whose median time the rate is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An attempt that came to no verdict.
+    """An attempt without a verdict.
 
     Args:
-        summary: Its line of the index.
-        failure_class: Why it came to none.
+        summary: Its entry in the index.
+        failure_class: Why it has none.
         again: Whether the run tries its episode again.
     """
 
@@ -40,13 +40,13 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unended:
-    """An episode that has no end yet.
+    """An unfinished episode.
 
     Args:
-        summary: Its line of the index.
-        turn: How far it is.
+        summary: Its entry in the index.
+        turn: Its last turn.
         idle_s: Seconds since its last event.
-        worker: Who has its lease and was heard of in time; ``None`` where no worker process has.
+        worker: The live worker process that holds its lease, if any.
     """
 
     summary: EpisodeSummary
@@ -61,8 +61,8 @@ class GroupStatus:
 
     Args:
         group_id: Its name.
-        size: Episodes that it is to have.
-        over: How many of them need not be played any more.
+        size: Planned number of episodes.
+        over: How many of them are done.
         usable: How many of these have a reward.
     """
 
@@ -73,7 +73,7 @@ class GroupStatus:
 
     @property
     def state(self) -> GroupState:
-        """What it has come to."""
+        """Its state, in the terms of the exports."""
         if self.over < self.size:
             return "open"
         if self.usable == self.size:
@@ -83,20 +83,20 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """How far a run is.
+    """The status of a run.
 
     Args:
-        request: What is played.
-        ends: How many attempts ended how.
-        over: Episodes that need not be played any more.
-        rewards: Those of the episodes that have one.
-        own: How far the model decided the episodes itself that are over.
-        penalised: How many rewards are those of an answer that was not an action.
+        request: Its request.
+        ends: Number of attempts by end reason.
+        over: Episodes that are done.
+        rewards: Rewards of the episodes that have one.
+        own: How many decisions of finished episodes the model made itself.
+        penalised: How many rewards are the penalty for an answer that was not an action.
         failed: Attempts without a verdict, oldest first.
         unended: Episodes without an end, longest idle first.
         groups: The groups that were begun, by name.
-        a_second: Episodes that come to be over a second; ``None`` where none is under way, or none ended.
-        idle_s: Seconds since the newest event; ``None`` where there is none.
+        a_second: Episodes finished per second; ``None`` if none is in play, or none has ended.
+        idle_s: Seconds since the newest event; ``None`` if there is none.
     """
 
     request: RolloutRequest
@@ -118,13 +118,13 @@ class RunStatus:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until the rest is over at that rate; ``None`` where nobody knows."""
+        """Seconds until the run is over at that rate; ``None`` if unknown."""
         left = self.request.episodes - self.over
         return left / self.a_second if self.a_second and left else None
 
 
 async def read_status(folder: Path, now: datetime) -> RunStatus:
-    """How far the run in ``folder`` is.
+    """Read the status of the run in ``folder``.
 
     Args:
         folder: The run's folder.
@@ -141,10 +141,10 @@ async def read_status(folder: Path, now: datetime) -> RunStatus:
 async def status_of(
     request: RolloutRequest, journal: SqlJournal, now: datetime, run_id: str | None = None
 ) -> RunStatus:
-    """How far a run is.
+    """Read the status of a run.
 
     Args:
-        request: What it plays.
+        request: Its request.
         journal: Its record.
         now: The wall clock, aware.
         run_id: Its name there, where the journal holds other episodes too.
@@ -182,12 +182,12 @@ async def status_of(
 
 
 def _is_held(lease: Lease, now: datetime) -> bool:
-    """Whether its owner was heard of in time; on a database server it would be gone if not."""
+    """Whether its owner is alive; a database server removes leases of dead owners."""
     return lease.expires_ms == 0 or lease.expires_ms > 1000 * now.timestamp()
 
 
 async def _ends(journal: SqlJournal, run_id: str | None) -> dict[str, Mapping[str, Any]]:
-    """Data of each ``episode.ended``, by episode."""
+    """Read the data of each ``episode.ended``, by episode."""
     ends: dict[str, Mapping[str, Any]] = {}
     mark, more = None, True
     while more:
@@ -202,7 +202,7 @@ async def _ends(journal: SqlJournal, run_id: str | None) -> dict[str, Mapping[st
 def _failed(
     policy: FailurePolicy, found: Sequence[EpisodeSummary], ends: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Failed]:
-    """The attempts that came to no verdict."""
+    """Find the attempts without a verdict."""
     for summary in found:
         data = ends.get(summary.episode_id)
         if data is None or data["reason"] == "finished" or reward_of_end(data) is not None:

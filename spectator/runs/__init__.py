@@ -1,1 +1,1 @@
-"""Many episodes as one piece of work: their ids, what is owed, attempts, and what a failure does."""
+"""Many episodes as one piece of work: their ids, what remains, attempts, and what a failure does."""

@@ -30,7 +30,7 @@ Transport = Literal["inproc", "http", "openenv"]
 JobT = TypeVar("JobT")
 
 SPARE_FACTOR: Final = 1.2
-"""Actors kept ready beyond the pool's size, so that a worker seldom waits for a new one."""
+"""Actors that are ready or leased per actor in use, so that a worker seldom waits for a new one."""
 
 STARTUP_CONCURRENCY: Final = 16
 """Environments that are made at once."""
@@ -42,7 +42,7 @@ PAUSE_S: Final = 1.0
 """Seconds between these attempts."""
 
 PATIENCE_S: Final = 300.0
-"""Seconds that a server may be gone, or have no room, while none of its environments is being played in."""
+"""Seconds that a server may be unreachable or full while none of its environments is in use."""
 
 AWAY: Final = Backoff(1.0, 10.0)
 """The pauses between attempts to reach such a server."""
@@ -54,8 +54,8 @@ class ActorHandle(Generic[JobT]):
 
     Args:
         env_name: Name of the environment.
-        env_id: The episode's id; every attempt has one of its own.
-        group_id: The group of samples of one prompt, if it belongs to one.
+        env_id: The episode's id; every attempt has a different one.
+        group_id: The group of samples of one prompt, if any.
         transport: Where it runs: in this process, or behind HTTP or a WebSocket.
         base_url: Address of its server; ``None`` in this process.
         stepper: Steps it.
@@ -73,7 +73,7 @@ class ActorHandle(Generic[JobT]):
     attempt: int = 1
 
     def url(self, operation: str) -> str:
-        """Address of ``operation`` of an environment behind HTTP: base, name, id, operation.
+        """Return the address of ``operation`` behind HTTP: base, name, id, operation.
 
         Raises:
             ConfigurationError: It runs in this process and has no address.
@@ -84,7 +84,7 @@ class ActorHandle(Generic[JobT]):
 
 
 class ActorPool(Protocol[JobT]):
-    """Hands out actors until there is nothing left to play."""
+    """Hands out actors until nothing is left to play."""
 
     @property
     def pool_size(self) -> int:
@@ -96,19 +96,19 @@ class ActorPool(Protocol[JobT]):
         ...
 
     async def acquire(self) -> ActorHandle[JobT] | None:
-        """The next actor that is ready; ``None`` only when nothing is left and nothing can come back."""
+        """Wait for the next actor; ``None`` only when nothing is left and nothing can come back."""
         ...
 
     async def done(self, handle: ActorHandle[JobT], *, again: JobT | None = None) -> None:
-        """Give an actor back, whatever became of it; ``again`` is played next, in a new one."""
+        """Give back an actor in any state; ``again`` is played next, in a new one."""
         ...
 
     def drain(self) -> None:
-        """Make no more actors: who waits for one gets what is ready, or ``None``."""
+        """Make no more actors: waiting callers get those that are ready, or ``None``."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of every actor; nothing more is handed out."""
+        """Close every actor and hand out no more."""
         ...
 
 
@@ -117,8 +117,8 @@ class Shortage:
     """Why no actor could be made when it was last tried.
 
     Args:
-        reason: What its server said, or what became of the attempt.
-        since_s: When it began, or when an actor was last being played in, by the pool's clock.
+        reason: What its server said, or how the attempt failed.
+        since_s: When it began, or when an actor was last in use, by the pool's clock.
     """
 
     reason: str
@@ -126,42 +126,42 @@ class Shortage:
 
 
 def no_environment(reason: str, waited_s: float | None = None) -> str:
-    """Why a run is halted for which no environment could be made.
+    """Say why a run without an environment is halted.
 
     Args:
-        reason: What became of the attempt.
-        waited_s: Seconds that its server was waited for, where it was.
+        reason: How the attempt failed.
+        waited_s: Seconds spent waiting for its server, if any.
 
     >>> no_environment("reset: the server answers 503", 300.0)
-    'no environment could be had for 300 s (env_infra): reset: the server answers 503'
+    'no environment could be made for 300 s (env_infra): reset: the server answers 503'
     """
     waited = "" if waited_s is None else f" for {waited_s:g} s"
-    return f"no environment could be had{waited} (env_infra): {reason}"
+    return f"no environment could be made{waited} (env_infra): {reason}"
 
 
 Open = Callable[[JobT], Awaitable[ActorHandle[JobT]]]
-"""Makes an actor for a job; raises a SpectatorError where it cannot."""
+"""Makes an actor for a job, or raises a SpectatorError."""
 
 
 class RecyclingPool(Generic[JobT]):
     """Makes actors in the background, a few more than are leased, and never uses one twice.
 
-    Where a server is gone or has no room (:class:`~spectator.errors.EnvironmentUnavailable`), it is asked
-    again with growing, jittered pauses: for as long as an actor is leased, which may free a place, and for
-    ``patience_s`` seconds after that. Any other failed start is tried :data:`TRIES` times. Then its job is
-    given up and reported, and the next is made.
+    A server that is unreachable or full (:class:`~spectator.errors.EnvironmentUnavailable`) is asked again
+    with growing, jittered pauses: as long as an actor is leased, which may free a place, and for
+    ``patience_s`` seconds after that. Any other failed start is tried :data:`TRIES` times. After that the job
+    is reported as failed, and the pool goes on with the next.
 
     Args:
         jobs: What is to be played, in order; read as needed, so it may be long.
         open_actor: Makes an actor for a job.
         size: Actors that may be leased at once, at least 1.
         clock: Waits between attempts.
-        on_failed: Hears of a job whose actor could not be made.
+        on_failed: Called with each job whose actor could not be made.
         spare_factor: Actors ready or leased, as a multiple of ``size``, rounded up; at least 1.
         startup_concurrency: Actors that are made at once, at least 1.
-        patience_s: Seconds that a server may be gone while no actor is leased.
+        patience_s: Seconds that a server may be unreachable or full while no actor is leased.
         rng: Draws the pauses.
-        on_shortage: Hears when no actor can be made, and (``None``) when one could again.
+        on_shortage: Called when no actor can be made, and with ``None`` when one could again.
         fed: Whether more jobs come by :meth:`feed`, until :meth:`no_more`.
 
     Raises:
@@ -185,7 +185,7 @@ class RecyclingPool(Generic[JobT]):
     ) -> None:
         if size < 1 or spare_factor < 1 or startup_concurrency < 1 or patience_s < 0:
             raise ValueError(
-                "size, spare_factor and startup_concurrency are at least 1, patience_s at least 0"
+                "size, spare_factor and startup_concurrency must be at least 1, patience_s at least 0"
             )
         self._jobs = iter(jobs)
         self._again: deque[JobT] = deque()
@@ -224,7 +224,7 @@ class RecyclingPool(Generic[JobT]):
         self._refill()
 
     async def acquire(self) -> ActorHandle[JobT] | None:
-        """The next actor that is ready; ``None`` only when nothing is left and nothing can come back."""
+        """Wait for the next actor; ``None`` only when nothing is left and nothing can come back."""
         while not (self._closed or self._ready or self._spent()):
             await self._changed.wait()
         if self._closed or not self._ready:
@@ -234,7 +234,7 @@ class RecyclingPool(Generic[JobT]):
         return handle
 
     async def done(self, handle: ActorHandle[JobT], *, again: JobT | None = None) -> None:
-        """Give an actor back; it is closed, and another is made. Giving one back twice changes nothing.
+        """Give back an actor: it is closed and replaced. A second call has no effect.
 
         Returns at once; :meth:`aclose` waits until all are closed.
         """
@@ -246,18 +246,18 @@ class RecyclingPool(Generic[JobT]):
         self._notify()
 
     def feed(self, job: JobT) -> None:
-        """Play ``job`` too; dropped where no more actors are made."""
+        """Play ``job`` too; ignored after :meth:`drain` or :meth:`aclose`."""
         if not (self._draining or self._closed):
             self._again.append(job)
             self._refill()
 
     def no_more(self) -> None:
-        """Nothing else is fed: who waits in vain gets ``None``."""
+        """Announce that no more jobs come: callers who wait in vain get ``None``."""
         self._fed, self._exhausted = False, True
         self._notify()
 
     def drain(self) -> None:
-        """Make no more actors: who waits for one gets what is ready, or ``None``."""
+        """Make no more actors: waiting callers get those that are ready, or ``None``."""
         self._draining = self._exhausted = True
         self._jobs = iter(())
         self._again.clear()
@@ -266,7 +266,7 @@ class RecyclingPool(Generic[JobT]):
         self._notify()
 
     async def aclose(self) -> None:
-        """Let go of every actor; nothing more is handed out."""
+        """Close every actor and hand out no more."""
         self._closed = True
         making = list(self._making)
         for task in making:
@@ -279,7 +279,7 @@ class RecyclingPool(Generic[JobT]):
         await asyncio.gather(*(handle.stepper.aclose() for handle in left), *self._closing)
 
     def _notify(self) -> None:
-        """Wake everybody who waits for a change."""
+        """Wake all tasks that wait for a change."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -308,7 +308,7 @@ class RecyclingPool(Generic[JobT]):
         return job
 
     async def _recycle(self, handle: ActorHandle[JobT]) -> None:
-        """Close an actor, and only then make another: its server may have no place for both."""
+        """Close an actor, and only then make another: its server may not have room for both."""
         try:
             await handle.stepper.aclose()
         finally:
@@ -352,7 +352,7 @@ class RecyclingPool(Generic[JobT]):
             await self._clock.sleep(pause_s)
 
     def _worth_waiting(self, error: EnvironmentUnavailable) -> bool:
-        """Whether a server that is gone or has no room is to be asked again."""
+        """Whether to ask an unreachable or full server again."""
         now = self._clock.monotonic()
         since = now if self._shortage is None or self._leased else self._shortage.since_s
         self._note(Shortage(str(error), since))

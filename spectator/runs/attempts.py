@@ -1,6 +1,6 @@
 """Play one attempt at an episode in this process, or resume it from its record.
 
-An attempt that is left at any turn can be resumed. A run halts where a model cannot be asked, so that no
+An attempt that was left at any turn can be resumed. A run halts when its model cannot be asked, so that no
 fallback is judged in its place.
 """
 
@@ -38,14 +38,14 @@ from spectator.policies.spending import SpendLedger
 from spectator.steppers.local import OpenStepper, on_a_thread, preferred_stepper
 
 UNANSWERED: Final = 5
-"""Decisions in a row in one episode, none of them answered, after which an endpoint is given up."""
+"""Unanswered decisions in a row in one episode after which an endpoint is given up."""
 
 
 class Halt:
     """Whether a run is halted, and why: the first reason counts.
 
     Args:
-        ledger: What asking models may take; once the day or the whole is spent, that is a reason.
+        ledger: The budget for models; a spent daily or total budget is a reason to halt.
     """
 
     def __init__(self, ledger: SpendLedger) -> None:
@@ -53,25 +53,25 @@ class Halt:
         self.reason: str | None = None
         self._raised = asyncio.Event()
         self.wait = self._raised.wait
-        """Waits until it is halted."""
+        """Waits until the run is halted."""
 
     def because(self, reason: str) -> None:
-        """Halt it; returns at once."""
+        """Halt the run; returns at once."""
         self.reason = self.reason or reason
         self._raised.set()
 
 
 class HaltingRule:
-    """Suspends an episode, and halts its run, where the endpoint of a model is given up.
+    """Suspends an episode, and halts its run, when the endpoint of a model is given up.
 
-    It is given up at once when it refuses every request or is left alone after failing, else after
-    :data:`UNANSWERED` decisions in a row; or when nothing more may be spent, but on this episode alone. The
-    decision is then never made: the episode stands where it is, and is played on from there when the run
-    goes on. Any other failure does what the plan says.
+    It is given up at once when it refuses every request or is paused after failures, else after
+    :data:`UNANSWERED` decisions in a row; or when the budget is spent (but not that of this episode alone).
+    The decision is then never made: the episode is resumed at this point when the run is resumed. Any other
+    failure does what the plan says.
 
     Args:
         plan: What is played, by whom.
-        halt: Told of it.
+        halt: Halts the run.
     """
 
     def __init__(self, plan: EpisodePlan, halt: Halt) -> None:
@@ -90,7 +90,7 @@ class HaltingRule:
         return "suspend"
 
     def _why_not(self, actor: str, decision: Decision) -> str | None:
-        """Why a decision is not to count; ``None`` when it is."""
+        """Why a decision does not count; ``None`` if it does."""
         row = self._unanswered[actor] = self._unanswered[actor] + 1 if _unanswered(decision) else 0
         if row and (row >= UNANSWERED or _hopeless(decision)):
             hint = ", with so many episodes at once" if decision.failure_class == "rate_limited" else ""
@@ -101,14 +101,14 @@ class HaltingRule:
 class AgentRule:
     """Decides what a failed decision of the agent does to an episode of a run that samples a model.
 
-    An endpoint that was not reached ends the attempt, so that another follows. An answer that is not an
-    action does what the run says. Failures of other seats are left to their fallback, unless any failure is
-    the end.
+    An unreachable endpoint ends the attempt, so that another follows. For an answer that is not an action the
+    run's rule applies. Failures of other seats are left to their fallback, unless any failure ends the
+    episode.
 
     Args:
         plan: What is played, by whom.
         invalid: What an answer that is not an action does.
-        halting: Suspends where the endpoint is given up, or nothing more may be spent.
+        halting: Suspends the episode when the endpoint is given up or the budget is spent.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class AgentRule:
 
 
 def _unanswered(decision: Decision) -> bool:
-    """Whether a fallback decided because the endpoint gave no answer at all."""
+    """Whether a fallback decided because the endpoint did not answer at all."""
     if decision.failure_class not in ENDPOINT_FAILURES:
         return False
     return decision.failure_class == "model_resting" or any(one.get("failure") for one in decision.exchanges)
@@ -149,27 +149,27 @@ def _hopeless(decision: Decision) -> bool:
 logger = logging.getLogger(__name__)
 
 REBUILD_S: Final = 600.0
-"""Seconds that putting an unfinished episode back to where it stood may take."""
+"""Seconds that restoring an unfinished episode may take."""
 
 
 def no_failure_rule(plan: EpisodePlan) -> FailureRule | None:
-    """The rule of an episode whose plan says all that is to happen on a failure."""
+    """Use the plan's own rule for failures."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSetup:
-    """What the episodes of a run are played with in this process.
+    """What this process needs to play the episodes of a run.
 
     Args:
         journal: Where they are recorded.
         clock: Time.
         load: Finds their worlds.
-        ledger: What asking models may take.
-        rule_of: Makes the rule of one episode for decisions that fail.
-        open_stepper: Makes the stepper of each episode's environment; as the world steps when left out, and
-            on a thread of its own where an episode is played on, for that replays all of it.
-        limits: How long an episode may wait for whom; as its plan's patience has it when left out.
+        ledger: The budget for models.
+        rule_of: Makes the rule of one episode for failed decisions.
+        open_stepper: Makes the stepper of each episode's environment. If omitted, the world's preferred one;
+            resumed episodes, which are replayed first, then run on a separate thread.
+        limits: How long an episode may wait for whom; if omitted, as its plan's patience says.
     """
 
     journal: EpisodeLog
@@ -182,9 +182,10 @@ class EpisodeSetup:
 
 
 async def play_episode(plan: EpisodePlan, episode_id: str, venue: EpisodeSetup) -> EpisodeEnded | None:
-    """Play an episode from its beginning; its steps are recorded as its plan says (``EpisodePlan.commit``).
+    """Play an episode from its beginning.
 
-    When cancelled the episode is left without an end, for :func:`play_on`.
+    Its steps are recorded as its plan says (``EpisodePlan.commit``). When cancelled the episode is left
+    without an end, for :func:`play_on`.
 
     Returns:
         Its end; ``None`` when it was suspended.
@@ -198,7 +199,7 @@ async def play_episode(plan: EpisodePlan, episode_id: str, venue: EpisodeSetup) 
 
 
 async def play_on(recorded: Sequence[RecordedEvent], venue: EpisodeSetup) -> EpisodeEnded | None:
-    """Play on an episode that was left without an end.
+    """Resume an episode that was left without an end.
 
     Args:
         recorded: All its events.
@@ -208,8 +209,8 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: EpisodeSetup) -> Epi
         Its end; ``None`` when it was suspended.
 
     Raises:
-        RestoreFailed: The record does not lead back to where it stops.
-        StepTimeout: Leading back took too long.
+        RestoreFailed: Replaying the record does not lead to where it stops.
+        StepTimeout: Replaying it took too long.
         JournalError: A model's reply that is too long for an event cannot be read.
     """
     recorded = await with_whole_replies(venue.journal, recorded)
@@ -227,7 +228,7 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: EpisodeSetup) -> Epi
 
 
 async def resume(left: Sequence[RecordedEvent], venue: EpisodeSetup) -> EpisodeEnded | None:
-    """Play on what was left; what cannot be played on is ended as ``interrupted``, with the class ``killed``.
+    """Resume an episode, or end it as ``interrupted`` (class ``killed``) if that fails.
 
     Args:
         left: All events of an episode without an end.
@@ -242,7 +243,7 @@ async def resume(left: Sequence[RecordedEvent], venue: EpisodeSetup) -> EpisodeE
     try:
         return await play_on(left, venue)
     except (RestoreFailed, StepTimeout) as error:
-        logger.warning("%s cannot be played on: %s", left[0].episode_id, error)
+        logger.warning("%s cannot be resumed: %s", left[0].episode_id, error)
         end = interrupted(left[0].event, left[-1].event, venue.clock, f"it could not be played on: {error}")
         await venue.journal.append([end])
         return EpisodeEnded.model_validate(end.event.data)
@@ -280,7 +281,7 @@ async def _play(
     except BaseException:
         await ready.driver.let_go()
         raise
-    del opening  # a fleet has many episodes under way, and it is 3 kB of each
+    del opening  # 3 kB for each of a fleet's many episodes
     try:
         return await _drive(ready)
     finally:
@@ -300,14 +301,14 @@ async def _drive(ready: PreparedEpisode) -> EpisodeEnded | None:
 PROCESS_DIED: Final = "the process that played it went away"
 
 PAGE: Final = 1000
-"""Episodes that are looked up at once."""
+"""Episodes that are read per query."""
 
 
 async def end_unfinished(journal: Journal, clock: Clock) -> set[str]:
-    """End every episode without an end as interrupted; nobody may be playing any of them.
+    """End every unfinished episode as interrupted; no process may be playing one.
 
     Returns:
-        The groups of all episodes that are there.
+        The groups of all episodes in the journal.
 
     Raises:
         JournalError: The journal cannot be read or written.

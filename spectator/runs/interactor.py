@@ -1,4 +1,4 @@
-"""Workers that play an episode in each actor of a pool, and their progress."""
+"""Workers that play episodes in the actors of a pool, and their progress."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from spectator.runs.run_plan import Attempt
 WaitingFor = Literal["start", "place", "model", "retry", "environment", "journal", "worker"]
 """What an episode waits for.
 
-``start``: its beginning, or its record being played again. ``place``: its turn among the requests under way.
-``model``: an answer. ``retry``: the time at which a refused or failed request is sent again. ``environment``:
-an answer of its environment. ``journal``: a step being recorded, or the processor. ``worker``: it is unknown,
-for another process plays it.
+``start``: its beginning, or the replay of its record. ``place``: a free place among the concurrent requests.
+``model``: an answer. ``retry``: the time at which a rejected or failed request is repeated. ``environment``:
+an answer of its environment. ``journal``: a step being recorded, or the processor. ``worker``: unknown,
+because another process plays it.
 """
 
 Standing = Literal["playing", "slow", "stalled"]
-"""Whether an episode moves: ``slow`` beyond :data:`SLOW_TIMES` the median turn, ``stalled`` beyond
+"""Whether an episode makes progress: ``slow`` beyond :data:`SLOW_TIMES` the median turn, ``stalled`` beyond
 :data:`STALLED_TIMES` (and :data:`STALLED_LEAST_S`), or beyond the deadline of what it waits for."""
 
 SLOW_TIMES: Final = 3.0
@@ -46,12 +46,12 @@ class InFlight:
         began_s: When it began.
         attempt: Number of the attempt, from 1.
         turns: Decisions of the agent in this process.
-        own: How many of these the model made itself, and no fallback.
-        tokens_in: Tokens read for them.
-        tokens_out: Tokens written for them.
-        moved_s: When it last came further.
+        own: How many of these the model made itself, not a fallback.
+        tokens_in: Prompt tokens of these decisions.
+        tokens_out: Completion tokens of these decisions.
+        moved_s: When it last made progress.
         waiting_for: What it waits for now.
-        until_s: When that is over at the latest, where it is known.
+        until_s: When that wait ends at the latest, if known.
         why: Why it waits, in a word.
     """
 
@@ -75,12 +75,12 @@ class InFlight:
         self.why = why
 
     def standing(self, now_s: float, median_s: float | None, deadline_s: float) -> Standing:
-        """Whether it moves.
+        """Return whether it makes progress.
 
         Args:
             now_s: Now.
-            median_s: The usual time of a turn; ``None`` where none is known yet.
-            deadline_s: Seconds after which whatever it waits for is over by its deadline.
+            median_s: The median time of a turn; ``None`` if none is known yet.
+            deadline_s: Seconds after which any wait has passed its deadline.
 
         >>> flight = InFlight("ep-1", 0, began_s=0.0, moved_s=100.0)
         >>> [flight.standing(100.0 + idle_s, 4.0, 300.0) for idle_s in (5, 15, 41)]
@@ -92,12 +92,12 @@ class InFlight:
         if median_s is None:
             return "playing"
         if idle_s > max(STALLED_LEAST_S, STALLED_TIMES * median_s):
-            held = self.waiting_for in ("retry", "place")  # it is known what for, and it has a deadline
+            held = self.waiting_for in ("retry", "place")  # waits for a known time or place, with a deadline
             return "slow" if held else "stalled"
         return "slow" if idle_s > SLOW_TIMES * median_s else "playing"
 
     def reason(self, now_s: float) -> str:
-        """What it waits for, in words.
+        """Say what it waits for.
 
         >>> flight = InFlight("ep-1", 0, began_s=0.0)
         >>> flight.waits("retry", until_s=30.0, why="busy")
@@ -120,7 +120,7 @@ _WORDS: Final = {
 
 
 class EpisodesInPlay(Protocol):
-    """Episodes that are being played, for whoever shows them."""
+    """Episodes that are being played, for display."""
 
     @property
     def workers(self) -> int:
@@ -133,7 +133,7 @@ class EpisodesInPlay(Protocol):
         ...
 
     def drain(self) -> None:
-        """Finish what is being played, and take no more."""
+        """Finish the episodes in play and start no more."""
         ...
 
 
@@ -142,29 +142,29 @@ logger = logging.getLogger(__name__)
 JobT = TypeVar("JobT")
 
 STARTUP_JITTER_S: Final = 2.0
-"""First episodes of a run begin within this time, so that not all of them ask at once."""
+"""Seconds over which the first episodes of a run begin, so that not all make requests at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeResult(Generic[JobT]):
-    """What became of one attempt at a job; there is one for every attempt, whatever happened.
+    """The result of one attempt at a job; every attempt has one, even after a failure.
 
     Args:
         job: What was to be played.
         episode_id: Id of the attempt.
         group_id: The group of samples that it belongs to, if any.
-        end_reason: Why it ended; ``None`` where it was left to be played on.
-        total_reward: Sum of its rewards; ``None`` where there is no verdict.
-        failure_class: Why there is none, where there is none.
+        end_reason: Why it ended; ``None`` if it was left to be resumed.
+        total_reward: Sum of its rewards; ``None`` without a verdict.
+        failure_class: Why there is no verdict, if there is none.
         detail: The same in words.
         turns: Actions taken or refused.
-        terminated: Whether the world came to its own end.
+        terminated: Whether the world ended the episode itself.
         truncated: Whether it was cut short.
         again: Whether another attempt follows.
         attempt: Number of the attempt, from 1.
         decisions: Decisions that the agent was asked for.
-        own: How many of these the model made itself; a fallback made the others, or nobody.
-        refusals: Its answers that were refused: not in the form asked for, or not legal.
+        own: How many of these the model made itself; the others were made by a fallback, or not at all.
+        refusals: Its answers that were refused: of the wrong form, or not legal.
         penalised: Whether its reward is that of an answer that was not an action.
     """
 
@@ -187,17 +187,17 @@ class EpisodeResult(Generic[JobT]):
 
     @property
     def own_share(self) -> float | None:
-        """The share of the decisions that the model made itself, 0 to 1; ``None`` where there was none."""
+        """The share of decisions that the model made itself, 0 to 1; ``None`` without decisions."""
         return self.own / self.decisions if self.decisions else None
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport(Generic[JobT]):
-    """What a run came to.
+    """The results of a run.
 
     Args:
         results: One for each attempt, in the order in which they ended.
-        drained: Whether it was asked to take no more, and left jobs unplayed.
+        drained: Whether it was asked to stop and left jobs unplayed.
     """
 
     results: Sequence[EpisodeResult[JobT]] = field(default_factory=tuple)
@@ -210,7 +210,7 @@ class RunReport(Generic[JobT]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether every job came to a verdict."""
+        """Whether every job has a verdict."""
         return not self.drained and all(result.total_reward is not None for result in self.last)
 
 
@@ -218,11 +218,11 @@ class Play(Protocol[JobT]):
     """Plays an episode in an actor."""
 
     def __call__(self, handle: ActorHandle[JobT], flight: InFlight) -> Awaitable[EpisodeResult[JobT]]:
-        """Play to the end; what fails inside is part of the result.
+        """Play to the end; failures during play are part of the result.
 
         Args:
             handle: The actor.
-            flight: To be kept current while it is played.
+            flight: The episode's progress; the player keeps it current.
         """
         ...
 
@@ -230,17 +230,17 @@ class Play(Protocol[JobT]):
 class Interactor(Generic[JobT]):
     """Plays everything that a pool hands out, as many episodes at once as there are workers.
 
-    One episode that fails ends nothing but itself. Cancelling :meth:`run` cancels every episode and waits
-    until each has let go.
+    A failed episode does not affect the others. Cancelling :meth:`run` cancels every episode and waits until
+    each has stopped.
 
     Args:
         pool: Hands out actors; started and closed by :meth:`run`.
         play: Plays an episode in one.
         clock: Time.
         rng: Draws the start-up jitter.
-        again: The job of the next attempt after a result; ``None`` where there is to be none.
-        on_result: Hears of each result as it comes.
-        max_workers: Episodes at once; the pool's size when left out.
+        again: Returns the job of the next attempt after a result, or ``None`` for no other attempt.
+        on_result: Called with each result as it comes.
+        max_workers: Episodes at once; the pool's size if omitted.
         startup_jitter_s: Each worker's first episode begins within this time.
     """
 
@@ -285,17 +285,17 @@ class Interactor(Generic[JobT]):
         return self._results
 
     def drain(self) -> None:
-        """Finish what is being played, and take no more."""
+        """Finish the episodes in play and start no more."""
         self._draining = True
         self._pool.drain()
 
     async def drain_after(self, halted: Callable[[], Awaitable[object]]) -> None:
-        """Wait for ``halted``, and drain."""
+        """Wait for ``halted``, then drain."""
         await halted()
         self.drain()
 
     async def run(self) -> RunReport[JobT]:
-        """Play until nothing is left, or, after :meth:`drain`, until what is being played has ended."""
+        """Play until nothing is left or, after :meth:`drain`, until the episodes in play have ended."""
         try:
             await self._pool.start()
             async with asyncio.TaskGroup() as tasks:
@@ -349,7 +349,7 @@ class Interactor(Generic[JobT]):
 
 
 class _Unforeseen(EpisodeError):
-    """Something failed that should not be able to."""
+    """A failure that the code does not expect."""
 
 
 def _unforeseen(error: Exception) -> _Unforeseen:
@@ -357,31 +357,31 @@ def _unforeseen(error: Exception) -> _Unforeseen:
 
 
 TURNS_KEPT: Final = 256
-"""Newest turns whose median time is the usual one."""
+"""Newest turns of which the median time is taken."""
 
 
 @dataclass(slots=True)
 class RunState:
-    """How far a run is; kept current while it runs.
+    """The progress of a run, kept current while it runs.
 
     Args:
         total: Episodes of the run.
-        over: Episodes that need not be played any more, earlier runs included.
+        over: Episodes that are done, including those of earlier runs.
         began_s: When this run began, by its clock.
-        deadline_s: Seconds after which whatever an episode waits for is over by its deadline.
+        deadline_s: Seconds after which any wait of an episode has passed its deadline.
         ended: Attempts that ended in this run.
         again: How many of these are followed by another attempt.
         failures: How many of these had no verdict, by class of failure.
-        rewards: Those of the others, as they ended.
-        penalised: How many of these are those of an answer that was not an action.
+        rewards: Rewards of the others, in the order in which they ended.
+        penalised: How many of these are the penalty for an answer that was not an action.
         turns: Decisions in all of them.
         own: How many of these the model made itself.
-        tokens_in: Tokens read for them.
-        tokens_out: Tokens written for them.
+        tokens_in: Prompt tokens of these decisions.
+        tokens_out: Completion tokens of these decisions.
         turn_times: Seconds that the newest turns took.
-        settled: Episodes that came to be over in this run.
+        settled: Episodes that were completed in this run.
         ended_turns: Decisions in the attempts that ended in this run.
-        shortage: Why no environment can be made at the moment; ``None`` when they can.
+        shortage: Why no environment can be made at the moment; ``None`` if they can.
     """
 
     total: int
@@ -417,7 +417,7 @@ class RunState:
             self.settled += 1
 
     def note_shortage(self, shortage: Shortage | None) -> None:
-        """Note why no environment can be made, or that one can."""
+        """Note why no environment can be made, or ``None`` once one can."""
         self.shortage = shortage
 
     def decided(self, flight: InFlight, now_s: float, own: bool, tokens_in: int, tokens_out: int) -> None:
@@ -435,15 +435,16 @@ class RunState:
 
     @property
     def usual_turn_s(self) -> float | None:
-        """The median time of a turn; ``None`` where there was none."""
+        """The median time of a turn, seconds; ``None`` before the first."""
         times = list(self.turn_times)
         return median(times) if times else None
 
     def left_s(self, now_s: float, under_way: int = 0) -> float | None:
-        """Seconds until the rest is over, if it goes on as so far in this run; ``None`` where nobody knows.
+        """Estimate the seconds until the run is over; ``None`` if that is unknown.
 
-        An episode is taken to need as many decisions as those that are over needed, attempts that failed
-        included, at the rate of all: what is under way counts too, so that the first to be over tells enough.
+        Assumes that each remaining episode takes as many decisions as those that are over took, including
+        failed attempts, at the overall rate. Decisions in unfinished episodes count towards that rate, so one
+        finished episode is enough for an estimate.
 
         Args:
             now_s: Now.

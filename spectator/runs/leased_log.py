@@ -1,4 +1,4 @@
-"""Record episodes under leases, and keep the leases while this process lives."""
+"""Record episodes under leases, and keep the leases alive with a heartbeat."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spectator.journal.sql_journal import SqlJournal
 logger = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 60.0
-"""Seconds that a database server may be away before a worker gives up. Play stands still meanwhile."""
+"""Seconds that a database server may be unreachable before a worker gives up; play pauses meanwhile."""
 
 PAUSES: Final = Backoff(0.25, 2.0)
 """The pauses between attempts."""
@@ -28,13 +28,13 @@ _Result = TypeVar("_Result")
 
 
 class LeasedLog:
-    """Records the episodes that this process has leases of; see :class:`EpisodeLog`.
+    """Records the episodes that this process holds leases for; see :class:`EpisodeLog`.
 
     Args:
         journal: Written by several processes.
         clock: Measures and waits.
         patience_s: See :data:`PATIENCE_S`.
-        recorded: Called with each episode of which something was committed; must return at once.
+        recorded: Called with an episode's id after each commit; must return at once.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class LeasedLog:
         self._patience_s = patience_s
         self._given_up: str | None = None
         self.held: set[str] = set()
-        """Episodes that this process has a lease of."""
+        """Episodes that this process holds a lease for."""
         self.lost: set[str] = set()
-        """Those of which it had one that was taken away."""
+        """Episodes whose lease was taken away from this process."""
 
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
-        """Record events of an episode that is held."""
+        """Record events of an episode whose lease this process holds."""
         if not events:
             return
         episode_id = events[0].episode_id
         if episode_id not in self.held:
-            raise LeaseLost(f"this process has no lease of {episode_id}: it is played elsewhere")
+            raise LeaseLost(f"this process has no lease for {episode_id}: another process plays it")
         try:
             await self.patiently(lambda: self._journal.append(events, attachments=attachments))
         except LeaseLost:
@@ -75,13 +75,13 @@ class LeasedLog:
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
     ) -> list[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq``, in order."""
+        """Read the events of an episode with ``seq > after_seq``, in order."""
         return await self.patiently(
             lambda: self._journal.read(episode_id, after_seq=after_seq, limit=limit, checked=checked)
         )
 
     def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
-        """Its calls to models, in order."""
+        """Read its calls to models, in order."""
         return self._journal.calls(episode_id)
 
     async def transact(self, work: Any) -> Any:
@@ -94,7 +94,7 @@ class LeasedLog:
         self.lost.add(episode_id)
 
     async def patiently(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Do ``work``, again and again while the database is away.
+        """Do ``work``, and repeat it while the database is unreachable.
 
         Raises:
             JournalError: It could not be done in time.
@@ -118,17 +118,17 @@ class LeasedLog:
 
 
 SHOWN_BEATS: Final = SILENT_CHECKS + 1
-"""Beats for which readers show the leases of a process that was not heard of since."""
+"""Beats for which readers still show the leases of a process that has gone silent."""
 
 
 class Heartbeat:
-    """Beats while the context lives, and deposes each process whose beat stands still.
+    """Sends heartbeats while the context lives, and deposes each process whose heartbeat stops.
 
-    It has an event loop of its own, so that a world that computes for long does not look like a dead process.
+    It has a separate event loop, so that a process in a long computation of a world does not look dead.
 
     Args:
         ownership: The leases of the journal.
-        clock: The wall clock that readers of leases go by.
+        clock: The wall clock by which readers judge leases.
         interval_s: Seconds between two beats.
     """
 

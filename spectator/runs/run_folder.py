@@ -18,19 +18,19 @@ MANIFEST: Final = "rollouts.json"
 JOURNAL: Final = "journal.db"
 
 DESCRIPTION: Final = "watched.json"
-"""What a run that has no manifest says of itself: ``name`` and ``episodes``, where it knows them."""
+"""Describes a run without a manifest: ``name`` and ``episodes``, if known."""
 
 VERSION: Final = 1
-"""Version of the manifest that is read here; that of :data:`spectator.rollouts.request.FORMAT`."""
+"""Version of the manifest that this module reads; that of :data:`spectator.rollouts.request.FORMAT`."""
 
 RUN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""What the folder of a run is called, so that it fits an address."""
+"""Names that the folder of a run may have, so that they can be part of a URL."""
 
 MAX_RUNS: Final = 500
-"""Folders that are looked at."""
+"""Folders that are listed at most."""
 
 MAX_BYTES: Final = 1_000_000
-"""Bytes of a manifest that are read."""
+"""Bytes of a manifest that are read at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class RunFolder:
     """A folder with the record of a run.
 
     Args:
-        name: What the folder is called.
-        path: Where it is.
-        environment: Name or address of the world; empty where nothing says so.
-        model: The model that plays; empty where nothing says so.
-        episodes: Episodes that are to be played; ``None`` where nothing says so.
-        group_size: Episodes of one task; 0 where nothing says so.
+        name: Name of the folder.
+        path: Path of the folder.
+        environment: Name or address of the world; empty if unknown.
+        model: The model that plays; empty if unknown.
+        episodes: Episodes to play; ``None`` if unknown.
+        group_size: Episodes of one task; 0 if unknown.
         attempts: Most attempts at an episode.
-        began_at: When it began, RFC 3339; ``None`` where nothing says so.
-        title: Its name as shown to people; empty where it has none but the folder's.
-        grouped: Whether whoever plays names the groups, so that one of a single episode is one, too.
+        began_at: When it began, RFC 3339; ``None`` if unknown.
+        title: Its name as shown to people; empty to show the folder's name.
+        grouped: Whether the player names the groups, so that a single episode can be a group, too.
     """
 
     name: str
@@ -68,7 +68,7 @@ class RunFolder:
 
 
 def run_names(root: Path) -> list[str]:
-    """The folders in ``root`` that hold a run, those that changed last first; none if it cannot be read."""
+    """List the folders in ``root`` that hold a run, newest change first; none on an error."""
     try:
         found = [one for one in root.iterdir() if RUN_NAME.fullmatch(one.name)]
         begun = [(_changed(one), one.name) for one in found if _changed(one)]
@@ -78,10 +78,10 @@ def run_names(root: Path) -> list[str]:
 
 
 def read_run(root: Path, name: str) -> RunFolder:
-    """What the folder ``name`` in ``root`` says that it holds.
+    """Read the description of the run in the folder ``name`` in ``root``.
 
     Raises:
-        RunNotFound: It is gone, holds no run, or one of another version; the sentence names it.
+        RunNotFound: It is gone, does not hold a run, or holds one of another version; the message names it.
     """
     path = root / name
     if not RUN_NAME.fullmatch(name) or path.is_symlink() or not path.is_dir():
@@ -91,7 +91,9 @@ def read_run(root: Path, name: str) -> RunFolder:
             kept = json.loads(file.read(MAX_BYTES))
     except FileNotFoundError:
         if not (path / JOURNAL).is_file():
-            raise RunNotFound(f"{name} holds no run: it has neither {MANIFEST} nor {JOURNAL}") from None
+            raise RunNotFound(
+                f"{name} does not hold a run: it has neither {MANIFEST} nor {JOURNAL}"
+            ) from None
         return _undescribed(name, path)
     except (OSError, ValueError) as error:
         raise RunNotFound(f"{MANIFEST} of {name} cannot be read: {error}") from error
@@ -99,29 +101,29 @@ def read_run(root: Path, name: str) -> RunFolder:
 
 
 def run_name(folder: Path) -> str:
-    """The name of the run that a folder is shown as, which somebody else than a fleet records.
+    """Return the name under which a folder is shown that was not recorded by a fleet.
 
     Raises:
-        ConfigurationError: The folder has no name that fits an address, or holds something else.
+        ConfigurationError: The folder's name cannot be part of a URL, or it holds a run of rollouts.
     """
     name = folder.resolve().name
     if not RUN_NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{folder} cannot be shown: its name must be of letters, digits, '.', '_' and '-', 64 at most"
+            f"{folder} cannot be shown: use letters, digits, '.', '_' and '-' in its name, at most 64"
         )
     if (folder / MANIFEST).exists():
-        raise ConfigurationError(f"{folder} holds a run that was played; choose another folder")
+        raise ConfigurationError(f"{folder} holds a run of rollouts; choose another folder")
     return name
 
 
 def _undescribed(name: str, path: Path) -> RunFolder:
-    """A run without a manifest; a description of it that cannot be read counts for nothing."""
+    """Describe a run without a manifest; an unreadable description is ignored."""
     try:
         with (path / DESCRIPTION).open(encoding="utf-8") as file:
-            told = json.loads(file.read(MAX_BYTES))
+            description = json.loads(file.read(MAX_BYTES))
     except (OSError, ValueError):
-        told = None
-    known: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        description = None
+    known: Mapping[str, Any] = description if isinstance(description, Mapping) else {}
     title, episodes = known.get("name"), known.get("episodes")
     return RunFolder(
         name,
@@ -129,20 +131,20 @@ def _undescribed(name: str, path: Path) -> RunFolder:
         group_size=0,
         episodes=episodes if type(episodes) is int and episodes > 0 else None,
         title=clean_text(title, 100) if isinstance(title, str) else "",
-        grouped=told is not None,
+        grouped=description is not None,
     )
 
 
 def described(name: str, path: Path, kept: Any) -> RunFolder:
-    """What is kept of a run says that it is.
+    """Describe a run by the content of its manifest.
 
     Args:
-        name: What it is called.
-        path: Where it is.
-        kept: What stands in its manifest.
+        name: Its name.
+        path: Its folder.
+        kept: The manifest, parsed.
 
     Raises:
-        RunNotFound: It is of another version, or describes no run.
+        RunNotFound: It is of another version, or does not describe a run.
     """
     asked = kept.get("request") if isinstance(kept, Mapping) else None
     if not isinstance(asked, Mapping):
@@ -167,7 +169,7 @@ def described(name: str, path: Path, kept: Any) -> RunFolder:
 
 
 def _changed(path: Path) -> float:
-    """When a folder's record changed last, Unix time in seconds; 0 where it holds no run, or elsewhere."""
+    """Return when a folder's record last changed, Unix time in seconds; 0 without a run, or for a link."""
     if path.is_symlink():
         return 0.0
     changed = 0.0

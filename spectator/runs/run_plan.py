@@ -34,20 +34,20 @@ from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
 Reaction = Literal["keep", "retry", "halt"]
 """What a run does after a failure.
 
-``keep``: the episode stands as it ended, and the job is over. ``retry``: another attempt, from the beginning.
-``halt``: the run stops; the job is still owed, and is tried again when the run goes on.
+``keep``: the episode is kept as it ended; the job is over. ``retry``: another attempt, from the beginning.
+``halt``: the run stops; the job remains, and is tried again when the run is resumed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """Which classes of failure are tried again, and which halt the run; all others are kept.
+    """Which classes of failure are retried, and which halt the run; all others are kept.
 
     Args:
         retry: Classes of failure after which a job is tried again.
         halt: Classes after which the run stops.
-        attempts: Most attempts at a job, at least 1; ``None`` for no limit. After the last one the episode
-            is kept, so that nothing is tried for ever.
+        attempts: Most attempts at a job, at least 1; ``None`` for no limit. The episode of the last one is
+            kept.
 
     Raises:
         ValueError: A class is in both, or ``attempts`` is less than 1.
@@ -65,15 +65,15 @@ class FailurePolicy:
 
     def __post_init__(self) -> None:
         if both := self.retry & self.halt:
-            raise ValueError(f"{', '.join(sorted(both))} cannot be tried again and halt the run")
+            raise ValueError(f"{', '.join(sorted(both))} cannot both be retried and halt the run")
         if self.attempts is not None and self.attempts < 1:
             raise ValueError(f"attempts must be at least 1, not {self.attempts}")
 
     def after(self, failure_class: FailureClass | None, attempt: int) -> Reaction:
-        """What to do.
+        """Return what the run does after an attempt.
 
         Args:
-            failure_class: How the attempt failed; ``None`` where it finished.
+            failure_class: How the attempt failed; ``None`` if it finished.
             attempt: Its number, from 1.
         """
         if failure_class in self.halt:
@@ -84,23 +84,23 @@ class FailurePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One episode that a run owes: plain values, so that it can be sent to another process.
+    """One episode of a run, as plain values that can be sent to another process.
 
     Args:
         environment: Name of the world.
         version: Version of the world.
         captain: Preset in the agent's seat.
-        opponent: Preset in the other seats; ``None`` where there are none.
+        opponent: Preset in the other seats; ``None`` if there are none.
         pack: Evaluation pack.
         pack_version: Version of the pack.
         seed: The world's seed, 0 .. 2**53 - 1.
         options: Complete options of the world.
         group: Name of the jobs of one task that are compared with each other; ``None`` for none.
-        member: Number within the group, from 0; tells apart jobs that are alike otherwise.
-        on_failure: What a decision that failed does to the episode.
-        view: Whether the view is recorded while it is played, or derived by whoever reads the record.
-        failed_decisions: What counts where a captain did not decide.
-        waits_for_rest: Whether decisions of models wait for an endpoint that is left alone after failing.
+        member: Number within the group, from 0; distinguishes otherwise equal jobs.
+        on_failure: What a failed decision does to the episode.
+        view: Whether the view is recorded during play, or derived by readers of the record.
+        failed_decisions: What counts when a captain did not decide.
+        waits_for_rest: Whether decisions of models wait for an endpoint that is paused after failures.
     """
 
     environment: str
@@ -120,7 +120,7 @@ class Job:
 
     @classmethod
     def of(cls, plan: EpisodePlan, *, group: str | None = None, member: int = 0) -> Self:
-        """The job of playing ``plan``; its presets are known by name from here on."""
+        """Make the job of playing ``plan``, which refers to its presets by name."""
         return cls(
             plan.world.name,
             plan.world.version,
@@ -140,13 +140,13 @@ class Job:
 
 
 def job_plan(job: Job, world: World, attempt: int = 1, run_id: str | None = None) -> EpisodePlan:
-    """How ``job`` is played, as fast as it goes.
+    """Return the plan of an attempt at ``job``, at full speed.
 
     Args:
         job: The job.
-        world: Its world, with everybody who plays in it.
+        world: Its world, with all its presets.
         attempt: Number of the attempt, from 1.
-        run_id: The run that it is played for, if that has a name.
+        run_id: Name of the run it belongs to, if any.
 
     Raises:
         LookupError: The world has no such captain, opponent or pack.
@@ -173,16 +173,16 @@ def job_plan(job: Job, world: World, attempt: int = 1, run_id: str | None = None
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """Jobs that are done together, in their order.
+    """The jobs of a run, in order.
 
     Args:
-        jobs: The jobs; no two alike.
+        jobs: The jobs; no two equal.
         began_ms: When the run began, Unix time in milliseconds; ids sort by it.
-        run_id: Its name, which is part of every id; ``None`` where the journal holds nothing else.
-        policy: What becomes of a job whose episode failed.
+        run_id: Its name, which is part of every id; ``None`` if the journal holds nothing else.
+        policy: What happens to a job whose episode failed.
 
     Raises:
-        ValueError: Two jobs are alike.
+        ValueError: Two jobs are equal.
     """
 
     jobs: Sequence[Job]
@@ -197,18 +197,18 @@ class RunPlan:
         }  # which it holds, so no id is used again
         self._first_ids.update(first)
         if len(set(first.values())) < len(self.jobs):
-            raise ValueError("two jobs of a run are alike; number them by member")
+            raise ValueError("two jobs of a run are equal; give them different member numbers")
 
     def plan(self, job: Job, attempt: int, world: World) -> EpisodePlan:
-        """How an attempt at ``job`` is played; see :func:`job_plan`."""
+        """Return the plan of an attempt at ``job``; see :func:`job_plan`."""
         return job_plan(job, world, attempt, self.run_id)
 
     def episode_id(self, job: Job, attempt: int) -> str:
-        """The id of an attempt at ``job``: the same in every process, and of nothing else.
+        """Return the id of an attempt at ``job``: unique, and the same in every process.
 
         Args:
             job: One of the jobs.
-            attempt: 1, and one more for each that was given up for good.
+            attempt: Number of the attempt, from 1.
         """
         if attempt == 1 and (known := self._first_ids.get(id(job))) is not None:
             return known
@@ -222,11 +222,11 @@ class RunPlan:
 
 
 def derived_id(began_ms: int, key: Sequence[Any]) -> str:
-    """An episode's id that follows from what it is.
+    """Derive an episode's id from what it plays.
 
     Args:
         began_ms: Unix time in milliseconds, by which ids sort.
-        key: What it is, as JSON.
+        key: What it plays, as JSON.
 
     >>> derived_id(1_700_000_000_000, ["counting", 7, 1])
     'ep-01HF7YAT0050NEHJA1NS53757E'
@@ -236,7 +236,7 @@ def derived_id(began_ms: int, key: Sequence[Any]) -> str:
 
 
 PAGE = 1000
-"""Episodes of the index that are read at once."""
+"""Episodes of the index that are read per query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +245,9 @@ class Attempt:
 
     Args:
         number: Position of the job in the run.
-        attempt: 1, and one more for each that was given up for good.
+        attempt: Number of the attempt, from 1.
         episode_id: The id of its episode.
-        begun: Whether the journal holds a beginning of it, to be played on.
+        begun: Whether the journal holds the beginning of it, to be resumed.
     """
 
     number: int
@@ -261,54 +261,53 @@ class Progress:
     """How far a run is.
 
     Args:
-        owed: Attempts that are due, in the order of the jobs.
+        remaining: Attempts still to be played, in the order of the jobs.
         over: By position of the job, the episode that counts for it.
-        failed: By position of those of them that came to no verdict, why.
+        failed: By position of the job, why its episode has no verdict.
     """
 
-    owed: Sequence[Attempt]
+    remaining: Sequence[Attempt]
     over: Mapping[int, str]
     failed: Mapping[int, FailureClass] = field(default_factory=dict)
 
 
 async def progress(journal: Journal, run: RunPlan, *, run_id: str | None = None) -> Progress:
-    """What is owed of ``run``, and what is over, by the ids of the episodes in ``journal``.
+    """Find which episodes of ``run`` remain and which are over, by the ids in ``journal``.
 
-    An episode without an end is owed, to be played on. One that failed is owed once more where the run's
-    policy says so.
+    An episode without an end remains, to be resumed. One that failed remains if the run's policy retries it.
 
     Args:
         journal: Where the episodes are.
         run: The run.
-        run_id: Look only at the episodes of this run, where the journal holds others too.
+        run_id: Look only at the episodes of this run, if the journal holds others too.
 
     Raises:
         JournalError: The journal cannot be read.
     """
     index = {summary.episode_id: summary async for summary in newest_first(journal, run_id)}
-    owed: list[Attempt] = []
+    remaining: list[Attempt] = []
     over: dict[int, str] = {}
     failed: dict[int, FailureClass] = {}
     for number in range(len(run.jobs)):
         last = await _last(journal, run, number, index)
         if isinstance(last, Attempt):
-            owed.append(last)
+            remaining.append(last)
             continue
         over[number] = last.episode_id
         if not last.verdict:
             failed[number] = last.failure_class or "unknown"
-    return Progress(owed, over, failed)
+    return Progress(remaining, over, failed)
 
 
 def next_attempt(run: RunPlan, attempt: Attempt) -> Attempt:
-    """The attempt at the same job after ``attempt``, which was given up for good."""
+    """Return the attempt at the same job that follows ``attempt``."""
     number = attempt.attempt + 1
     episode_id = run.episode_id(run.jobs[attempt.number], number)
     return Attempt(attempt.number, number, episode_id)
 
 
 async def newest_first(journal: Journal, run_id: str | None = None) -> AsyncIterator[EpisodeSummary]:
-    """Every line of the index, or of one run, a page at a time.
+    """Read the whole index, or that of one run, a page at a time.
 
     Raises:
         JournalError: The journal cannot be read.
@@ -332,7 +331,7 @@ class _Ended:
 async def _last(
     journal: Journal, run: RunPlan, number: int, index: Mapping[str, EpisodeSummary]
 ) -> Attempt | _Ended:
-    """The attempt that is due at a job, or the one that counts."""
+    """Return the next attempt at a job, or how the one that counts ended."""
     job = run.jobs[number]
     for attempt in itertools.count(1):
         episode_id = run.episode_id(job, attempt)
@@ -346,7 +345,7 @@ async def _last(
 
 
 async def _ended(journal: Journal, summary: EpisodeSummary) -> _Ended:
-    """How it ended; reads its last event where it did not finish."""
+    """Return how it ended; reads its last event unless it finished."""
     if summary.reason == "finished":
         return _Ended(summary.episode_id, None, summary.score is not None)
     (last,) = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)
@@ -355,17 +354,17 @@ async def _ended(journal: Journal, summary: EpisodeSummary) -> _Ended:
 
 
 def ended_a_second(spans: Sequence[tuple[str, str]], under_way: int) -> float | None:
-    """Episodes that end a second: those under way, over the median time that one takes.
+    """Estimate how many episodes end per second: those in play over their median duration.
 
-    Ends are not counted by the clock: episodes that are begun together end together, and the first of them
-    would tell of hundreds a second.
+    Counting ends by the clock would mislead: episodes that begin together end together, so the first ends
+    would suggest hundreds per second.
 
     Args:
-        spans: When the newest that ended began and ended, RFC 3339.
+        spans: Start and end of the newest episodes that ended, RFC 3339.
         under_way: Episodes that are being played.
 
     Returns:
-        The rate; ``None`` where nothing is under way, or nothing ended that took any time.
+        The rate; ``None`` if nothing is being played, or no episode that ended took any time.
 
     >>> ended_a_second([("2026-11-24T12:00:00Z", "2026-11-24T12:00:40Z")], under_way=8)
     0.2
@@ -378,11 +377,11 @@ def ended_a_second(spans: Sequence[tuple[str, str]], under_way: int) -> float | 
 
 
 EPSILON: Final = 1e-4
-"""What keeps the advantages of a group of nearly equal rewards finite; that of TRL."""
+"""Keeps the advantages of a group of nearly equal rewards finite; the same value as in TRL."""
 
 
 def standard_error(values: Sequence[float]) -> float | None:
-    """The standard error of their mean; ``None`` of fewer than two.
+    """Return the standard error of their mean; ``None`` for fewer than two.
 
     >>> round(standard_error([0.0, 1.0, 1.0, 0.0]), 3)
     0.289
@@ -393,7 +392,7 @@ def standard_error(values: Sequence[float]) -> float | None:
 
 
 def normalised(rewards: Sequence[float]) -> list[float]:
-    """Advantages within a group: ``(reward - mean) / (sample standard deviation + 1e-4)``.
+    """Return advantages within a group: ``(reward - mean) / (sample standard deviation + 1e-4)``.
 
     >>> [round(one, 3) for one in normalised([0.0, 1.0, 1.0])]
     [-1.155, 0.577, 0.577]

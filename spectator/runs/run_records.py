@@ -1,6 +1,6 @@
 """Follow runs and their episodes by their records while other processes play them.
 
-Viewers see a followed episode like one that runs in this process.
+Viewers see a followed episode like one that is played in this process.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from spectator.runs.run_folder import RUN_NAME, RunFolder, described, read_run, 
 from spectator.runs.run_plan import FailurePolicy
 
 READ_EVENTS: Final = 200
-"""Events that are taken in at once."""
+"""Events that are read per query."""
 
 
 class FollowedView:
     """An episode that another process plays; an :class:`~spectator.episodes.episode_view.EpisodeView`.
 
     Args:
-        summary: Its line of the index.
-        views: Folds what is recorded.
-        records: Reads what its viewers may see.
+        summary: Its entry in the index.
+        views: Computes states from recorded events.
+        records: Reads the events that its viewers may see.
         clock: Time.
-        withholds: Whether viewers are shown what is thought only together with what it led to.
+        withholds: Whether viewers see the agent's reasoning only together with its result.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FollowedView:
         self.turn = 0
         self.ended = False
         self.wanted_s = clock.monotonic()
-        """When somebody last wanted to see it, by the clock."""
+        """When a viewer last asked for it, by the clock."""
         self._bus = MemoryBus()
         self._troubled = asyncio.Event()
         self._views = views
@@ -85,44 +85,44 @@ class FollowedView:
 
     @property
     def end_recorded(self) -> bool:
-        """Whether its end is in the record: it is over only once that is read there."""
+        """Whether its end was read from the record."""
         return self.ended
 
     @property
     def watched(self) -> bool:
-        """Whether anybody listens."""
+        """Whether it has subscribers."""
         return self._bus.listeners(self.episode_id) > 0
 
     def close(self) -> None:
-        """Nothing more will come from here."""
+        """Finish all subscriptions."""
         self._bus.finish(self.episode_id)
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event after ``head_seq``, as it is read."""
+        """Subscribe to every event after ``head_seq``, as it is read."""
         return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
 
     def show_trouble(self, trouble: JournalTrouble | None) -> None:
-        """Whoever plays it cannot record it now, or can again; with whatever is recorded that is over."""
+        """Show that its player cannot record now, or (``None``) can again; the next event clears it."""
         if trouble != self.trouble:
             self.trouble = trouble
-            told, self._troubled = self._troubled, asyncio.Event()
-            told.set()
+            changed, self._troubled = self._troubled, asyncio.Event()
+            changed.set()
 
     async def news(self) -> JournalTrouble | None:
-        """Wait until another trouble is shown, or none any more; for ever where nobody tells of them."""
+        """Wait until the trouble shown changes, which may never happen."""
         await self._troubled.wait()
         return self.trouble
 
     async def wait(self) -> EpisodeEnded:
-        """Nobody waits here for its end; see :attr:`ended`."""
+        """Not supported; see :attr:`ended`."""
         raise EpisodeNotFound(self.episode_id)
 
     async def open(self) -> None:
-        """Bring ``state`` and ``head_seq`` up to what is recorded; returns at once where they were before."""
+        """Load ``state`` and ``head_seq`` from the record, unless they were loaded before."""
         if self.head_seq:
             return
         async with self._order:
-            if self.head_seq:  # by somebody else meanwhile, and who listens has what came before only
+            if self.head_seq:  # loaded meanwhile; subscribers count on this state
                 return
             summary = await self._records.episode(self.episode_id)
             if summary is None:
@@ -133,10 +133,10 @@ class FollowedView:
             self.epoch, self.state, self.head_seq = summary.epoch, state, summary.head_seq
 
     async def advance(self, enough: int | None = None) -> None:
-        """Take in what was recorded since, and hand it to whoever listens.
+        """Read newly recorded events and publish them to subscribers.
 
         Args:
-            enough: An event after which nothing need be read: who waits for the same reads once.
+            enough: Sequence number at which to stop, so that concurrent callers read the same events once.
 
         Raises:
             JournalError: The record cannot be read.
@@ -175,8 +175,8 @@ class FollowedEpisode:
         group_id: Its group; ``None`` for none.
         attempt: Which attempt it is, from 1.
         parent: The episode that it was forked from.
-        started_at: RFC 3339.
-        ended_at: The same; ``None`` while it has not ended.
+        started_at: When it began, RFC 3339.
+        ended_at: When it ended, RFC 3339; ``None`` while it has not ended.
         reason: Why it ended.
         result: The world's result in words.
         detail: What went wrong.
@@ -184,11 +184,11 @@ class FollowedEpisode:
         head_seq: Number of its last recorded event.
         moved_at: When that was recorded, RFC 3339.
         last: The type of that event.
-        reward: What it counts for; ``None`` without a verdict, which is not 0.
-        failure: Why it came to no verdict.
+        reward: Its reward; ``None`` without a verdict, which is not 0.
+        failure: Why it has no verdict.
         again: Whether the run tries it again.
-        own: How far its captain decided itself; ``None`` where that is not recorded, or it has not ended.
-        penalised: Whether its reward is that of an answer that was not an action.
+        own: How many decisions its captain made itself; ``None`` if not recorded, or before its end.
+        penalised: Whether its reward is the penalty for an answer that was not an action.
     """
 
     episode_id: str
@@ -214,19 +214,19 @@ class FollowedEpisode:
 
 
 class RunTail:
-    """The record of one run, looked at from time to time; use :meth:`open`.
+    """Follows the record of one run; use :meth:`open`.
 
     Args:
-        folder: The run's.
-        journal: Its record, opened to be read.
-        run_id: Its name in a journal of many, which somebody else closes; ``None`` where it is the run's own.
+        folder: The run's folder.
+        journal: Its record, open for reading.
+        run_id: Its name in a shared journal, which :meth:`aclose` leaves open; ``None`` for an own journal.
     """
 
     def __init__(self, folder: RunFolder, journal: SqlJournal, run_id: str | None = None) -> None:
         self.folder = folder
         self.journal = journal
         self.episodes: dict[str, FollowedEpisode] = {}
-        """By id; those that ended stand in the order in which they did."""
+        """By id; ended episodes are in the order in which they ended."""
         self._policy = FailurePolicy(retry=RETRIED_FAILURES, attempts=folder.attempts)
         self._mark: int | None = None
         self.run_id = run_id
@@ -234,7 +234,7 @@ class RunTail:
 
     @property
     def lost(self) -> bool:
-        """Whether its record is not what it was when it was opened."""
+        """Whether its record was removed or replaced since it was opened."""
         if self._inode is None:
             return False
         try:
@@ -243,16 +243,16 @@ class RunTail:
             return True
 
     def is_of(self, folder: RunFolder) -> bool:
-        """Whether this is still the record of what the folder says that it holds."""
+        """Whether this is still the record that the folder describes."""
         return folder.began_at == self.folder.began_at and folder.attempts == self.folder.attempts
 
     @classmethod
     async def open(cls, folder: RunFolder) -> Self:
-        """Open a run's record; nothing of it is read yet.
+        """Open a run's record without reading it.
 
         Raises:
-            JournalError: It cannot be read, or there is none yet.
-            ConfigurationError: It is of a version that this software does not read.
+            JournalError: It cannot be read, or does not exist yet.
+            ConfigurationError: Its version is not supported.
         """
         if not folder.journal.is_file():
             raise JournalError("nothing was played yet")
@@ -262,7 +262,7 @@ class RunTail:
             raise JournalError(VANISHED) from error
 
     async def look(self) -> list[str]:
-        """Take in what came since the last look: the ids of the episodes of which something is new.
+        """Read what came since the last look; return the ids of the episodes that changed.
 
         Raises:
             JournalError: The record is gone, or cannot be read.
@@ -277,7 +277,7 @@ class RunTail:
                 return list(changed)
 
     async def aclose(self) -> None:
-        """Let go of the record."""
+        """Close the record."""
         if self.run_id is None:
             await self.journal.aclose()
 
@@ -307,7 +307,7 @@ class RunTail:
         if (head := _HEAD.search(news.head)) is not None:
             episode.moved_at, episode.turns, episode.last = head[1], int(head[2]), head[3]
             episode.head_seq = news.head_seq
-        looked_at_end = head is None or head[3] == "episode.ended"  # else it comes with the next look
+        looked_at_end = head is None or head[3] == "episode.ended"  # otherwise the next look has it
         if row["reason"] is not None and episode.reason is None and looked_at_end:
             self._end(episode, row, news.head)
 
@@ -321,11 +321,13 @@ class RunTail:
         if episode.reward is None and episode.reason != "finished":
             episode.failure = failure_of_end(data) or "unknown"
             episode.again = self._policy.after(episode.failure, episode.attempt) == "retry"
-        self.episodes[episode.episode_id] = self.episodes.pop(episode.episode_id)  # now the last that ended
+        self.episodes[episode.episode_id] = self.episodes.pop(
+            episode.episode_id
+        )  # keeps them in the order of their ends
 
 
 def data_of_end(text: str) -> Mapping[str, Any] | None:
-    """Data of an ``episode.ended``; ``None`` where the text is not all of one."""
+    """Parse the data of an ``episode.ended``; ``None`` unless the text is a complete one."""
     try:
         data: Any = json.loads(text)["data"]
     except (ValueError, KeyError, TypeError):
@@ -336,22 +338,22 @@ def data_of_end(text: str) -> Mapping[str, Any] | None:
 logger = logging.getLogger(__name__)
 
 MAX_OPEN: Final = 24
-"""Records that are open at once; the one that was wanted longest ago is closed for the next."""
+"""Records that are open at once; the least recently used one is closed for the next."""
 
 MAX_SEARCHED: Final = 64
-"""Runs that are searched for an episode, those that changed last."""
+"""Runs that are searched for an episode: those that changed last."""
 
 KNOWN: Final = 100_000
-"""Episodes of which it is remembered in which run they are."""
+"""Episodes whose run is remembered."""
 
 
 class RunRecords:
     """The records of the runs in one folder.
 
     Args:
-        root: The folder whose folders hold the runs; ``None`` where no runs are watched.
-        shared: A journal on a database server, whose runs are watched too; one in the folder goes before one
-            of the same name.
+        root: The folder whose subfolders hold the runs; ``None`` if no runs are watched.
+        shared: A journal on a database server, whose runs are watched too; of two runs with the same name,
+            the one in the folder is used.
     """
 
     def __init__(self, root: Path | None, shared: SqlJournal | None = None) -> None:
@@ -363,11 +365,11 @@ class RunRecords:
 
     @property
     def watched(self) -> bool:
-        """Whether there is a folder of runs at all."""
+        """Whether runs are watched at all."""
         return self._root is not None
 
     async def names(self) -> list[str]:
-        """The runs, those that changed last first."""
+        """List the runs, newest change first."""
         if self._root is None:
             return []
         names = await asyncio.to_thread(run_names, self._root)
@@ -376,14 +378,16 @@ class RunRecords:
         return [one for one in there if one not in names] + names
 
     async def tail(self, name: str) -> RunTail:
-        """The record of a run, opened where it is not yet.
+        """Return the record of a run, and open it if necessary.
 
         Raises:
             RunNotFound: There is no such run, or it is of another version.
             JournalError: Nothing was played yet, or its record cannot be read.
         """
         if self._root is None:
-            raise RunNotFound("no runs are watched here; SPECTATOR_RUNS_DIR names the folder that holds them")
+            raise RunNotFound(
+                "no runs are watched here; set SPECTATOR_RUNS_DIR to the folder that holds them"
+            )
         async with self._order:
             folder, is_shared = await self._described(self._root, name)
             tail = self._open.get(name)
@@ -406,7 +410,7 @@ class RunRecords:
             return tail
 
     async def _described(self, root: Path, name: str) -> tuple[RunFolder, bool]:
-        """What a run is, and whether it lies in the journal of many."""
+        """Describe a run, and say whether it is in the shared journal."""
         try:
             return await asyncio.to_thread(read_run, root, name), False
         except RunNotFound:
@@ -423,14 +427,14 @@ class RunRecords:
             self._known.popitem(last=False)
 
     async def find(self, episode_id: str) -> str | None:
-        """The run that has this episode; ``None`` where none of the newest has."""
+        """Return the run that has this episode; ``None`` if none of the newest has it."""
         if (name := self._known.get(episode_id)) is not None:
             return name
         for name in (await self.names())[:MAX_SEARCHED]:
             try:
                 tail = await self.tail(name)
                 if tail.run_id is not None:
-                    continue  # its episodes are found in that journal before
+                    continue  # callers search the shared journal first
                 if await tail.journal.episode(episode_id) is not None:
                     self.note(name, [episode_id])
                     return name
@@ -439,14 +443,14 @@ class RunRecords:
         return None
 
     def run_of(self, episode_id: str) -> str | None:
-        """The same as far as it is known already."""
+        """Return the same if it is already known."""
         return self._known.get(episode_id)
 
     async def journal_of(self, episode_id: str) -> SqlJournal | None:
-        """The record that has this episode, where :meth:`find` found it; none where it is the shared one.
+        """Return the record in which :meth:`find` found this episode; ``None`` for the shared journal.
 
         Raises:
-            JournalError: The run is gone, or cannot be read any more.
+            JournalError: The run is gone or unreadable.
         """
         name = self._known.get(episode_id)
         if name is None or ((known := self._open.get(name)) is not None and known.run_id is not None):
@@ -458,7 +462,7 @@ class RunRecords:
             raise JournalError(str(error)) from error
 
     async def aclose(self) -> None:
-        """Let go of all records."""
+        """Close all records."""
         async with self._order:
             for name in tuple(self._open):
                 await self._close(name)
@@ -468,7 +472,7 @@ class RunRecords:
 
 
 def _kept(row: FleetRow) -> Any:
-    """What is kept of a run in a database, as its manifest would have it."""
+    """Return the plan of a run in a database in the form of a manifest."""
     try:
         plan = json.loads(row.plan)
     except ValueError:

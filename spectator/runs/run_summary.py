@@ -1,7 +1,6 @@
 """What a run's page shows: progress, rewards, failures, groups, slowest episodes.
 
-One JSON object. It changes only when the record does: the page itself counts how long something has been
-idle.
+One JSON object that changes only when the record does: the page itself counts idle times.
 """
 
 from __future__ import annotations
@@ -28,33 +27,33 @@ CURVE: Final = 60
 """Points of the curve of rewards."""
 
 SLOWEST: Final = 12
-"""Episodes without an end that are shown singly, longest idle first."""
+"""Unfinished episodes that are listed, longest idle first."""
 
 FAILED: Final = 24
-"""Newest failed attempts that are shown singly."""
+"""Newest failed attempts that are listed."""
 
 MAX_GROUPS: Final = 512
-"""Groups that are shown, those that changed last."""
+"""Groups that are listed: those that changed last."""
 
 MAX_UNGROUPED: Final = 1024
-"""Episodes of no group that are shown, the newest."""
+"""Episodes without a group that are listed: the newest."""
 
 ALONE: Final = ""
-"""Name under which the episodes of no group stand together."""
+"""Key of the episodes without a group."""
 
 RECENT: Final = 64
-"""Ends over which the rate is taken."""
+"""Newest ends from which the rate is computed."""
 
 DIGITS: Final = 6
-"""Digits of a figure after the point."""
+"""Decimal places of figures."""
 
 
 def summarize_run(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[str, Any]:
-    """The run as its page shows it.
+    """Summarize a run for its page, as JSON.
 
     Args:
-        folder: What the run says that it is.
-        found: Every attempt that is recorded; those that ended in the order in which they did.
+        folder: Description of the run.
+        found: Every recorded attempt; ended ones in the order in which they ended.
     """
     played = [one for one in found if one.parent is None]
     ended = [one for one in played if one.reason is not None and not one.again]
@@ -93,11 +92,11 @@ def summarize_run(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[s
 
 
 def group_of(found: Sequence[FollowedEpisode], size: int = 1) -> dict[str, Any]:
-    """The episodes of one task: what each has come to, and its advantage among those that count.
+    """Summarize the episodes of one task: the result of each, and its advantage within the group.
 
     Args:
-        found: Every attempt at them; of a member that was tried again only the newest is shown.
-        size: Members that the group is to have.
+        found: Every attempt at them; of a retried member only the newest is shown.
+        size: Planned number of members.
     """
     again = sum(one.again for one in found)
     members = [one for one in found if not one.again]
@@ -128,7 +127,7 @@ def _error(rewards: Sequence[float]) -> float | None:
 
 
 def _own(ended: Sequence[FollowedEpisode]) -> dict[str, Any]:
-    """How far the captain of these decided itself; its share is ``None`` where nothing of it is recorded."""
+    """Return the share of decisions that captains made themselves; ``None`` if not recorded."""
     counts = [one.own for one in ended if one.own is not None]
     asked, own = sum(one.asked for one in counts), sum(one.own for one in counts)
     return {
@@ -139,11 +138,11 @@ def _own(ended: Sequence[FollowedEpisode]) -> dict[str, Any]:
 
 
 def histogram(values: Sequence[float], bins: int = BINS) -> dict[str, Any] | None:
-    """How often which values come; ``None`` where there are none.
+    """Count values in equal bins; ``None`` without values.
 
     Args:
         values: Finite numbers.
-        bins: Columns, unless all values are whole and fewer.
+        bins: Number of bins, unless all values are whole numbers with fewer steps.
 
     >>> histogram([0, 1, 1, 3])
     {'least': 0, 'most': 3, 'counts': [1, 2, 0, 1], 'whole': True}
@@ -166,14 +165,12 @@ def histogram(values: Sequence[float], bins: int = BINS) -> dict[str, Any] | Non
 
 
 def _groups(folder: RunFolder, played: Sequence[FollowedEpisode]) -> dict[str, Any]:
-    """The groups by name, and those of none together under :data:`ALONE`."""
+    """Return the groups by name, and the other episodes under :data:`ALONE`."""
     by_name: dict[str, list[FollowedEpisode]] = {}
     for one in played:
         by_name.setdefault(one.group_id if folder.group_size != 1 and one.group_id else ALONE, []).append(one)
     alone = by_name.pop(ALONE, [])
-    if (
-        folder.group_size == 0 and not folder.grouped
-    ):  # nothing says how large groups are: one of its own kind is none
+    if folder.group_size == 0 and not folder.grouped:  # size unknown: one episode is not a group
         single = [name for name, members in by_name.items() if len(members) == 1]
         alone = sorted([*alone, *(by_name.pop(name)[0] for name in single)], key=lambda one: one.moved_at)
     moved = {name: max(one.moved_at for one in members) for name, members in by_name.items()}
@@ -187,19 +184,19 @@ def _groups(folder: RunFolder, played: Sequence[FollowedEpisode]) -> dict[str, A
 
 
 def _member(one: FollowedEpisode, advantage: float | None) -> dict[str, Any]:
-    """Without ``None``, so that changes travel as merge patches."""
-    told: dict[str, Any] = {"turns": one.turns, "standing": _standing(one)}
+    """Describe a member without ``None``, so that changes can be sent as merge patches."""
+    member: dict[str, Any] = {"turns": one.turns, "standing": _standing(one)}
     if one.reward is not None:
-        told["reward"] = _figure(one.reward)
+        member["reward"] = _figure(one.reward)
     if advantage is not None:
-        told["advantage"] = _figure(advantage)
+        member["advantage"] = _figure(advantage)
     if one.own is not None and one.own.share is not None:
-        told |= {"own_share": _figure(one.own.share), "refusals": one.own.refused}
+        member |= {"own_share": _figure(one.own.share), "refusals": one.own.refused}
     if one.penalised:
-        told["penalised"] = True
+        member["penalised"] = True
     if one.attempt > 1:
-        told["attempt"] = one.attempt
-    return told
+        member["attempt"] = one.attempt
+    return member
 
 
 def _standing(one: FollowedEpisode) -> str:
@@ -211,7 +208,7 @@ def _standing(one: FollowedEpisode) -> str:
 
 
 def _state(size: int, over: int, usable: int) -> str:
-    """What a group has come to, in the words of the exports."""
+    """Return the state of a group, in the terms of the exports."""
     if over < size:
         return "open"
     if usable == size:
@@ -223,9 +220,9 @@ _WAITS_FOR: Final[Mapping[str, str]] = {
     "episode.started": "its beginning",
     "decision.made": "its environment",
     "episode.suspended": "a model that answers",
-    "episode.paused": "whoever paused it",
+    "episode.paused": "the viewer who paused it",
 }
-"""By the last event, what an episode without an end waits for; the model's answer after any other."""
+"""What an unfinished episode waits for, by its last event; after any other, the model's answer."""
 
 
 def _waiting(one: FollowedEpisode) -> dict[str, Any]:
@@ -249,7 +246,7 @@ def _failed(one: FollowedEpisode) -> dict[str, Any]:
 
 
 def _curve(ended: Sequence[FollowedEpisode]) -> list[dict[str, Any]]:
-    """The mean reward of each stretch of the run, in the order in which episodes ended."""
+    """Return the mean reward of each stretch of the run, in the order in which episodes ended."""
     count = min(CURVE, len(ended))
     cuts = [round(place * len(ended) / count) for place in range(count + 1)] if count else []
     return [_stretch(ended[first:last]) for first, last in pairwise(cuts)]
@@ -268,7 +265,7 @@ def _rate(ended: Sequence[FollowedEpisode], under_way: int) -> float | None:
 
 
 def _typical_turn_s(ended: Sequence[FollowedEpisode]) -> float | None:
-    """Seconds that a turn takes, the median of episodes' means; ``None`` where none ended with a turn."""
+    """Return the median over episodes of seconds per turn; ``None`` without turns."""
     means = [
         (datetime.fromisoformat(one.ended_at) - datetime.fromisoformat(one.started_at)).total_seconds()
         / one.turns
@@ -283,10 +280,10 @@ def _figure(value: float) -> float:
 
 
 MAX_MEMBERS: Final = 256
-"""Attempts at one prompt that are read."""
+"""Attempts at one prompt that are read at most."""
 
 MAX_BRANCHES: Final = 64
-"""Forks of one group that are shown, the newest of its members, then the newest of these."""
+"""Forks of one group that are shown: the newest of its members, then the newest of those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +291,10 @@ class RecordedGroup:
     """The episodes of one prompt.
 
     Args:
-        run: The run that they belong to; ``None`` for one in the server's own journal without a name.
+        run: The run that they belong to; ``None`` for an unnamed run in the server's journal.
         name: The group's name within the run.
-        size: Members that it is to have.
-        attempts: Every attempt that is recorded.
+        size: Planned number of members.
+        attempts: Every recorded attempt.
     """
 
     run: str | None
@@ -305,8 +302,8 @@ class RecordedGroup:
     size: int
     attempts: Sequence[FollowedEpisode]
 
-    async def told(self, journal: Journal) -> dict[str, Any]:
-        """The group as its page shows it.
+    async def state_json(self, journal: Journal) -> dict[str, Any]:
+        """Summarize the group for its page, as JSON.
 
         Args:
             journal: Where forks are recorded.
@@ -331,7 +328,7 @@ class RecordedGroup:
     async def _branches(
         self, journal: Journal, members: Sequence[str], heads: dict[str, int]
     ) -> dict[str, Any]:
-        """The forks of the members, and the forks of these; notes how far each is recorded."""
+        """Return the forks of the members, and forks of those; adds their last events to ``heads``."""
         branches: dict[str, Any] = {}
         parents = list(members)
         while parents and (room := MAX_BRANCHES - len(branches)) > 0:
@@ -344,7 +341,7 @@ class RecordedGroup:
 
 
 def group_in_run(tail: RunTail, name: str) -> RecordedGroup | None:
-    """A group of a run; ``None`` where it has none of this name."""
+    """Find a group of a run by name; ``None`` if it does not exist."""
     found = [one for one in tail.episodes.values() if one.group_id == name and one.parent is None]
     if not found:
         return None
@@ -352,7 +349,7 @@ def group_in_run(tail: RunTail, name: str) -> RecordedGroup | None:
 
 
 async def group_in_journal(journal: Journal, name: str, run: str | None) -> RecordedGroup | None:
-    """A group in a journal by itself; ``None`` where it has none.
+    """Find a group in the server's journal; ``None`` if it does not exist.
 
     Raises:
         JournalError: It cannot be read.
@@ -404,7 +401,7 @@ async def _followed(journal: Journal, summary: EpisodeSummary) -> FollowedEpisod
 async def _verdict(
     journal: Journal, summary: EpisodeSummary
 ) -> tuple[FailureClass | None, float | None, Mapping[str, Any]]:
-    """Why an episode came to no verdict, what it counts for, and the data of its end."""
+    """Return an episode's failure class, its reward, and the data of its end."""
     if summary.reason is None:
         return None, None, {}
     last = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)

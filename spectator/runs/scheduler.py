@@ -1,8 +1,7 @@
 """Play the remaining episodes of a run, alongside other processes.
 
-A run is a table of episodes in its journal. It says which episodes there are, what becomes of one that failed
-(:class:`.run_plan.RunPlan`), and how one attempt is played (:class:`AttemptPlayer`). All else is the same for
-all runs: rollouts, evaluations and the collector.
+A run defines its episodes, what happens after a failure (:class:`.run_plan.RunPlan`), and how one attempt is
+played (:class:`AttemptPlayer`). Everything else is the same for rollouts, evaluations and the collector.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ from spectator.runs.run_plan import Attempt, RunPlan, next_attempt, progress
 logger = logging.getLogger(__name__)
 
 WINDOW: Final = 512
-"""Attempts among which one statement looks for free ones."""
+"""Attempts among which one SQL statement looks for free ones."""
 
 PAUSE_S: Final = 1.0
-"""Least seconds between two looks at what remains, where others hold all of it."""
+"""Least seconds between two looks at what remains while others hold all of it."""
 
 SHARE: Final = 0.1
-"""Of the time, what looking may take: a look that took long is followed by a longer pause."""
+"""Largest share of time spent on looking: a slow look is followed by a longer pause."""
 
 PLENTY: Final = 4
-"""Leases are taken ahead while more than so many times as many as a process may hold remain."""
+"""Take leases ahead only while more than this many times a process's share remains."""
 
 LONGEST_PAUSE_S: Final = 30.0
-"""Most seconds between two looks: one that waited for the database took long, too."""
+"""Most seconds between two looks: a look is also slow when it waits for the database."""
 
 
 Handle = ActorHandle[Attempt]
@@ -64,13 +63,13 @@ class AttemptPlayer(Protocol):
     """Plays attempts at the episodes of a run."""
 
     halt: Halt
-    """Whether the run is halted."""
+    """Halts the run."""
 
     async def open(self, attempt: Attempt) -> Handle:
         """Make the environment of an attempt ready.
 
         Raises:
-            EnvironmentUnavailable: Its server is gone, or has no room.
+            EnvironmentUnavailable: Its server is unreachable or full.
         """
         ...
 
@@ -83,13 +82,13 @@ class RemainingEpisodes:
     """Takes leases of the remaining episodes of a run, in the order of its jobs.
 
     Args:
-        run: The run; its name is known.
+        run: The run, which has a name.
         journal: Its record.
         ownership: The leases of that journal.
-        log: Records under them.
-        state: Kept current.
+        log: Records under these leases.
+        state: Progress, which is kept current.
         clock: Measures looks.
-        most: Episodes of the run that all workers may play at once; 0 means no limit.
+        most: Episodes of the run that all workers together may play at once; 0 means no limit.
     """
 
     def __init__(
@@ -113,39 +112,39 @@ class RemainingEpisodes:
         self._unplayable: set[str] = set()
         self._busy: set[str] = set()
         self.failed: Mapping[str, FailureClass] = {}
-        """The episodes that are over without a verdict, as of the last look, and why."""
+        """Episodes that are over without a verdict, as of the last look, and why."""
         self.over = False
-        """Whether nothing remains that could be played here."""
+        """Whether nothing remains that this process could play."""
         self.pause_s = PAUSE_S
-        """Seconds until the next look is due, where nothing was free."""
+        """Seconds until the next look if nothing was free."""
         self.freed = asyncio.Event()
-        """Set when there is room again."""
+        """Set when a place is free again."""
         self.renewed = asyncio.Event()
-        """Set when another attempt is to be taken at once."""
+        """Set when another attempt should be taken at once."""
         self.idle = asyncio.Event()
-        """Set when the last attempt that was taken here is settled."""
+        """Set when all attempts taken here are settled."""
 
     def put_first(self, attempt: Attempt) -> None:
-        """Take another attempt before all others."""
+        """Put an attempt before all others."""
         self._ahead.appendleft(attempt)
         self.renewed.set()
 
     def leave_out(self, episode_id: str) -> None:
-        """Leave an episode to other workers: it cannot be played here."""
+        """Leave an episode to other workers, because this process cannot play it."""
         self._unplayable.add(episode_id)
 
     @property
     def busy(self) -> int:
-        """Attempts that were taken and not settled."""
+        """Attempts that were taken and are not settled."""
         return len(self._busy)
 
     @property
     def ahead(self) -> int:
-        """Attempts that nobody held at the last look, and that were not taken here since."""
+        """Attempts that were free at the last look and have not been taken here since."""
         return len(self._ahead)
 
     async def look(self) -> None:
-        """Find out from the record what remains.
+        """Read from the record what remains.
 
         Raises:
             JournalError: It cannot be read.
@@ -156,15 +155,15 @@ class RemainingEpisodes:
         self.pause_s = min(max(PAUSE_S, took_s / SHARE), LONGEST_PAUSE_S)
         self._state.over = len(found.over)
         self.failed = {found.over[number]: failure for number, failure in found.failed.items()}
-        left = [one for one in found.owed if one.episode_id not in self._unplayable]
+        left = [one for one in found.remaining if one.episode_id not in self._unplayable]
         self.over = not left
         self._ahead = deque(one for one in left if one.episode_id not in self._busy)
 
     async def take(self, limit: int) -> list[Attempt]:
-        """Lease at most ``limit`` attempts; none where others hold all that remain, or as many as all may.
+        """Lease at most ``limit`` attempts; none if others hold all, or the limit for all is reached.
 
         Raises:
-            JournalError: The database is away for too long.
+            JournalError: The database is unreachable for too long.
         """
         self.renewed.clear()
         if not self._ahead:
@@ -207,18 +206,18 @@ class RemainingEpisodes:
 
 
 class LeasePool(RecyclingPool[Attempt]):
-    """Takes leases as there is room, and makes an actor for each, until nothing of the run remains.
+    """Takes leases as places become free, and makes an actor for each, until nothing remains.
 
     Args:
         size: Actors that may be in use at once.
-        remaining: What is to be played.
+        remaining: The remaining episodes.
         player: Makes the actors.
         clock: Waits.
         rng: Draws pauses.
-        state: Kept current when no actor can be made.
-        patience_s: Seconds that a server of environments may be away while no actor is in use.
-        spare_factor: How many actors are leased and made ready for each that may be in use.
-        ahead: Leases to take beyond those while much of the run remains, so that one transaction takes many.
+        state: Notes when no actor can be made.
+        patience_s: Seconds that a server of environments may be unreachable while no actor is in use.
+        spare_factor: Actors leased and made ready per actor that may be in use.
+        ahead: Further leases to take while much of the run remains, so that one transaction takes many.
     """
 
     def __init__(
@@ -244,7 +243,7 @@ class LeasePool(RecyclingPool[Attempt]):
         self._feeding: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to take what remains."""
+        """Begin to take leases."""
         self._feeding = asyncio.get_running_loop().create_task(self._feed())
 
     async def done(self, handle: Handle, *, again: Attempt | None = None) -> None:
@@ -255,13 +254,13 @@ class LeasePool(RecyclingPool[Attempt]):
         await self._remaining.settle(handle.env_id)
 
     def drain(self) -> None:
-        """Take no more."""
+        """Take no more leases."""
         self._stop_feeding()
         super().drain()
         self.no_more()
 
     async def aclose(self) -> None:
-        """Give back every actor."""
+        """Close every actor."""
         self._stop_feeding()
         await super().aclose()
 
@@ -290,9 +289,9 @@ class LeasePool(RecyclingPool[Attempt]):
                 await first_of(*waits, *([self._remaining.idle.wait()] if self._remaining.busy else []))
 
     def _room(self) -> int:
-        """How many leases to take; none until it is worth a transaction.
+        """Return how many leases to take; 0 until it is worth a transaction.
 
-        Near the end none are taken ahead, for other workers may have room now.
+        Near the end none are taken ahead: other workers may have free places.
         """
         ahead = self._ahead if self._remaining.ahead > PLENTY * (self.pool_size + self._ahead) else 0
         room = self.pool_size + ahead - self._remaining.busy
@@ -308,15 +307,17 @@ def _unforeseen(error: Exception) -> JournalError:
 
 
 CAP_PARTS: Final = 1024
-"""Parts of a cap of the whole run, of which each process has one at a time: so little is lost with each that
-dies."""
+"""Parts into which a cap of the whole run is split.
+
+Each process reserves one at a time, so little is lost when it dies.
+"""
 
 SpendCaps = tuple[Caps, Caps, Caps]
-"""What asking models may take: in a day, for an episode, and in all."""
+"""Budgets for models: for a day, for an episode, and in total."""
 
 
 class Scheduler:
-    """What this process plays of a run.
+    """Plays a run in this process, alongside others.
 
     Args:
         run: The run.
@@ -326,14 +327,14 @@ class Scheduler:
         clock: Time.
         rng: Draws waits.
         concurrency: Episodes at once in this process, at least 1.
-        state: How far the run is; kept current.
-        most: Episodes of the run that all processes may play at once; 0 means no limit.
-        patience_s: Seconds that a server of environments may be away while no environment is in use.
-        spare_factor: Environments that are kept ready for each that is in use.
+        state: Progress, which is kept current.
+        most: Episodes of the run that all processes together may play at once; 0 means no limit.
+        patience_s: Seconds that a server of environments may be unreachable while none is in use.
+        spare_factor: Environments leased and made ready per environment that may be in use.
         on_result: Called with each result that counts, as it comes.
 
     Raises:
-        ConfigurationError: This process alone may write the journal.
+        ConfigurationError: The journal does not support several writers.
     """
 
     def __init__(
@@ -371,28 +372,28 @@ class Scheduler:
 
     @property
     def results(self) -> Sequence[Result]:
-        """What was played here, without what was lost to other processes."""
+        """Results of this process, without episodes lost to other processes."""
         return tuple(self._results)
 
     @property
     def failed(self) -> Mapping[str, FailureClass]:
-        """The episodes that are over without a verdict, as of the last look, and why."""
+        """Episodes that are over without a verdict, as of the last look, and why."""
         return self._remaining.failed
 
     @property
     def failed_elsewhere(self) -> list[FailureClass]:
-        """Why episodes that this process did not play came to no verdict."""
+        """Why episodes that other processes played have no verdict."""
         mine = {one.episode_id for one in self._results}
         return [why for episode_id, why in self._remaining.failed.items() if episode_id not in mine]
 
     @property
     def left(self) -> str | None:
-        """Why an episode could not be played here and was left to others; ``None`` where none was."""
+        """Why an episode could not be played here and was left to others; ``None`` if none was."""
         left = [one for one in self._results if one.end_reason is None]
         return f"{left[0].episode_id} could not be played: {left[0].detail}" if left else None
 
     async def look(self) -> None:
-        """Find out from the record what remains.
+        """Read from the record what remains.
 
         Raises:
             JournalError: It cannot be read.
@@ -402,7 +403,7 @@ class Scheduler:
     async def play(self, ledger: SpendLedger) -> RunReport[Attempt]:
         """Play until nothing remains, the run is halted here, or it is asked to stop.
 
-        When cancelled, what is being played is left to be resumed.
+        When cancelled, the episodes in play are left to be resumed.
         """
         helping = [
             asyncio.create_task(self.interactor.drain_after(self._player.halt.wait)),
@@ -434,27 +435,27 @@ class Scheduler:
 
 
 def leases_of(journal: SqlJournal) -> Ownership:
-    """The leases of a journal.
+    """Return the leases of a journal.
 
     Raises:
-        ConfigurationError: This process alone may write it.
+        ConfigurationError: It does not support several writers.
     """
     if journal.ownership is None:
-        raise ConfigurationError("a run needs a journal that several processes may write")
+        raise ConfigurationError("a run needs a journal that several processes can write to")
     return journal.ownership
 
 
 async def shared_ledger(
     name: str, caps: SpendCaps, journal: SqlJournal, log: LeasedLog, clock: Clock
 ) -> SpendLedger:
-    """What asking models may take, shared by all who play a run, with all that its record says was spent.
+    """Make the budget shared by all workers of a run, less what its record says was spent.
 
     Args:
-        name: The run, kept in the journal.
-        caps: Those of a day, of an episode, and of the whole run.
+        name: The run's name in the journal.
+        caps: Caps for a day, an episode, and the whole run.
         journal: Its record.
         log: Where parts of the caps are reserved.
-        clock: Tells the day.
+        clock: Gives the date.
 
     Raises:
         JournalError: The database cannot be reached.
@@ -472,7 +473,7 @@ async def shared_ledger(
 
 
 def result_of(attempt: Attempt, group_id: str | None, ended: EpisodeEnded | None) -> Result:
-    """What the end of an attempt says; a reward only where there is a verdict.
+    """Make the result of an attempt from its end; it has a reward only with a verdict.
 
     Args:
         attempt: The attempt.
@@ -506,12 +507,12 @@ def result_of(attempt: Attempt, group_id: str | None, ended: EpisodeEnded | None
 
 
 def attempt_after(run: RunPlan, halt: Halt, result: Result) -> Attempt | None:
-    """The next attempt after a result, where there is to be one.
+    """Return the next attempt after a result, if any; halts the run if the result is a reason to.
 
     Args:
-        run: What is played.
-        halt: Raised where the result is a reason to.
-        result: How the attempt ended, or that it did not.
+        run: The run.
+        halt: Halts the run.
+        result: The result of the attempt.
     """
     attempt = result.job
     if result.end_reason is None:

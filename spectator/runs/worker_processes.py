@@ -1,6 +1,6 @@
-"""Worker processes of a run: each is the same command, which leases what remains and plays it.
+"""Worker processes of a run: each runs the same command, which leases remaining episodes and plays them.
 
-The process that starts them replaces those that die, and kills those that stall.
+The process that starts them replaces those that die and kills those that stall.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ LOOK_S: Final = 0.5
 """Seconds between two looks at the record and at the workers."""
 
 MISSED_LOOKS: Final = 10
-"""Looks after which a worker is killed that others took for dead, and that has not ended by itself."""
+"""Looks after which a worker is killed that was deposed and has not exited."""
 
 PAUSE_S: Final = 0.2
-"""Seconds before a worker is replaced, for each that died in a row while the run did not progress."""
+"""Seconds before a worker is replaced, times the deaths in a row without progress."""
 
 LONGEST_PAUSE_S: Final = 5.0
 
 FRUITLESS_DEATHS: Final = 10
-"""Workers that die in a row without any progress of the run, after which it is halted."""
+"""Deaths in a row without any progress after which the run is halted."""
 
 STOP_S: Final = 10.0
-"""Seconds that a worker may take to end when it is asked to."""
+"""Seconds that a worker may take to exit when asked to."""
 
 HALTED: Final = 3
-"""Exit code of a worker that cannot play on."""
+"""Exit code of a worker that cannot continue."""
 
 HALTED_LINE: Final = "halted: "
-"""What the line of its standard error begins with that says why."""
+"""Prefix of the line on standard error that gives the reason."""
 
 WRITE_LOCK: Final = 120
 """The byte of SQLite's shared memory file whose lock a writer holds (SQLite's WAL format, section 2.3.2)."""
 
 LEFT: Final = frozenset({0, 1, 130, 143})
-"""Exit codes of workers that found nothing left to play, or were asked to end."""
+"""Exit codes of workers that found nothing left to play or were asked to exit."""
 
 
 class RunProgress(Protocol):
-    """How far a run is, by its record."""
+    """The progress of a run, read from its record."""
 
     @property
     def steps(self) -> int:
-        """What was recorded of it; greater after each look at which anything came."""
+        """Steps recorded so far; a look that finds anything new increases it."""
         ...
 
     @property
@@ -68,7 +68,7 @@ class RunProgress(Protocol):
         ...
 
     async def look(self) -> bool:
-        """Take in what came since the last look; whether anything did.
+        """Read what is new since the last look; return whether anything is.
 
         Raises:
             JournalError: The record cannot be read.
@@ -81,12 +81,12 @@ class _WorkerProcess:
     """A worker.
 
     Args:
-        name: What it is called in the journal.
-        number: The same as a number.
+        name: Its name in the journal.
+        number: Its number.
         process: The process.
         joined: Whether it was seen in the journal.
-        missing: Looks in a row at which it was not there any more.
-        halted: Why it cannot play on, once it said so.
+        missing: Looks in a row at which it had disappeared from there.
+        halted: Why it cannot continue, once it said so.
     """
 
     name: str
@@ -94,18 +94,18 @@ class _WorkerProcess:
     process: asyncio.subprocess.Process
     joined: bool = False
     missing: int = 0
-    halted: str = "a worker could not play on"
+    halted: str = "a worker could not continue"
 
 
 class WorkerProcesses:
-    """Keeps workers at work; see :class:`~.in_flight.EpisodesInPlay`.
+    """Keeps worker processes running; see :class:`~.interactor.EpisodesInPlay`.
 
     Args:
         command: Starts a worker; its name is added.
         size: Workers at once, at least 1.
         journal: The journal.
-        journal_file: Its file; ``None`` for one on a database server.
-        progress: How far the run is.
+        journal_file: Its file; ``None`` for a database server.
+        progress: Reads the progress of the run.
         clock: Time.
     """
 
@@ -140,18 +140,18 @@ class WorkerProcesses:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes that are at work, by the names of the workers."""
+        """Process ids of the running workers, by name."""
         return {name: worker.process.pid for name, worker in self._alive.items()}
 
     def drain(self) -> None:
-        """Finish what is being played, and take no more."""
+        """Finish the episodes in play and start no more."""
         if not self._draining.is_set():
             self._draining.set()
             for worker in self._alive.values():
                 _signal(worker, signal.SIGINT)
 
     async def run(self) -> None:
-        """Keep workers at work until nothing remains that they can play, or the run is halted."""
+        """Keep workers running until nothing remains that they can play, or the run is halted."""
         looking = asyncio.create_task(self._look())
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -161,7 +161,7 @@ class WorkerProcesses:
             looking.cancel()
 
     async def _keep(self) -> None:
-        """Keep one worker at work, one after another."""
+        """Keep one worker running, and replace it when it dies."""
         while not self._draining.is_set():
             worker = await self._start()
             try:
@@ -186,7 +186,7 @@ class WorkerProcesses:
         return worker
 
     async def _ended(self, worker: _WorkerProcess) -> int:
-        """Wait for the end of a worker, and log what it says; its exit code."""
+        """Wait until a worker exits, and log its output; return the exit code."""
         assert worker.process.stderr is not None
         try:
             async for line in worker.process.stderr:
@@ -201,7 +201,7 @@ class WorkerProcesses:
             raise
 
     async def _stop(self, worker: _WorkerProcess) -> None:
-        """End a worker; its episodes are resumed later."""
+        """Stop a worker; its episodes are resumed later."""
         _signal(worker, signal.SIGTERM)
         try:
             await asyncio.wait_for(worker.process.wait(), STOP_S)
@@ -215,7 +215,10 @@ class WorkerProcesses:
         try:
             freed = await self._ownership.depose(worker.name)
             logger.warning(
-                "worker %s died (exit code %d); %d episodes go on elsewhere", worker.name, code, len(freed)
+                "worker %s died (exit code %d); other workers resume its %d episodes",
+                worker.name,
+                code,
+                len(freed),
             )
             await self._progress.look()
         except JournalError as error:
@@ -228,7 +231,7 @@ class WorkerProcesses:
         await first_of(self._clock.sleep(min(LONGEST_PAUSE_S, PAUSE_S * self._barren)), self._draining.wait())
 
     async def _look(self) -> None:
-        """Keep the progress current, and kill workers that others took for dead, or that hold others up."""
+        """Keep the progress current, and kill workers that were deposed or that block others."""
         stuck = 0
         while True:
             await self._clock.sleep(LOOK_S)
@@ -247,7 +250,7 @@ class WorkerProcesses:
                     _signal(worker, signal.SIGKILL)
                 worker.joined = worker.joined or worker.name in beats
                 worker.missing = 0 if worker.name in beats else worker.missing + worker.joined
-                if worker.missing == MISSED_LOOKS:  # else it may be ending
+                if worker.missing == MISSED_LOOKS:  # before that, it may be exiting
                     logger.error("worker %s stopped responding", worker.name)
                     _signal(worker, signal.SIGKILL)
 
@@ -257,7 +260,7 @@ class WorkerProcesses:
 
 
 def write_lock_holder(journal: Path) -> int | None:
-    """The process that is writing an embedded journal, as Linux tells it; ``None`` where none is known."""
+    """Return the process that is writing an SQLite journal, by ``/proc/locks``; ``None`` if unknown."""
     try:
         inode = os.stat(f"{journal}-shm").st_ino
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
@@ -277,7 +280,7 @@ def _signal(worker: _WorkerProcess, number: int) -> None:
 
 
 def end_with_parent() -> None:
-    """Wait until the process that started this one is gone, and end at once; for a thread of a worker."""
+    """Wait until the parent process is gone, then exit at once; for a thread of a worker."""
     while os.read(0, 1):
         continue
     os._exit(1)

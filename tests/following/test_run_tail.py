@@ -112,7 +112,7 @@ async def test_a_group_has_the_newest_attempt_of_each_member(root: Path) -> None
     name = next(one for one in names if one is not None)
     found = group_in_run(tail, name)
     assert found is not None
-    told = await found.told(tail.journal)
+    told = await found.state_json(tail.journal)
     assert (len(told["members"]), told["size"], told["again"] > 0) == (SIZE, SIZE, True)
     assert group_in_run(tail, "g-none") is None
     await tail.aclose()

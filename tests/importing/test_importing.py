@@ -101,11 +101,11 @@ def test_what_is_of_no_known_format_is_refused_with_what_was_found(tmp_path: Pat
 
 def test_folders_that_cannot_be_shown_or_hold_a_run_are_refused(tmp_path: Path) -> None:
     done = run_import(TRACES, into=tmp_path / "no name")
-    assert done.exit_code == 1 and "its name must be of letters" in done.output
+    assert done.exit_code == 1 and "use letters, digits" in done.output
     (tmp_path / "played").mkdir()
     (tmp_path / "played" / "rollouts.json").write_text("{}")
     done = run_import(TRACES, into=tmp_path / "played")
-    assert done.exit_code == 1 and "holds a run that was played" in done.output
+    assert done.exit_code == 1 and "holds a run of rollouts" in done.output
     assert not (tmp_path / "played" / "journal.db").exists()
 
 

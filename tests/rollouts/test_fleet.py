@@ -377,7 +377,7 @@ def test_a_damaged_manifest_is_refused_and_left_alone(tmp_path: Path, damage: st
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InvalidRequest, match="is no folder"):
+    with pytest.raises(InvalidRequest, match="is not a folder"):
         run(request("http://127.0.0.1:9/v1"), tmp_path / "file" / "below")
 
 

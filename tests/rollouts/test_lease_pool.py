@@ -45,8 +45,8 @@ class Player:
 def reasons_for(error: Exception) -> list[str]:
     async def scenario() -> list[str]:
         player = Player()
-        owed, state = cast(Any, Breaking(error)), RunState(1, 0, 0.0)
-        pool = LeasePool(2, owed, cast(Any, player), ManualClock(), random.Random(1), state, 9.0)
+        remaining, state = cast(Any, Breaking(error)), RunState(1, 0, 0.0)
+        pool = LeasePool(2, remaining, cast(Any, player), ManualClock(), random.Random(1), state, 9.0)
         await pool.start()
         assert await asyncio.wait_for(pool.acquire(), 10) is None
         await pool.aclose()
@@ -91,14 +91,14 @@ class Slow:
 
     async def patiently(self, work: Any) -> Any:
         self._clock.advance(self._takes_s)
-        return type("Due", (), {"over": {}, "owed": (), "failed": {}})()
+        return type("Due", (), {"over": {}, "remaining": (), "failed": {}})()
 
 
 def test_a_look_that_waited_for_the_database_is_soon_followed_by_another() -> None:
     async def pause_after(takes_s: float) -> float:
         clock = ManualClock()
         state = cast(Any, type("State", (), {})())
-        owed = RemainingEpisodes(
+        remaining = RemainingEpisodes(
             RunPlan((), 0, "first"),
             cast(Any, None),
             cast(Any, None),
@@ -106,8 +106,8 @@ def test_a_look_that_waited_for_the_database_is_soon_followed_by_another() -> No
             state,
             clock,
         )
-        await owed.look()
-        return owed.pause_s
+        await remaining.look()
+        return remaining.pause_s
 
     assert asyncio.run(pause_after(0.01)) == PAUSE_S
     assert asyncio.run(pause_after(2.0)) == 20.0

@@ -185,7 +185,7 @@ def test_a_server_that_stays_away_halts_the_run_within_its_deadline(tmp_path: Pa
             server.wait(20)
             report = run(plan, tmp_path, deadlines=Deadlines(env_wait_s=1.0, startup_jitter_s=0.0))
             assert report.halted is not None
-            assert "no environment could be had for 1 s (env_infra)" in report.halted
+            assert "no environment could be made for 1 s (env_infra)" in report.halted
             assert (report.over, len(fake.received)) == (0, 0)
             server = serve(port, 6, 0.0)
             assert run(plan, tmp_path, deadlines=SOON).report.succeeded, "the same command finishes the rest"
@@ -199,8 +199,8 @@ def test_a_server_that_stays_away_halts_the_run_within_its_deadline(tmp_path: Pa
     [
         ("http://127.0.0.1:9", "cannot be read"),
         ("openenv+ws://127.0.0.1:9/envs/counting", "cannot read"),
-        ("http://", "names no host"),
-        ("http://host:99999/qa", "names no host"),
+        ("http://", "is not a valid address"),
+        ("http://host:99999/qa", "is not a valid address"),
         ("ftp://host/qa", "neither a world nor an address"),
         ("openenv+ftp://host", "is not a URL of a server"),
     ],

@@ -129,7 +129,7 @@ def test_a_server_that_is_gone_and_an_interrupt_are_said() -> None:
     text = " ".join(" ".join(drawn(view, run, 80)).split())
     assert "no model for 30 s (halts after 5 min): the endpoint closed the connection" in text
     assert "no environment for 42 s (halts after 5 min): connection refused" in text
-    assert "finishing what is being played; Ctrl-C again leaves it" in text
+    assert "finishing the running episodes; press Ctrl-C again to leave them" in text
 
 
 def test_the_time_left_is_told_by_turns_once_the_first_is_over() -> None:
@@ -243,9 +243,9 @@ def test_a_halted_run_says_why_and_that_it_can_go_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("status", "nowhere"), "holds no run of rollouts"),
+        (("status", "nowhere"), "does not hold a run of rollouts"),
         (("failures", "nowhere", "--class", "time-out"), "is not one of"),
-        (("failures", "nowhere"), "holds no run of rollouts"),
+        (("failures", "nowhere"), "does not hold a run of rollouts"),
         (("run", "--episode-timeout", "0"), "--episode-timeout"),
         (("run", "--env-wait", "-1"), "--env-wait"),
         (("run", "--env", "ftp://host"), "neither a world nor an address"),
@@ -289,7 +289,7 @@ def test_the_first_interrupt_finishes_what_is_played_the_second_leaves_it(
         output, _ = process.communicate(timeout=60)
         assert process.returncode == code, output.decode()
         assert b"interrupted; " in output or code == 143, output.decode()
-        assert output.count(b"finishing what is being played") == ("SIGINT" in signals)
+        assert output.count(b"finishing the running episodes") == ("SIGINT" in signals)
         asked = len(fake.received)
         found = recorded(tmp_path)
         unended = [one for one in found if one.reason is None]

@@ -90,7 +90,7 @@ def test_an_interrupt_lets_what_is_played_end_and_a_second_leaves_it(url: str) -
         until("a question", lambda: len(fake.received) > before + 3)
         second.send_signal(signal.SIGINT)
         assert second.stderr is not None
-        assert second.stderr.readline().startswith("finishing what is being played")
+        assert second.stderr.readline().startswith("finishing the running episodes")
         second.send_signal(signal.SIGINT)
         said = second.communicate(timeout=60)
         assert second.returncode == 130, said
@@ -134,7 +134,7 @@ def test_options_of_one_machine_are_refused_for_a_run_of_many(url: str, tmp_path
         told = say(asked(fake, url)[:-2])
         assert (told.exit_code, "--journal needs --run NAME" in told.stderr) == (2, True)
         told = say([*SPECTATOR, "worker", "--journal", url])
-        assert (told.exit_code, "this database holds no run" in told.stderr) == (1, True)
+        assert (told.exit_code, "this database does not hold a run" in told.stderr) == (1, True)
 
 
 def test_a_database_that_goes_away_is_a_sentence_and_the_rest_is_played_later(

@@ -294,7 +294,7 @@ def kept(url: str) -> str:
         (
             '"environment_version":"1.0"',
             '"environment_version":"0.9"',
-            "run first began with counting of version 0.9, and here it is 1.0",
+            "run first began with version 0.9 of counting, but this process has 1.0",
         ),
         ('"stepper":', '"pacer":1,"stepper":', "run first was started by Spectator 0.1.0, whose plan"),
         ('"request":', '"asked":', "what is kept of first does not describe a run of rollouts"),
@@ -315,10 +315,10 @@ def test_a_run_of_another_version_is_refused_in_one_sentence(
 
 
 def test_an_unknown_run_and_a_name_that_fits_no_address_are_refused(url: str) -> None:
-    with pytest.raises(InvalidRequest, match="this database holds no run of rollouts"):
+    with pytest.raises(InvalidRequest, match="this database does not hold a run of rollouts"):
         asyncio.run(play(url))
     begin(url, request("http://127.0.0.1:9/v1"))
-    with pytest.raises(InvalidRequest, match="there is no run 'last' in this database; there are first"):
+    with pytest.raises(InvalidRequest, match="there is no run 'last' in this database; its runs are first"):
         asyncio.run(play(url, "last"))
     with pytest.raises(InvalidRequest, match="is not a valid run name"):
         begin(url, request("http://127.0.0.1:9/v1"), name="a/b")

@@ -321,6 +321,6 @@ def test_a_server_without_room_halts_workers_in_the_words_of_one_process(tmp_pat
         patience = Deadlines(env_wait_s=0.5, startup_jitter_s=0.0)
         report, _ = run_two(asked, tmp_path, deadlines=patience)
     assert report.halted is not None and report.halted.startswith(
-        "no environment could be had for 0.5 s (env_infra): reset: the server answers 503"
+        "no environment could be made for 0.5 s (env_infra): reset: the server answers 503"
     )
     assert (list(report.report.results), leases(tmp_path), recorded(tmp_path)) == ([], [], [])

@@ -61,7 +61,7 @@ class Playing:
         self._folder, self._world = folder, world
 
     async def go(self, at_once: int = 2) -> Progress:
-        """Play what is owed; what is owed then."""
+        """Play what remains; return what then remains."""
         clock = SystemClock()
         log, ledger = LeasedLog(self.journal, clock, 0.0), SpendLedger(Caps(), Caps(), clock)
         player = MatchPlayer(self.run, self._world, log, clock, ledger, FigureStore(self._folder / "figures"))
@@ -110,7 +110,7 @@ def test_ids_follow_from_all_that_a_job_is_and_from_nothing_else() -> None:
     assert run.episode_id(job(on_failure="end"), 1) == first, "how failures are taken is no other episode"
 
 
-def test_jobs_that_are_alike_are_refused_and_members_of_a_group_are_not_alike() -> None:
+def test_equal_jobs_are_rejected_unless_their_member_numbers_differ() -> None:
     with pytest.raises(ValueError, match="number them by member"):
         RunPlan([job(), job()], BEGAN_MS)
     run = RunPlan([job(group="g", member=number) for number in range(4)], BEGAN_MS)
@@ -128,12 +128,12 @@ def test_what_is_over_is_not_owed_and_more_jobs_owe_only_themselves(tmp_path: Pa
     async def scenario() -> None:
         async with playing(tmp_path, RunPlan([job(1), job(2)], BEGAN_MS)) as first:
             before = await progress(first.journal, first.run)
-            assert [one.number for one in before.owed] == [0, 1] and before.over == {}
+            assert [one.number for one in before.remaining] == [0, 1] and before.over == {}
             after = await first.go()
-            assert after.owed == [] and sorted(after.over) == [0, 1]
+            assert after.remaining == [] and sorted(after.over) == [0, 1]
             assert sorted(first.over) == [(0, 1), (1, 1)]
         async with playing(tmp_path, RunPlan([job(3), job(2), job(1)], BEGAN_MS)) as more:
-            assert [one.number for one in (await progress(more.journal, more.run)).owed] == [0]
+            assert [one.number for one in (await progress(more.journal, more.run)).remaining] == [0]
             await more.go()
             assert await more.reasons() == {"finished": 3}
 
@@ -174,7 +174,7 @@ def test_what_fails_is_tried_again_as_often_as_the_policy_says(
         async with playing(tmp_path, run, world) as one:
             after = await one.go()
             assert await one.reasons() == reasons and one.over == over
-            assert after.owed == [] and len(built) == sum(reasons.values())
+            assert after.remaining == [] and len(built) == sum(reasons.values())
             await one.go()
             assert len(built) == sum(reasons.values()), "nothing is tried for ever"
 
@@ -202,12 +202,12 @@ def test_a_failure_that_halts_leaves_the_job_owed_and_nothing_else_is_begun(tmp_
         async with playing(tmp_path, run, world) as one:
             after = await one.go(at_once=1)
             assert "env_infra: OSError: the data is not there" in (one.halted or "")
-            assert [(due.number, due.attempt) for due in after.owed] == [
+            assert [(due.number, due.attempt) for due in after.remaining] == [
                 (0, 2), (1, 1), (2, 1), (3, 1), (4, 1),
             ]  # fmt: skip
         async with playing(tmp_path, run, world) as again:
             after = await again.go()
-            assert after.owed == [] and await again.reasons() == {"environment_error": 1, "finished": 5}
+            assert after.remaining == [] and await again.reasons() == {"environment_error": 1, "finished": 5}
 
     asyncio.run(scenario())
 
@@ -249,10 +249,11 @@ def test_what_a_failed_decision_does_is_the_jobs_own_say(tmp_path: Path, on_fail
             after = await one.go()
             expected = {"suspend": None, "fallback": "finished", "end": "policy_error"}[on_failure]
             assert await one.reasons() == {expected: 1}
-            assert [(due.attempt, due.begun) for due in after.owed] == [(1, True)] * (on_failure == "suspend")
+            left = [(due.attempt, due.begun) for due in after.remaining]
+            assert left == [(1, True)] * (on_failure == "suspend")
             Offline.back = True
             after = await one.go()
-            assert after.owed == []
+            assert after.remaining == []
             if on_failure == "suspend":
                 assert await one.reasons() == {"finished": 1}, "played on, not played again"
 
@@ -268,14 +269,14 @@ def test_an_endpoint_that_is_given_up_halts_the_run_and_is_asked_when_it_goes_on
         async with playing(tmp_path, run, offline()) as one:
             after = await one.go(at_once=1)
             assert one.halted == "heuristic cannot be asked: unavailable: no connection"
-            assert [(due.number, due.begun) for due in after.owed] == [(0, True), (1, False)]
-            events = await one.journal.read(after.owed[0].episode_id)
+            assert [(due.number, due.begun) for due in after.remaining] == [(0, True), (1, False)]
+            events = await one.journal.read(after.remaining[0].episode_id)
             failed = [one for one in events if one.event.data.get("failure_class") == "model_infra"]
             assert len(failed) == UNANSWERED, "the last of them is the suspension, not a decision"
             assert events[-1].event.type == "episode.suspended"
         Offline.back = True
         async with playing(tmp_path, run, offline()) as again:
-            assert (await again.go()).owed == [] and await again.reasons() == {"finished": 2}
+            assert (await again.go()).remaining == [] and await again.reasons() == {"finished": 2}
 
     asyncio.run(scenario())
 
@@ -284,12 +285,12 @@ def test_what_cannot_be_played_on_is_ended_and_tried_again_from_its_beginning(tm
     async def scenario() -> None:
         run = RunPlan([job(on_failure="suspend")], BEGAN_MS)
         async with playing(tmp_path, run, offline()) as one:
-            (left,) = (await one.go()).owed
+            (left,) = (await one.go()).remaining
             assert left.begun
         Offline.back = True
         newer = replace(offline(), version="2.0")
         async with playing(tmp_path, run, newer) as one:
-            assert (await one.go()).owed == [] and one.over == [(0, 2)]
+            assert (await one.go()).remaining == [] and one.over == [(0, 2)]
             assert await one.reasons() == {"interrupted": 1, "finished": 1}
             events = await one.journal.read(left.episode_id)
             assert events[-1].event.data["failure_class"] == "killed"

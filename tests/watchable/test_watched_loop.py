@@ -202,14 +202,14 @@ def test_two_processes_cannot_record_in_one_folder(run: WatchedLoop, tmp_path: P
 
 
 def test_what_cannot_be_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="its name must be of letters"):
+    with pytest.raises(ConfigurationError, match="use letters, digits"):
         watch(tmp_path / "my run!")
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ConfigurationError, match=r"cannot record in .*file: "):
         watch(tmp_path / "file")
     (tmp_path / "fleet").mkdir()
     (tmp_path / "fleet" / "rollouts.json").write_text("{}")
-    with pytest.raises(ConfigurationError, match="holds a run that was played"):
+    with pytest.raises(ConfigurationError, match="holds a run of rollouts"):
         watch(tmp_path / "fleet")
     assert (tmp_path / "file").read_text() == "mine"
 

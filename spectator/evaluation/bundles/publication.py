@@ -321,7 +321,7 @@ def _need_room(target: Path) -> None:
 async def _attempts(journal: Journal, run: RunPlan) -> list[list[str]]:
     """The episode ids of each match; the last one counts."""
     due = await progress(journal, run)
-    if due.owed:
+    if due.remaining:
         raise ConfigurationError(
             f"{len(due.over)} of {len(run.jobs)} matches are finished; a bundle needs all of them: "
             "run the same command again to play the rest"

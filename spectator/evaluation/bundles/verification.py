@@ -218,7 +218,7 @@ async def _check_journal(
     """Check every episode of the journal."""
     run = schedule.run(manifest.began_ms, manifest.run_id)
     due = await progress(journal, run)
-    verdict.wrong += list(_missing(schedule, {one.number: one.episode_id for one in due.owed}))
+    verdict.wrong += list(_missing(schedule, {one.number: one.episode_id for one in due.remaining}))
     attempts = _attempts(run, due.over)
     stated = {one.id: one for one in manifest.episodes}
     verdict.wrong += [one async for one in _foreign(journal, attempts, stated)]

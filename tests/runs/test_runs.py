@@ -111,14 +111,14 @@ def test_ids_follow_from_all_that_a_job_is_and_from_nothing_else() -> None:
 
 
 def test_equal_jobs_are_rejected_unless_their_member_numbers_differ() -> None:
-    with pytest.raises(ValueError, match="number them by member"):
+    with pytest.raises(ValueError, match="give them different member numbers"):
         RunPlan([job(), job()], BEGAN_MS)
     run = RunPlan([job(group="g", member=number) for number in range(4)], BEGAN_MS)
     assert len({run.episode_id(one, 1) for one in run.jobs}) == 4
 
 
 def test_a_policy_that_contradicts_itself_is_refused() -> None:
-    with pytest.raises(ValueError, match="env_infra cannot be tried again and halt"):
+    with pytest.raises(ValueError, match="env_infra cannot both be retried and halt the run"):
         FailurePolicy(retry=frozenset({"env_infra"}), halt=frozenset({"env_infra"}))
     with pytest.raises(ValueError, match="at least 1, not 0"):
         FailurePolicy(attempts=0)

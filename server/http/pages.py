@@ -119,6 +119,7 @@ class LobbyPage(Page):
         modules: Modules that the page's script imports.
         world: Title of the suggested match's world.
         captains: Its one or two captains.
+        trained: Whether the first of them is the world's own model, which a visitor can play against.
         running: Live episodes, oldest first.
         played: Newest ended episodes, newest first; ``None`` if the journal cannot be read now.
     """
@@ -127,6 +128,7 @@ class LobbyPage(Page):
     modules: list[str]
     world: str
     captains: Sequence[SuggestedCaptain]
+    trained: bool
     running: Sequence[LobbyEpisode]
     played: Sequence[LobbyEpisode] | None
 
@@ -145,6 +147,7 @@ async def lobby_page(request: Request) -> LobbyPage:
         modules=request.app.state.modules["lobby.js"],
         world=world.title,
         captains=[SuggestedCaptain(one.name, one.label, one.summary) for one in presets],
+        trained=presets[0].source == "model" and captain in world.opponents,
         running=await _running(services),
         played=await _played(services),
     )

@@ -53,11 +53,11 @@ def test_a_first_visit_shows_two_different_minds(tmp_path: Path, open_page: Open
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-@pytest.mark.parametrize("button", ["Start a match", "Play a side yourself"])
+@pytest.mark.parametrize("button", ["Start a match", "Beat the captain"])
 def test_one_click_in_the_first_fold_starts_a_match(
     quiet_app: Serving, open_page: Opener, size: dict[str, int], button: str
 ) -> None:
-    """Between two different captains, or with the visitor in the agent's seat."""
+    """Between two different captains, or with the visitor in a seat against the model trained here."""
     page = open_page(f"{quiet_app.base_url}/", viewport=size)
     start = page.get_by_role("button", name=button)
     box = start.bounding_box()
@@ -66,10 +66,10 @@ def test_one_click_in_the_first_fold_starts_a_match(
     page.wait_for_url("**/watch/ep-*")
     (running,) = quiet_app.client.get("/custom/status").json()["running"]
     captain, opponent = load_world("cricket").pairings()[0]
-    chosen = "human" if "yourself" in button else captain
-    assert (running["captain_preset"], running["opponent_choice"]) == (chosen, opponent)
-    assert chosen != opponent
-    if chosen == "human":
+    assert captain == "trained" != opponent
+    chosen = ("human", captain) if button.startswith("Beat") else (captain, opponent)
+    assert (running["captain_preset"], running["opponent_choice"]) == chosen
+    if button.startswith("Beat"):
         expect(page.locator(".seat__do, #seat form, .seat")).not_to_have_count(0)
 
 

@@ -52,7 +52,7 @@ from .openenv import register_openenv
 from .process import Server, configure_logging, listen, raise_open_files, server_of
 from .security.bodies import Body
 from .security.faults import Problem, install_faults
-from .security.middleware import Admission, RequestShield, SecurityHeaders
+from .security.middleware import Admission, HeadRequests, RequestShield, SecurityHeaders
 from .security.requests import ForwardedAddress
 from .services import Services
 from .settings import Settings, read_environment, welcome
@@ -95,6 +95,7 @@ def create_app(settings: Settings) -> FastAPI:
     if settings.requests_per_minute:
         app.add_middleware(Admission)
     app.add_middleware(SecurityHeaders, settings=settings)
+    app.add_middleware(HeadRequests)
     if settings.trusted_hops:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     with_routes = (

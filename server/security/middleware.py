@@ -1,4 +1,4 @@
-"""Middleware of every request: rate, origin, body size, security headers."""
+"""Middleware of every request: rate, origin, body size, security headers, HEAD."""
 
 from __future__ import annotations
 
@@ -71,6 +71,41 @@ async def _reject_origin(scope: Scope, receive: Receive, send: Send) -> None:
         await problem(FOREIGN_ORIGIN, detail, instance=scope["path"])(scope, receive, send)
     else:
         await send({"type": "websocket.close", "code": Close.FOREIGN_ORIGIN.code, "reason": ""})
+
+
+class HeadRequests:
+    """Answers HEAD as GET is answered, without the body (RFC 9110, 9.3.2).
+
+    Args:
+        app: The wrapped application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward the request; a HEAD request ends with the headers, also where GET would stream."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        begun = asyncio.Event()
+
+        async def send_start(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+                begun.set()
+
+        answering = asyncio.ensure_future(self._app({**scope, "method": "GET"}, receive, send_start))
+        waiting = asyncio.ensure_future(begun.wait())
+        try:
+            await asyncio.wait((answering, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            for task in (answering, waiting):
+                task.cancel()
+            await asyncio.gather(answering, waiting, return_exceptions=True)
 
 
 PARTS: Final = ("text/css", "text/javascript")

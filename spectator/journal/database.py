@@ -233,7 +233,7 @@ def open_database(
     if postgres.is_server(url):
         return _open_server(url, writable)
     try:
-        location = make_url(url)
+        location = _location(url)
         engine = create_engine(location)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigurationError(f"the journal's URL cannot be opened: {error}") from error
@@ -288,7 +288,7 @@ def _open_shared(engine: Engine, url: str, path: Path, synchronous: Synchronous,
 
 def file_of(url: str) -> Path | None:
     """Return the file of an embedded database; ``None`` for a database server."""
-    return None if postgres.is_server(url) else _file_of(make_url(url))
+    return None if postgres.is_server(url) else _file_of(_location(url))
 
 
 def prove_writable(connection: Connection) -> None:
@@ -317,6 +317,12 @@ def run_to_its_end(connection: Connection, statement: str) -> None:
 def reason(error: BaseException) -> str:
     """Describe an error without its SQL statement."""
     return postgres.sentence(getattr(error, "orig", None) or error)
+
+
+def _location(url: str) -> URL:
+    """Parse a URL; all that follows ``sqlite:///`` is the path, also a question mark or a percent sign."""
+    kind, _, path = url.partition("sqlite:///")
+    return make_url(url) if kind or not path else URL.create("sqlite", database=path)
 
 
 def _file_of(location: URL) -> Path:

@@ -53,6 +53,24 @@ def test_what_is_appended_is_read_in_order_and_byte_for_byte(tmp_path: Path) -> 
     run(scenario())
 
 
+@pytest.mark.parametrize("name", ["what?", "50 %20", "a#b&c=d", "file:x?mode=ro", "ä ö", "x;y@z:1"])
+def test_a_folder_of_any_name_holds_its_journal(tmp_path: Path, name: str) -> None:
+    """What follows ``sqlite:///`` is the path, not a query or an encoding of one."""
+
+    async def scenario() -> None:
+        url = f"sqlite:///{tmp_path / name / 'journal.db'}"
+        journal = await SqlJournal.open(url)
+        await journal.append([started("ep-1"), said("ep-1", 2)])
+        await journal.aclose()
+        assert database.file_of(url) == tmp_path / name / "journal.db"
+        assert [one.name for one in tmp_path.iterdir()] == [name]
+        journal = await SqlJournal.open(url, writable=False)
+        assert len(await journal.read("ep-1")) == 2
+        await journal.aclose()
+
+    run(scenario())
+
+
 @both
 @pytest.mark.parametrize(
     ("characters", "count", "most"), [(10, 119, 79), (70_000, 119, 28), (READ_CHARACTERS + 1, 12, 1)]

@@ -344,7 +344,9 @@ def test_wrong_forms_and_places_are_refused_and_leave_nothing(run: Path, tmp_pat
         result = CliRunner().invoke(main, ["rollouts", "export", str(run), *arguments])
         assert result.exit_code == 2 and named in result.output
     empty = CliRunner().invoke(main, ["rollouts", "export", str(tmp_path)])
-    assert empty.exit_code == 1 and "does not hold a run of rollouts" in str(empty.output) + str(empty.exception)
+    assert empty.exit_code == 1 and "does not hold a run of rollouts" in str(empty.output) + str(
+        empty.exception
+    )
     assert list(tmp_path.iterdir()) == []
 
 

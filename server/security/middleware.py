@@ -88,24 +88,18 @@ class HeadRequests:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
-        begun = asyncio.Event()
 
         async def send_start(message: Message) -> None:
             if message["type"] == "http.response.start":
                 await send(message)
-                begun.set()
+                answering.cancel()
 
-        answering = asyncio.ensure_future(self._app({**scope, "method": "GET"}, receive, send_start))
-        waiting = asyncio.ensure_future(begun.wait())
-        try:
-            await asyncio.wait((answering, waiting), return_when=asyncio.FIRST_COMPLETED)
-            if answering.done():
-                answering.result()
-            await send({"type": "http.response.body", "body": b""})
-        finally:
-            for task in (answering, waiting):
-                task.cancel()
-            await asyncio.gather(answering, waiting, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            answering = group.create_task(self._run({**scope, "method": "GET"}, receive, send_start))
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
 
 
 PARTS: Final = ("text/css", "text/javascript")

@@ -73,7 +73,10 @@ def check_weights(folder: Path = FOLDER) -> None:
 
 
 NAME: Final = "trained"
-SUMMARY: Final = "A small language model that learned this game on this world: it says its order in words and needs no key."
+SUMMARY: Final = (
+    "A small language model that learned this game on this world: it says its order in words and needs "
+    "no key."
+)
 
 
 def _build(seed: int) -> Policy:

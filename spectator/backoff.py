@@ -1,4 +1,9 @@
-"""How long to wait before something that failed is tried again."""
+"""How waits grow while something keeps failing; each user holds its own figures.
+
+Those of a lost connection are ``RECONNECT`` (`terminal`), ``DATABASE_PAUSES`` (`runs.leased_log`),
+``LISTEN_PAUSES`` (`journal.postgres`) and ``SERVER_PAUSES`` (`runs.actors`); those of the pages are in
+``static/live/protocol.js``.
+"""
 
 from __future__ import annotations
 

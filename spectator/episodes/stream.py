@@ -37,7 +37,7 @@ from spectator.narration.commentary import Commentator, silent
 
 logger = logging.getLogger(__name__)
 
-PAUSES: Final = Backoff(0.25, 2.0)
+APPEND_PAUSES: Final = Backoff(0.25, 2.0)
 """The pauses between two attempts to record."""
 
 
@@ -129,7 +129,7 @@ class Recorder:
                 self._hurried = False
                 self._note_trouble(error)
             over = self._pause_over = asyncio.Event()
-            await first_of(self._clock.sleep(PAUSES.limit(failures)), over.wait())
+            await first_of(self._clock.sleep(APPEND_PAUSES.limit(failures)), over.wait())
             failures += 1
         self.characters += sum([len(event.text) for event in events])
         return 0.0 if self.trouble is None else self._recovered(began)

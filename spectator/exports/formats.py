@@ -1,4 +1,4 @@
-"""The export formats of recorded episodes, in one table for help, checks and docs."""
+"""The export formats of recorded episodes, in one table for help and checks; see docs/exports.md."""
 
 from __future__ import annotations
 

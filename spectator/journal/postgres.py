@@ -197,7 +197,7 @@ SEND_S: Final = 5.0
 PROOF_S: Final = 5.0
 """Seconds within which a notice to this process must arrive to prove that listening works."""
 
-PAUSES: Final = Backoff(0.5, 30.0)
+LISTEN_PAUSES: Final = Backoff(0.5, 30.0)
 """The pauses between two attempts to listen."""
 
 _SEND: Final = "SELECT count(pg_notify(%s, one)) FROM unnest(%s::text[]) AS one"
@@ -304,7 +304,7 @@ class NoticeListener:
                 why = sentence(error)
             failures = 0 if self.heard else failures + 1
             self._missed(why)
-            await self._clock.sleep(PAUSES.limit(failures))
+            await self._clock.sleep(LISTEN_PAUSES.limit(failures))
 
     async def _listen(self) -> None:
         connection = await _connect(self._url)

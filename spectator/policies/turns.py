@@ -1,4 +1,4 @@
-"""A model's turns: past ones that fit into the prompt, and the one in progress.
+"""A model's turns: past ones that fit into the prompt, and the one in progress, which makes the `Decision`.
 
 A turn is kept or dropped as a whole, and the tool messages after an answer are made from the turn itself, so
 that no answer loses its question and no tool message loses its call.

@@ -90,7 +90,7 @@ def _calls(message: AnyMessage) -> bool:
     return bool(message.get("tool_calls"))
 
 
-PAUSES: Final = Backoff(1.0, 10.0)
+ENDPOINT_PAUSES: Final = Backoff(1.0, 10.0)
 """The pauses between attempts, unless the endpoint asks for a longer one."""
 
 REFUSED_S: Final = 60.0
@@ -159,7 +159,7 @@ class ModelOutage:
             said = f" ({clean_text(error.detail, 200)})" if refused and error.detail else ""
             gone = f"the endpoint has {what} for {now - since:.0f} s: {error}{said}"
             raise EndpointResting(gone, detail=error.detail) from error
-        pause = max(error.retry_after_s or 0.0, PAUSES.draw(failures, self._rng))
+        pause = max(error.retry_after_s or 0.0, ENDPOINT_PAUSES.draw(failures, self._rng))
         return min(pause, since + patience_s - now)
 
     async def wait(self, seconds: float) -> None:

@@ -44,7 +44,7 @@ PAUSE_S: Final = 1.0
 PATIENCE_S: Final = 300.0
 """Seconds that a server may be unreachable or full while none of its environments is in use."""
 
-AWAY: Final = Backoff(1.0, 10.0)
+SERVER_PAUSES: Final = Backoff(1.0, 10.0)
 """The pauses between attempts to reach such a server."""
 
 
@@ -340,7 +340,7 @@ class RecyclingPool(Generic[JobT]):
             except EnvironmentUnavailable as error:
                 if not self._worth_waiting(error):
                     raise
-                pause_s = AWAY.draw(failures, self._rng)
+                pause_s = SERVER_PAUSES.draw(failures, self._rng)
             except SpectatorError:
                 if failures + 1 == TRIES:
                     raise

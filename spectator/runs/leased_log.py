@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 PATIENCE_S: Final = 60.0
 """Seconds that a database server may be unreachable before a worker gives up; play pauses meanwhile."""
 
-PAUSES: Final = Backoff(0.25, 2.0)
+DATABASE_PAUSES: Final = Backoff(0.25, 2.0)
 """The pauses between attempts."""
 
 _Result = TypeVar("_Result")
@@ -113,7 +113,7 @@ class LeasedLog:
                     raise JournalUnavailable(self._given_up) from error
                 if not failures:
                     logger.warning("waiting for the database: %s", error)
-            await self._clock.sleep(PAUSES.limit(failures))
+            await self._clock.sleep(DATABASE_PAUSES.limit(failures))
             failures += 1
 
 

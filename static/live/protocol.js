@@ -1,5 +1,5 @@
 // @ts-check
-// The reading of live frames (docs/live-protocol.md): text in, checked frame out.
+// Live frames (docs/live-protocol.md), text in and checked frame out, and the waits before reconnecting.
 
 /**
  * @typedef {object} LiveEvent

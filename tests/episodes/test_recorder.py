@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.stream import PAUSES, Recorder
+from spectator.episodes.stream import APPEND_PAUSES, Recorder
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
 from spectator.events import Event, RecordedEvent, record
 from spectator.journal.contract import Attachments
@@ -64,7 +64,7 @@ class Recording:
         while self.clock.monotonic() < end and not self.task.done():
             await until(lambda: self.clock.sleepers > 0 or self.task.done(), what="a pause")
             if not self.task.done():
-                self.clock.advance(min(PAUSES.longest_s, end - self.clock.monotonic()))
+                self.clock.advance(min(APPEND_PAUSES.longest_s, end - self.clock.monotonic()))
         await asyncio.sleep(0.01)
 
 
@@ -134,7 +134,7 @@ def test_whoever_hurries_it_gets_a_step_given_up_and_the_end_is_still_waited_for
         await until(lambda: at_work.clock.sleepers > 0, what="a pause")
         assert not end.done()
         at_work.journal.well = True
-        at_work.clock.advance(PAUSES.longest_s)
+        at_work.clock.advance(APPEND_PAUSES.longest_s)
         assert await end > 0
 
     asyncio.run(scenario())

@@ -39,7 +39,7 @@ def pooler(postgres: Cluster) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PAUSES", Backoff(0.02, 0.05))
+    monkeypatch.setattr(connections, "LISTEN_PAUSES", Backoff(0.02, 0.05))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from spectator.errors import (
     EndpointTimeout,
     EndpointUnavailable,
 )
-from spectator.rollouts.model_seat import PAUSES, ModelOutage
+from spectator.rollouts.model_seat import ENDPOINT_PAUSES, ModelOutage
 from tests.fakes import ManualClock
 
 GONE = EndpointUnavailable("the endpoint closed the connection")
@@ -44,7 +44,7 @@ def test_only_what_a_restart_shows_is_waited_for(error: EndpointError, waits: bo
     assert (pause is not None) == waits
     if pause is not None:
         asked = error.retry_after_s or 0.0
-        assert asked <= pause <= max(asked, PAUSES.limit(0))
+        assert asked <= pause <= max(asked, ENDPOINT_PAUSES.limit(0))
 
 
 def test_one_that_never_answered_is_waited_for_until_it_is_left_alone() -> None:

@@ -77,7 +77,10 @@ def expected_share(rating: float) -> float:
 def rubric(
     match: Match | None, captain: CaptainState, side: Side, rating: float = 0.0, reward: Reward = "score"
 ) -> dict[str, float]:
-    """Return the ``score`` of ``side`` so far and its parts, each in [0, 1].
+    """Return the reward of ``side`` so far, its ``score``, and the parts of it, each in [0, 1].
+
+    The environment computes it again only when the key in ``CricketEnvironment._graded`` changes; a new part
+    that reads anything else must add that to the key.
 
     Until the match is decided, ``result`` is the chance to win by the resource table and ``quality`` includes
     the runs that an innings in progress is likely to add; the other two parts cover the balls so far.

@@ -12,6 +12,7 @@ import { mountFork } from "./ui/fork.js";
 import { rewardWords } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
 import { clip, plain, plural } from "./ui/text.js";
+import { figure, typed } from "./ui/typed.js";
 
 const AGAIN_MS = 3_000;
 const STEP_MS = 800;
@@ -170,10 +171,11 @@ playKey.addEventListener("click", () => { playing = !playing; if (playing && at 
 byId("back").addEventListener("click", () => go(at - 1));
 byId("on").addEventListener("click", () => go(at + 1));
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || (event.target instanceof Element && event.target.closest("input, select, dialog"))) return;
+  const pressed = String(figure(event) || typed(event));
+  if (!pressed || (event.target instanceof Element && event.target.closest("input, select, dialog"))) return;
   const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: longest - 1 }[event.key];
   if (to !== undefined && siblings.length) { event.preventDefault(); return go(to); }
-  const one = siblings.find(({ key }) => key === event.key.toLowerCase());
+  const one = siblings.find(({ key }) => key === pressed);
   if (one && event.shiftKey === false) { one.card.element.focus(); one.card.element.scrollIntoView({ block: "nearest" }); }
   if (event.key === "Enter" && event.target instanceof HTMLElement && event.target.classList.contains("sibling")) siblings.find(({ card }) => card.element === event.target)?.card.open.click();
 });

@@ -3,6 +3,7 @@
 
 import { SPEEDS } from "../live/player.js";
 import { makeDialog } from "./dialog.js";
+import { typed } from "./typed.js";
 
 /** @typedef {import("../live/player.js").Player} Player */
 
@@ -60,13 +61,13 @@ export function mountKeys({ act, back, isLive, help, chapter, inspect, log, weig
   };
 
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const key = typed(event);
+    if (!key || event.defaultPrevented || document.querySelector("dialog[open]")) return;
     const target = event.target instanceof Element ? event.target : document.body;
     if (target.closest("input:not([type=range]), select, textarea, [contenteditable]")) return;
     if (SCROLLING.includes(event.key) && target.closest("[tabindex]")) return;
     if (event.key === " " && target.closest("button, summary, a")) return;
-    const name = event.shiftKey && event.key.startsWith("Arrow") ? `shift+${event.key}` : event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const action = keys[name];
+    const action = keys[event.shiftKey && key.startsWith("Arrow") ? `shift+${key}` : key];
     if (!action) return;
     event.preventDefault();
     action();

@@ -14,9 +14,7 @@ import { drawWay, makeSibling } from "./ui/sibling.js";
 import { clip, plain, plural } from "./ui/text.js";
 import { figure, typed } from "./ui/typed.js";
 
-const AGAIN_MS = 3_000;
-const STEP_MS = 800;
-const MOST = 24;
+const [AGAIN_MS, STEP_MS, MOST] = [3_000, 800, 24];
 const KEYS = "123456789abcdefghijklmnopqrstuvwxyz";
 
 const root = pageRoot();

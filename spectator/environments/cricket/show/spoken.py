@@ -30,12 +30,12 @@ _SHORTHAND: Final = {
 
 
 def number_in_words(number: int) -> str:
-    """Return a whole number in words, ``0`` as nought; from 10,000 on in figures.
+    """Return a whole number in words, ``0`` as nought; from a million on in figures.
 
     Args:
         number: 0 or more.
     """
-    if number >= 10_000:
+    if number >= 1_000_000:
         return str(number)
     if number >= 1000:
         return _joined(f"{number_in_words(number // 1000)} thousand", number % 1000)
@@ -124,6 +124,13 @@ def _whole(found: Match[str]) -> str:
 _NAME: Final = r"[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*)*"
 
 _RULES: Final[tuple[tuple[re.Pattern[str], str | Callable[[Match[str]], str]], ...]] = (
+    (re.compile(r"(?<=\d)\s?%"), " per cent"),
+    (re.compile(r"(?<=\d per cent)[-\u2013](?=\d)"), " to "),
+    (re.compile(r"(?<![\w.-])(\d+)[-\u2013](\d+)(?![\w.-])"), r"\1 to \2"),
+    (re.compile(r"(?<![\w.])\.(?=\d)"), "0."),
+    (re.compile(r"(?<![\w.,)\]-])[-\u2212](?=\d)"), "minus "),
+    (re.compile(r"(?<![\w.,)\]+])\+(?=\d)"), "plus "),
+    (re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\d,])"), lambda found: _n(found[0].replace(",", ""))),
     (re.compile(r"\bc & b (?P<bowler>" + _NAME + ")"), r"caught and bowled \g<bowler>"),
     (
         re.compile(rf"\b(?P<how>c|st) (?P<keeper>†)?(?P<fielder>{_NAME}) b (?P<bowler>{_NAME})"),
@@ -146,7 +153,6 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str | Callable[[Match[str]], str]], .
     (re.compile(r"\b4s\b"), "fours"),
     (re.compile(r"\b6s\b"), "sixes"),
     (re.compile(r"\b\d+\.\d+\b"), _decimal),
-    (re.compile(r"(?<=\d)(?= ?%)%? ?%"), " per cent"),
     (
         re.compile("|".join(rf"(?<!\w){re.escape(short)}(?!\w)" for short in _SHORTHAND)),
         lambda found: _SHORTHAND[found[0]],

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from spectator.watchable.watched_loop import EnvTap
+from spectator.watchable.watched_env import EnvTap
 
 
 class WatchedGymnasium(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self, overload
 
 from spectator.watchable.recorder_client import RecorderLine, attempted, encoded, finite, words_of
+from spectator.watchable.watched_env import is_environment, wrapper_of
 
 MAX_MESSAGE: Final = 4 * 1024 * 1024
 """Maximum size of one step as JSON, bytes."""
@@ -266,6 +266,10 @@ class WatchedLoop:
             begin["observation"] = observation
         return WatchedEpisode(self._line, next(self._numbers), begin)
 
+    def warn(self, kind: str, message: str) -> None:
+        """Log a warning, once per kind and process."""
+        self._line.warn(kind, message)
+
     def close(self) -> None:
         """Wait until everything is recorded; end all open episodes. Safe to call twice."""
         if self._closed:
@@ -294,110 +298,6 @@ def _integer(seed: object) -> int | None:
     return int(known) if known is not None and known.is_integer() and known >= 0 else None
 
 
-class EnvTap:
-    """Reports an environment's resets and steps to a run.
-
-    Args:
-        run: The run.
-        owned: Whether to close the run with the environment.
-    """
-
-    def __init__(self, run: WatchedLoop, *, owned: bool) -> None:
-        self._run = run
-        self._owned = owned
-        self._episode: WatchedEpisode | None = None
-
-    def begin(self, returned: Any, seed: object) -> None:
-        """Begin an episode with what ``reset`` returned."""
-        self.leave("it was reset before its end")
-        pair = isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping)
-        self._episode = self._run.episode(seed=seed, observation=returned[0] if pair else returned)
-
-    def stepped(self, step: Callable[..., Any], action: Any, *given: Any, **named: Any) -> Any:
-        """Call ``step`` with an action, report its result or exception, and pass it on."""
-        try:
-            answer = step(action, *given, **named)
-        except BaseException as error:
-            self.fail(error)
-            raise
-        self.take(action, answer)
-        return answer
-
-    def take(self, action: Any, answer: Any) -> None:
-        """Report what ``step`` returned: a tuple of Gymnasium or Gym, or an observation."""
-        episode = self._episode
-        if episode is None:
-            return
-        observation, reward, done, truncated = _parts(answer)
-        episode.step(action=action, observation=observation, reward=reward)
-        if done or truncated:
-            episode.end(truncated=bool(truncated) and not done)
-            self._episode = None
-
-    def fail(self, error: BaseException) -> None:
-        """End the episode as failed."""
-        if self._episode is not None:
-            self._episode.fail(error)
-            self._episode = None
-
-    def leave(self, why: str) -> None:
-        """End the current episode as cut short."""
-        if self._episode is not None:
-            self._episode.end(truncated=why)
-            self._episode = None
-
-    def close(self) -> None:
-        """End the current episode, and close the run if it is owned."""
-        self.leave("the environment was closed before its end")
-        if self._owned:
-            self._run.close()
-
-
-class WatchedEnv:
-    """A watched environment; passes other attributes through.
-
-    Args:
-        env: The environment.
-        tap: Reports to the run.
-    """
-
-    def __init__(self, env: Any, tap: EnvTap) -> None:
-        self.env = env
-        self.tap = tap
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("env", "tap"):
-            raise AttributeError(name)
-        return getattr(self.env, name)
-
-    def reset(self, *given: Any, **named: Any) -> Any:
-        """Reset the environment and begin an episode."""
-        returned = self.env.reset(*given, **named)
-        self.tap.begin(returned, named.get("seed"))
-        return returned
-
-    def step(self, action: Any, *given: Any, **named: Any) -> Any:
-        """Step the environment and record the step."""
-        return self.tap.stepped(self.env.step, action, *given, **named)
-
-    def close(self) -> None:
-        """Close the environment if it can be closed, and its run if it owns one."""
-        self.tap.close()
-        if callable(close := getattr(self.env, "close", None)):
-            close()
-
-
-def _parts(answer: Any) -> tuple[Any, Any, Any, Any]:
-    """Return observation, reward, terminated and truncated."""
-    if isinstance(answer, tuple) and len(answer) == 5:
-        return answer[0], answer[1], answer[2], answer[3]
-    if isinstance(answer, tuple) and len(answer) == 4:
-        cut = isinstance(answer[3], Mapping) and bool(answer[3].get("TimeLimit.truncated"))
-        return answer[0], answer[1], answer[2] and not cut, cut
-    observation = getattr(answer, "observation", answer)
-    return observation, getattr(answer, "reward", None), getattr(answer, "done", False), False
-
-
 @overload
 def watch(what: str | Path, run: None = None, **about: Any) -> WatchedLoop: ...
 @overload
@@ -407,7 +307,7 @@ def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) 
 
     Args:
         what: The folder of a run, for a loop that reports its episodes itself; or an environment with
-            ``reset`` and ``step``, of Gymnasium or similar; or a function. Each call of a function is an
+            ``reset`` and ``step``, see :mod:`.watched_env`; or a function. Each call of a function is an
             episode of one step: its arguments are the observation, and its result is the action. A number
             that it returns, or ``"reward"`` in a mapping, is the reward.
         run: For an environment or a function: the folder of the run, or an open run.
@@ -418,7 +318,8 @@ def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) 
         The run; or the watched environment or function, to use instead of the original.
 
     Raises:
-        TypeError: ``what`` is none of these, or ``about`` is given for an open run.
+        TypeError: ``what`` is none of these or of a form that cannot be watched, or ``about`` is given for an
+            open run.
         ConfigurationError: The folder cannot be used for recording.
         JournalError: The folder cannot be written.
 
@@ -438,7 +339,7 @@ def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) 
         return WatchedLoop(what, **about)
     if run is None:
         raise TypeError(f"watch() of a {type(what).__name__} needs the folder of its run; pass run=FOLDER")
-    wrapper = _wrapper_of(what)
+    wrapper = None if callable(what) and not is_environment(what) else wrapper_of(what)
     owned = not isinstance(run, WatchedLoop)
     if isinstance(run, WatchedLoop):
         if about:
@@ -447,31 +348,7 @@ def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) 
         run = WatchedLoop(run, **{"environment": _name_of(what), **about})
     if wrapper is None:
         return _watched_function(what, run)
-    return wrapper(what, EnvTap(run, owned=owned))
-
-
-def _wrapper_of(what: Any) -> Callable[[Any, EnvTap], Any] | None:
-    """Return the wrapper class of an environment; ``None`` for a function.
-
-    Raises:
-        TypeError: ``what`` is neither an environment nor a function.
-    """
-    gymnasium = sys.modules.get("gymnasium")
-    if gymnasium is not None:
-        if isinstance(what, gymnasium.vector.VectorEnv):
-            raise TypeError("cannot watch a vector environment; watch each of its environments instead")
-        if isinstance(what, gymnasium.Env):
-            from spectator.watchable.gymnasium_wrapper import WatchedGymnasium
-
-            return WatchedGymnasium
-    if callable(getattr(what, "reset", None)) and callable(getattr(what, "step", None)):
-        return WatchedEnv
-    if callable(what):
-        return None
-    raise TypeError(
-        f"a {type(what).__name__} cannot be watched; pass a folder, an environment with reset and step, or a "
-        "function"
-    )
+    return wrapper(what, run, owned)
 
 
 def _name_of(what: Any) -> str:

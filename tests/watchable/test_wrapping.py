@@ -12,9 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
-from spectator.watchable import WatchedLoop, watch
+from spectator.watchable import WatchedLoop, watch, watchable
 from tests.watchable.recorded import episodes_in, events_of
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +102,171 @@ async def test_an_environment_of_gymnasium_stays_one(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="watch each of its environments"):
         watch(gymnasium.make_vec("CartPole-v1", num_envs=2), tmp_path / "several")
     assert not (tmp_path / "several").exists()
+
+
+class Together:
+    """Two agents at once, as PettingZoo's parallel form has them; the second leaves after two steps."""
+
+    def reset(self, seed: int | None = None, options: object = None) -> Any:
+        self.at = 0
+        return {"a": 0, "b": 0}, {"a": {}, "b": {}}
+
+    def step(self, actions: dict[str, int]) -> Any:
+        self.at += 1
+        over = self.at == 5
+        here = ["a", "b"] if self.at <= 2 else ["a"]
+        rewards = {"a": 1.0, "b": -0.5}
+        return (
+            dict.fromkeys(here, self.at), {agent: rewards[agent] for agent in here},
+            {agent: over or (agent == "b" and self.at == 2) for agent in here}, dict.fromkeys(here, False),
+            {agent: {} for agent in here},
+        )  # fmt: skip
+
+
+class Turns:
+    """Two agents in turns, as PettingZoo's AEC form has them."""
+
+    def reset(self, seed: int | None = None) -> None:
+        self.at, self.agents, self.agent_selection = 0, ["a", "b"], "a"
+        self.rewards = {"a": 0.0, "b": 0.0}
+        self.terminations = self.truncations = dict.fromkeys(self.agents, False)
+
+    def agent_iter(self) -> Any:
+        return iter("ab" * 2)
+
+    def observe(self, agent: str) -> str:
+        return f"{agent} at {self.at}"
+
+    def step(self, action: int | None) -> None:
+        self.at += 1
+        self.agent_selection = "ab"[self.at % 2]
+        self.rewards = {"a": 1.0 * (self.at == 4), "b": 0.0}
+        self.terminations = dict.fromkeys(self.agents, self.at >= 4)
+
+
+class TimeSteps(Corridor):
+    """Steps as dm_env's ``TimeStep``; ``players`` makes it OpenSpiel's. Cut short by an action of 0."""
+
+    def reset(self, seed: int | None = None) -> Any:
+        super().reset()
+        return self._at(None, 1.0)
+
+    def step(self, action: int) -> Any:
+        self.at += action
+        over = self.at == self.length
+        return self._at(float(over), 0.0 if over else 1.0, last=over or not action)
+
+    def _at(self, reward: float | None, discount: float, last: bool = False) -> Any:
+        many = self.form == "OpenSpiel"
+        named = ("observations", "rewards") if many else ("observation", "reward")
+        parts = {named[0]: self.at, named[1]: [reward, reward] if many and reward is not None else reward}
+        return SimpleNamespace(step_type=2 * last, last=lambda: last, discount=discount, **parts)
+
+
+class Batch:
+    """Two environments that reset themselves, as a batch of Stable-Baselines3; the second is cut short."""
+
+    num_envs = 2
+
+    def reset(self) -> Any:
+        self.at = np.zeros(2, int)
+        return self.at.copy()
+
+    def step(self, actions: Any) -> Any:
+        self.at += 1
+        infos: list[dict[str, Any]] = [{}, {}]
+        dones = self.at == (3, 2)
+        for index in np.flatnonzero(dones):
+            infos[index] = {"terminal_observation": int(self.at[index]), "TimeLimit.truncated": index == 1}
+        self.at[dones] = 0
+        return self.at.copy(), np.array([1.0, 0.25]), dones, infos
+
+
+class TalkingGame:
+    """``(done, info)`` from a step and the rewards from ``close``, as TextArena's games."""
+
+    def reset(self, num_players: int) -> None:
+        self.at = 0
+
+    def step(self, action: str) -> Any:
+        self.at += 1
+        return self.at == 2, {"turn": self.at}
+
+    def close(self) -> Any:
+        return {0: 1, 1: -1}, {}
+
+
+@pytest.mark.parametrize(
+    ("env", "actions", "expected"),
+    [
+        (Together(), [{"a": 0, "b": 0}] * 5, [("finished", 4.0, 5)]),
+        (Turns(), [0, 1, 0, 1], [("finished", 1.0, 4)]),
+        (TimeSteps("dm_env"), [1, 1, 1], [("finished", 1.0, 3)]),
+        (TimeSteps("dm_env"), [1, 0], [("step_cap", None, 2)]),
+        (TimeSteps("OpenSpiel"), [1, 1, 1], [("finished", 2.0, 3)]),
+    ],
+)
+async def test_other_forms_have_their_lengths_rewards_and_ends(
+    tmp_path: Path, env: Any, actions: list[Any], expected: list[Any]
+) -> None:
+    watched = watchable(env, tmp_path / "mine")
+    watched.reset()
+    for action in actions:
+        watched.step(action)
+    watched.close()
+    found = await episodes_in(tmp_path / "mine")
+    assert [(one.reason, one.score, one.turns) for one in found] == expected
+
+
+async def test_each_environment_of_a_batch_has_its_own_episodes(tmp_path: Path) -> None:
+    env = watch(Batch(), tmp_path / "mine")
+    env.reset()
+    for _ in range(6):
+        env.step(np.zeros(2))
+    env.close()
+    found = await episodes_in(tmp_path / "mine")
+    assert sorted((one.reason, one.score or 0.0, one.turns) for one in found if one.turns) == [
+        ("finished", 3.0, 3), ("finished", 3.0, 3), *[("step_cap", 0.0, 2)] * 3,
+    ]  # fmt: skip
+    longest = next(one for one in found if one.turns == 3)
+    events = await events_of(tmp_path / "mine", longest.episode_id)
+    assert [one.data["text"] for one in events if one.type == "imported.said"] == ["0", "1", "2", "3"]
+    with pytest.raises(TypeError, match="cannot watch a batch of 5000 environments; watch at most 1024"):
+        watch(SimpleNamespace(num_envs=5_000, reset=print, step=print), tmp_path / "many")
+
+
+async def test_what_close_returns_is_passed_on(tmp_path: Path) -> None:
+    env = watch(TalkingGame(), tmp_path / "mine")
+    env.reset(num_players=2)
+    assert [env.step("[pass]")[0] for _ in range(2)] == [False, True]
+    assert env.close() == ({0: 1, 1: -1}, {})
+    (one,) = await episodes_in(tmp_path / "mine")
+    assert (one.reason, one.score, one.turns) == ("finished", None, 2)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (np.zeros((2, 3)), np.ones(2), np.array([True, False]), np.zeros(2, bool), {}),
+        (0, {"a": "much"}, {"a": False}, {"a": False}, {}),
+        (0, 1.0, {"a": False}, 3, {}),
+        SimpleNamespace(step_type=1, last=lambda: 1 / 0),
+    ],
+    ids=["an unknown batch", "rewards in words", "ends of two forms", "a broken end"],
+)
+async def test_what_cannot_be_read_is_said_and_never_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, answer: Any
+) -> None:
+    env = watch(SimpleNamespace(reset=lambda: 0, step=lambda action: answer), tmp_path / "mine")
+    env.reset()
+    assert all(env.step(0) is answer for _ in range(3))
+    env.reset()
+    env.close()
+    assert caplog.text.count("an episode is not recorded completely") == 1
+    found = await episodes_in(tmp_path / "mine")
+    assert [one.detail for one in found] == [
+        "what the environment returned cannot be read", "the environment was closed before its end",
+    ]  # fmt: skip
 
 
 async def test_functions_are_watched(tmp_path: Path) -> None:

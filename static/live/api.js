@@ -1,6 +1,8 @@
 // @ts-check
 // Requests to the server's JSON surfaces, and the reading of their refusals (RFC 9457 problems).
 
+import { parseJson } from "./json.js";
+
 /**
  * @typedef {object} Answer
  * @property {boolean} ok
@@ -39,7 +41,7 @@ export const get = (root, path) => ask(new URL(path, root), {});
 export const read = (root, path, more = {}) => ask(new URL(path, root), { headers: { ...authorization(), ...more } });
 
 /** The same of an answer of one JSON value a line: its body is the list of them. @param {string} root @param {string} path @returns {Promise<Answer>} */
-export const readLines = (root, path) => ask(new URL(path, root), { headers: authorization() }, (text) => text.split("\n").filter(Boolean).map((line) => JSON.parse(line)));
+export const readLines = (root, path) => ask(new URL(path, root), { headers: authorization() }, (text) => text.split("\n").filter(Boolean).map((line) => parseJson(line)));
 
 /** @param {string} root @param {string} path @param {object} fields @param {string} [method] @param {AbortSignal} [signal] gives up @param {Record<string, string>} [more] headers @returns {Promise<Answer>} */
 export function call(root, path, fields, method = "POST", signal = undefined, more = {}) {
@@ -58,14 +60,14 @@ function authorization() {
 }
 
 /** @param {URL} address @param {RequestInit} options @param {(text: string) => any} [parse] what it answers when all is well @returns {Promise<Answer>} */
-async function ask(address, options, parse = JSON.parse) {
+async function ask(address, options, parse = parseJson) {
   let response;
   try {
     response = await fetch(address, options);
   } catch {
     return { ok: false, status: 0, body: null, wrong: [], message: "The server cannot be reached. Is it running, and are you online?" };
   }
-  const body = await response.text().then(response.ok ? parse : JSON.parse).catch(() => null);
+  const body = await response.text().then(response.ok ? parse : parseJson).catch(() => null);
   const message = response.ok ? "" : problemMessage(response.status, body, response.headers.get("Retry-After"));
   return { ok: response.ok, status: response.status, body, message, wrong: wrongFields(body) };
 }

@@ -1,6 +1,7 @@
 // @ts-check
 // Reads a long episode's past in parts around the viewer's place; fetched for long episodes only.
 
+import { parseJson } from "./json.js";
 import { Past } from "./past.js";
 import { parseEvent } from "./protocol.js";
 
@@ -108,7 +109,7 @@ export class PastParts {
 
   /** What viewers saw after an event. @param {number | null} at `null` for the newest @returns {Promise<{epoch: string, seq: number, head_seq: number, state: Record<string, any>}>} */
   async #stateThen(at) {
-    return (await this.#ask(`state${at === null ? "" : `?at=${at}`}`)).json();
+    return parseJson(await (await this.#ask(`state${at === null ? "" : `?at=${at}`}`)).text());
   }
 
   /** @param {string} what */

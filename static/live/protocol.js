@@ -1,6 +1,8 @@
 // @ts-check
 // Live frames (docs/live-protocol.md), text in and checked frame out, and the waits before reconnecting.
 
+import { parseJson } from "./json.js";
+
 /**
  * @typedef {object} LiveEvent
  * @property {number} v
@@ -51,7 +53,7 @@ const SHAPES = {
  * @throws {Error} The text is not a frame.
  */
 export function parseFrame(text) {
-  const frame = JSON.parse(text);
+  const frame = parseJson(text);
   if (!isObject(frame) || !isText(frame.frame)) throw new Error("not a frame");
   if (!Object.hasOwn(SHAPES, frame.frame)) return null;
   requireShape(frame, SHAPES[frame.frame], frame.frame);
@@ -65,7 +67,7 @@ export function parseFrame(text) {
  * @throws {Error} The line is not an event.
  */
 export function parseEvent(line) {
-  const event = JSON.parse(line);
+  const event = parseJson(line);
   if (!isObject(event)) throw new Error("not an event");
   requireShape(event, SHAPES.event, "event");
   return event;

@@ -1,6 +1,7 @@
 // @ts-check
 // What changes on this server, such as the tiles of the wall or a run: one socket that brings changes, or polling where no socket gets through.
 
+import { parseJson } from "./json.js";
 import { applyPatch } from "./merge_patch.js";
 import { backoff, socketAddress } from "./protocol.js";
 
@@ -68,7 +69,7 @@ export class WallFeed {
   /** @param {string} text */
   #hear(text) {
     let frame;
-    try { frame = JSON.parse(text); } catch { return this.#again(); }
+    try { frame = parseJson(text); } catch { return this.#again(); }
     const { frame: name, field } = this.#what;
     if (frame?.frame === name) this.#take(frame.version, frame[field]);
     else if (frame?.frame === `${name}.changed`) {
@@ -108,7 +109,7 @@ export class WallFeed {
     if (!this.#polling) return;
     try {
       const answer = await this.#ports.fetch(new URL(this.#what.poll, this.#root));
-      const body = await answer.json();
+      const body = parseJson(await answer.text());
       const tiles = this.#what.bare && answer.ok ? body : body[this.#what.field];
       if (tiles && this.#failures > 0) {
         this.#tiles = tiles;

@@ -77,11 +77,11 @@ test("the feed of a run takes its own frames and asks anew after a gap", () => {
 
 test("where no socket gets through, a group is polled as it is told by itself, and a refusal is not taken for one", async () => {
   const shown = [], timers = [];
-  const answers = [{ ok: false, json: async () => ({ title: "Busy", status: 503 }) }, { ok: true, json: async () => ({ group: "g-1", over: 1 }) }];
+  const answers = [{ ok: false, text: async () => "{}" }, { ok: true, text: async () => JSON.stringify({ group: "g-1", over: 1 }) }];
   const feed = new WallFeed({
     root: "http://x/", onPhase() {}, onTiles: (group) => shown.push(group),
     what: { live: "live/groups/g-1", poll: "api/groups/g-1", frame: "group", field: "group", bare: true },
-    ports: { open: () => { const socket = { close() {} }; setImmediate(() => socket.onclose()); return socket; }, fetch: async () => answers.shift() ?? { ok: false, json: async () => ({}) }, random: () => 0, setTimer: (action) => timers.push(action) },
+    ports: { open: () => { const socket = { close() {} }; setImmediate(() => socket.onclose()); return socket; }, fetch: async () => answers.shift() ?? { ok: false, text: async () => "{}" }, random: () => 0, setTimer: (action) => timers.push(action) },
   });
   feed.open();
   for (let round = 0; round < 12 && answers.length; round += 1) {

@@ -93,7 +93,7 @@ function stage() {
   const it = { sockets: [], timers: [], fetched: 0, phases: [], tiles: null, answer: { version: 1, tiles: { polled: {} } } };
   const ports = {
     open: (address) => { const socket = { address, readyState: 1, closed: false, close() { this.closed = true; } }; it.sockets.push(socket); return socket; },
-    fetch: async () => { it.fetched += 1; if (!it.answer) throw new Error("away"); return { json: async () => it.answer }; },
+    fetch: async () => { it.fetched += 1; if (!it.answer) throw new Error("away"); return { text: async () => JSON.stringify(it.answer) }; },
     random: () => 0.5,
     setTimer: (action) => it.timers.push(action),
   };

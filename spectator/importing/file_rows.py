@@ -132,7 +132,7 @@ def parsed(line: bytes) -> Any:
     except ValueError:
         pass
     try:
-        return json.loads(line, parse_constant=lambda name: None)
+        return finite_json(line)
     except UnicodeDecodeError as error:
         return BadLine(0, f"invalid UTF-8: {error.reason} at byte {error.start}")
     except (ValueError, RecursionError) as error:
@@ -196,6 +196,21 @@ def table_rows(source: Source) -> Iterator[FileRow]:
                     yield FileRow(number, _plain(value))
     except (pyarrow.ArrowException, ValueError) as error:
         raise ConfigurationError(f"{source.path} is not a readable Parquet table: {error}") from error
+
+
+def finite_json(text: str | bytes) -> Any:
+    """Parse JSON, with ``None`` for NaN, infinities, and numbers that no float can hold, such as 1e400.
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: It is nested too deeply.
+    """
+    return json.loads(text, parse_constant=lambda name: None, parse_float=_finite)
+
+
+def _finite(digits: str) -> float | None:
+    known = float(digits)
+    return known if math.isfinite(known) else None
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from spectator.events import (
     StepTaken,
     core_fact,
 )
+from spectator.importing.file_rows import finite_json
 from spectator.importing.foreign import ForeignEpisode, ForeignTurn
 from spectator.journal.encoding import ChatMessage, reply_message, wire_message
 from spectator.llm.exchanges import answered
@@ -310,6 +310,6 @@ def _call_action(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parsed(arguments: str) -> Any:
     try:
-        return json.loads(arguments, parse_constant=lambda name: None)
+        return finite_json(arguments)
     except (ValueError, RecursionError):
         return None

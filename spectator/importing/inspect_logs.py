@@ -6,14 +6,16 @@ Members of archives can be compressed with Zstandard, which Python's ``zipfile``
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from spectator.errors import ConfigurationError
-from spectator.importing.file_rows import MAX_BYTES, Entries, SkippedEntry, Source, guarded, parsed
+from spectator.importing.file_rows import BOM, MAX_BYTES, Entries, SkippedEntry, Source, guarded, parsed
 from spectator.importing.foreign import (
     ForeignEpisode,
     UnreadableEntry,
@@ -107,6 +109,9 @@ _UNREAD: Final = (
 )
 """Parts of a sample that are large and not needed."""
 
+_WHOLE: Final = 256 * 1024 * 1024
+"""Largest log that is read at once, bytes: a log with NaN or infinities, which no reader in parts accepts."""
+
 _ATTACHED: Final = "attachment://"
 
 
@@ -171,6 +176,9 @@ def _read_member(
 def _read_text(source: Source) -> Entries:
     import ijson
 
+    if source.path.stat().st_size <= _WHOLE and _names_infinities(source.path):
+        yield from _read_whole(source)
+        return
     head = _text_head(source)
     place = 0
     with source.path.open("rb") as file:
@@ -182,6 +190,31 @@ def _read_text(source: Source) -> Entries:
             yield SkippedEntry(
                 f"after samples[{place - 1}]" if place else "its samples", f"invalid JSON: {error}"
             )
+
+
+def _names_infinities(path: Path) -> bool:
+    """Whether a file contains NaN or an infinity, within a text or as a number."""
+    with path.open("rb") as file:
+        before = b""
+        while chunk := file.read(1 << 20):
+            if b"NaN" in (seen := before + chunk) or b"Infinity" in seen:
+                return True
+            before = seen[-8:]
+    return False
+
+
+def _read_whole(source: Source) -> Entries:
+    """Yield the samples of a log that is parsed at once, with ``None`` for NaN and infinities."""
+    log = parsed(source.path.read_bytes().removeprefix(BOM))
+    if isinstance(log, BadLine):
+        yield SkippedEntry("its samples", log.reason)
+        return
+    if not isinstance(log, Mapping) or not matches(log):
+        raise ConfigurationError(f"{source.path} does not begin like a log of inspect_ai")
+    head = _checked(log)
+    for place, sample in enumerate(log.get("samples") or []):
+        yield from guarded(f"samples[{place}]", lambda one=sample: iter([_sample(one, head)]))  # type: ignore[misc]
+    source.done = source.path.stat().st_size
 
 
 def _text_head(source: Source) -> Mapping[str, Any]:
@@ -224,7 +257,8 @@ def _samples(ijson: Any, file: BinaryIO) -> Iterator[dict[str, Any]]:
             continue
         if event == "map_key" and prefix == "samples.item" and f"{prefix}.{value}" in _UNREAD:
             continue
-        builder.event(event, value)
+        overflow = event == "number" and isinstance(value, float) and math.isinf(value)
+        builder.event("null" if overflow else event, None if overflow else value)
         if prefix == "samples.item" and event == "end_map":
             yield builder.value
             builder = None
@@ -241,12 +275,13 @@ def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
     turns, after = turns_of(messages)
     _add_details(turns, listed, sample)
     about = head["eval"]
-    scores = _scores(sample.get("scores"))
+    scored, invalid = _scores(sample.get("scores")), _invalidation(sample.get("invalidation"))
+    scores = {} if invalid else scored
     error, limit = sample.get("error"), sample.get("limit")
     epoch = count(sample.get("epoch")) or 1
     environment = text(about.get("task")).rsplit("/", 1)[-1] or NAME
     log = [text(about.get("run_id")), text(about.get("eval_id"))]
-    identity = text(sample.get("uuid")) or (log if any(log) else digest_of([environment, listed, scores]))
+    identity = text(sample.get("uuid")) or (log if any(log) else digest_of([environment, listed, scored]))
     metadata = sample.get("metadata") or {}
     return ForeignEpisode(
         key=[NAME, identity, sample["id"], epoch],
@@ -259,7 +294,7 @@ def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
         seed=count(metadata.get("seed")) if isinstance(metadata, Mapping) else None,
         reward=next(iter(scores.values()), None),
         rubric=scores,
-        error=_error(error),
+        error=invalid or _error(error),
         cut=f"the limit of {text(limit.get('type'))}" if isinstance(limit, Mapping) else None,
         result=_explanation(sample.get("scores")),
         began=moment(sample.get("started_at")) or moment(about.get("created")),
@@ -310,6 +345,14 @@ def _explanation(scores: object) -> str | None:
         else {}
     )
     return text(first.get("answer")) or text(first.get("explanation")) or None
+
+
+def _invalidation(mark: object) -> str | None:
+    """Return why the log's author declared a sample invalid; such a sample has no verdict."""
+    if not mark:
+        return None
+    reason = text(mark.get("reason")) if isinstance(mark, Mapping) else text(mark)
+    return f"declared invalid: {reason or 'no reason given'}"
 
 
 def _error(error: object) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import secrets
 import sys
@@ -265,6 +266,13 @@ def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits[:40]} is too large for a number")
+    return number
+
+
 ChatMessage = dict[str, Any]
 
 
@@ -328,11 +336,11 @@ def _with_arguments(call: Mapping[str, Any], form: Any) -> dict[str, Any]:
 
 
 def _object(arguments: Any) -> Any:
-    """Parse ``arguments`` as an object; return them unchanged if they are not one."""
+    """Parse ``arguments`` as an object; return them unchanged if they are none or hold an infinite number."""
     if not isinstance(arguments, str):
         return arguments
     try:
-        parsed = json.loads(arguments)
+        parsed = json.loads(arguments, parse_constant=_reject_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         return arguments
     return parsed if isinstance(parsed, dict) else arguments

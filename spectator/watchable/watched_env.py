@@ -22,7 +22,7 @@ LARGEST_BATCH = 1024
 """Maximum number of environments in a batch, each of which has episodes of its own."""
 
 
-class Step(NamedTuple):
+class StepReading(NamedTuple):
     """What a step returned, in one form.
 
     Args:
@@ -70,7 +70,7 @@ class EnvTap:
         self.attempt(lambda: self.take(action, step_of(answer)))
         return answer
 
-    def take(self, action: Any, step: Step) -> None:
+    def take(self, action: Any, step: StepReading) -> None:
         """Report a step."""
         if self.episode is None:
             return
@@ -163,10 +163,10 @@ class WatchedTurns(WatchedEnv):
     def _observation(self) -> Any:
         return self.env.observe(self.env.agent_selection) if self.env.agents else None
 
-    def _taken(self) -> Step:
+    def _taken(self) -> StepReading:
         ends, cuts = self.env.terminations, self.env.truncations
         over = all(ends[agent] or cuts.get(agent) for agent in ends)
-        return Step(self._observation(), _total(self.env.rewards), over and any(ends.values()), over)
+        return StepReading(self._observation(), _total(self.env.rewards), over and any(ends.values()), over)
 
 
 class WatchedBatch(WatchedEnv):
@@ -216,7 +216,7 @@ class WatchedBatch(WatchedEnv):
             cut = ended and bool(info.get("TimeLimit.truncated"))
             last = info.get("terminal_observation", _of(observations, index))
             seen = last if ended else _of(observations, index)
-            tap.take(_of(action, index), Step(seen, rewards[index], ended and not cut, cut))
+            tap.take(_of(action, index), StepReading(seen, rewards[index], ended and not cut, cut))
             if ended:
                 tap.open(_of(observations, index))
 
@@ -255,7 +255,7 @@ def wrapper_of(what: Any) -> Callable[[Any, WatchedLoop, bool], Any]:
     return WatchedBatch
 
 
-def step_of(answer: Any) -> Step:
+def step_of(answer: Any) -> StepReading:
     """Read what ``step`` returned; see the forms that this module knows.
 
     Raises:
@@ -266,26 +266,28 @@ def step_of(answer: Any) -> Step:
         cut = over and isinstance(discount, float | int) and discount > 0
         reward = getattr(answer, "reward", None)
         reward = getattr(answer, "rewards", None) if reward is None else reward
-        return Step(_first_observation(answer), _total(reward), over and not cut, cut)
+        return StepReading(_first_observation(answer), _total(reward), over and not cut, cut)
     if isinstance(answer, tuple) and len(answer) == 5:
         observation, reward, ended, cut, _ = answer
         if isinstance(ended, Mapping) or isinstance(cut, Mapping):
             if not (isinstance(ended, Mapping) and isinstance(cut, Mapping)):
                 raise ValueError("terminated and truncated must both be mappings by agent, or both be flags")
             over = all(bool(ended[agent]) or bool(cut.get(agent)) for agent in ended)
-            return Step(observation, _total(reward), over and any(map(bool, ended.values())), over)
-        return Step(observation, _total(reward), bool(ended), bool(cut))
+            return StepReading(observation, _total(reward), over and any(map(bool, ended.values())), over)
+        return StepReading(observation, _total(reward), bool(ended), bool(cut))
     if isinstance(answer, tuple) and len(answer) == 4:
         observation, reward, ended, info = answer
         if isinstance(ended, Mapping):
             over = bool(ended["__all__"]) if "__all__" in ended else all(map(bool, ended.values()))
-            return Step(observation, _total(reward), over, False)
+            return StepReading(observation, _total(reward), over, False)
         cut = isinstance(info, Mapping) and bool(info.get("TimeLimit.truncated"))
-        return Step(observation, _total(reward), bool(ended) and not cut, cut)
+        return StepReading(observation, _total(reward), bool(ended) and not cut, cut)
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool):
-        return Step(answer[1], None, answer[0], False)
+        return StepReading(answer[1], None, answer[0], False)
     observation = getattr(answer, "observation", answer)
-    return Step(observation, getattr(answer, "reward", None), bool(getattr(answer, "done", False)), False)
+    return StepReading(
+        observation, getattr(answer, "reward", None), bool(getattr(answer, "done", False)), False
+    )
 
 
 def _first_observation(returned: Any) -> Any:

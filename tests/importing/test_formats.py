@@ -212,6 +212,61 @@ def test_both_forms_of_one_log_are_the_same_episodes(tmp_path: Path) -> None:
     assert "4 episodes imported, 4 already there" in done.output
 
 
+def inspect_sample(number: int, value: object, **more: Any) -> dict[str, Any]:
+    said = [{"role": "user", "content": "q, not NaN"}, {"role": "assistant", "content": "4"}]
+    scores = {"match": {"value": value}}
+    return {"id": number, "epoch": 1, "input": "q", "messages": said, "scores": scores, **more}
+
+
+def inspect_log(path: Path, *samples: dict[str, Any], **more: Any) -> Path:
+    about = {"run_id": "r", "eval_id": "e", "task": "t", "model": "m"}
+    path.write_text(json.dumps({"version": 2, "eval": about, **more, "samples": samples}), encoding="utf-8")
+    return path
+
+
+def test_numbers_that_are_not_finite_cost_no_sample(tmp_path: Path) -> None:
+    """NaN in a metric, in a score and in a call; the score that it is, is absent."""
+    metrics = {"scores": [{"name": "match", "metrics": {"stderr": {"value": math.nan}}}]}
+    samples = [inspect_sample(1, 1.0), inspect_sample(2, math.nan), inspect_sample(3, -math.inf)]
+    path = inspect_log(tmp_path / "log.json", *samples, results=metrics)
+    path.write_text(path.read_text().replace("-Infinity", "1e999"), encoding="utf-8")
+    played = imported(path, tmp_path / "run")
+    assert [one.summary.score for one in played] == [1.0, None, None]
+    assert played[0].calls[0].call.messages[0]["content"] == "q, not NaN"
+    log = inspect_log(tmp_path / "large.json", inspect_sample(1, 0.5, metadata={"n": 0.5}))
+    log.write_text(log.read_text().replace('{"n": 0.5}', '{"n": 1e999}'), encoding="utf-8")
+    assert [one.summary.score for one in imported(log, tmp_path / "other")] == [0.5]
+
+
+@pytest.mark.parametrize("written", ["1e400", "-1e400", "NaN", "Infinity"])
+def test_a_call_with_such_a_number_is_kept_as_it_was_written(tmp_path: Path, written: str) -> None:
+    function = {"name": "f", "arguments": f'{{"p": {written}}}'}
+    said = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "a", "type": "function", "function": function}],
+    }
+    row = {"example_id": 0, "prompt": [{"role": "user", "content": "q"}], "completion": [said], "reward": 1.0}
+    (one,) = imported(lines(tmp_path / "results.jsonl", row), tmp_path / "run")
+    assert one.summary.score == 1.0
+    assert one.of_type("decision.made")[0]["action"] == {"tool": "f", "arguments": {"p": None}}
+    assert one.calls[0].call.reply["tool_calls"][0]["arguments"] == function["arguments"]  # type: ignore[index]
+
+
+def test_a_sample_that_was_declared_invalid_has_no_verdict(tmp_path: Path) -> None:
+    mark = {"timestamp": "2026-01-02T00:00:00Z", "author": "a", "reason": "the sandbox was down"}
+    log = inspect_log(
+        tmp_path / "log.json",
+        inspect_sample(1, 0.0),
+        inspect_sample(2, 1.0, invalidation=mark),
+        invalidated=True,
+    )
+    valid, invalid = imported(log, tmp_path / "run")
+    assert (valid.summary.score, valid.summary.reason) == (0.0, "finished")
+    assert (invalid.summary.score, invalid.summary.reason) == (None, "environment_error")
+    assert invalid.end["detail"] == "declared invalid: the sandbox was down"
+
+
 def test_sessions_of_the_hub_stand_one_after_the_other(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "traces.jsonl",

@@ -11,6 +11,7 @@ import { readQuery, writeQuery } from "./ui/query.js";
 import { mountFork } from "./ui/fork.js";
 import { rewardWords } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
+import { mountWords } from "./ui/sibling_words.js";
 import { clip, plain, plural } from "./ui/text.js";
 import { figure, typed } from "./ui/typed.js";
 
@@ -49,10 +50,20 @@ function add(id, member, branch) {
       opener.click();
     };
     opener.addEventListener("click", mount);
-  });
+  }, () => showWords(one));
   siblings.push(one);
   byId("siblings").append(one.card.element);
   return one;
+}
+
+const openWords = mountWords(root);
+
+/** Show what a sibling was asked at the decision that is shown, or at its last one, which may have failed. @param {Sibling} one */
+function showWords(one) {
+  const { episode } = one.timeline.headState;
+  const made = one.decided[at];
+  const turn = made ? one.events.find(({ seq }) => seq === made.seq)?.turn ?? 0 : (episode?.turn ?? 0) + 1;
+  openWords({ id: one.id, key: one.key, where: made ? `decision ${at + 1} of ${longest}` : "after its last decision", seq: made?.seq ?? -1, turn, actor: episode?.agent ?? "" });
 }
 
 /** What changes when more of an episode is recorded. @param {string} id */

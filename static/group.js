@@ -22,13 +22,13 @@ const root = pageRoot();
 const group = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
 const asked = readQuery(["run", "at"]);
 const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId);
+const showWords = mountWords(root);
 
 /** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, head: number | string | undefined, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
 /** @type {Sibling[]} */ const siblings = [];
 /** @type {any} */ let latest = { members: {}, branches: {} };
 let at = Math.max(0, Number(asked.at || "0") - 1) || 0;
-let touched = asked.at !== "";
-let longest = 1;
+let [touched, longest] = [asked.at !== "", 1];
 let [playing, reading, more] = [false, false, false];
 /** @type {import("./live/wall.js").Phase} */ let phase = "connecting";
 const address = `groups/${encodeURIComponent(group)}${asked.run ? `?run=${encodeURIComponent(asked.run)}` : ""}`;
@@ -50,20 +50,10 @@ function add(id, member, branch) {
       opener.click();
     };
     opener.addEventListener("click", mount);
-  }, () => showWords(one));
+  }, () => showWords(one, at, longest));
   siblings.push(one);
   byId("siblings").append(one.card.element);
   return one;
-}
-
-const openWords = mountWords(root);
-
-/** Show what a sibling was asked at the decision that is shown, or at its last one, which may have failed. @param {Sibling} one */
-function showWords(one) {
-  const { episode } = one.timeline.headState;
-  const made = one.decided[at];
-  const turn = made ? one.events.find(({ seq }) => seq === made.seq)?.turn ?? 0 : (episode?.turn ?? 0) + 1;
-  openWords({ id: one.id, key: one.key, where: made ? `decision ${at + 1} of ${longest}` : "after its last decision", seq: made?.seq ?? -1, turn, actor: episode?.agent ?? "" });
 }
 
 /** What changes when more of an episode is recorded. @param {string} id */

@@ -5,16 +5,15 @@ import { get } from "./live/api.js";
 import { WallFeed } from "./live/wall.js";
 import { byId, h, keyed, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { readQuery, writeQuery } from "./ui/query.js";
-import { makePlot } from "./charts/plot.js";
-import { AXES, CHARTS, chartOf, costWords, histogram, missing, settings, settingWords, usualAxis } from "./ui/run_charts.js";
+import { costWords } from "./ui/run_charts.js";
 import { makeGroup } from "./ui/run_group.js";
+import { mountCharts } from "./ui/run_plots.js";
 import { chosen, idleWords, ORDERS, progressWords, standingOf } from "./ui/run_words.js";
 import { clip, plain, plural, words } from "./ui/text.js";
 
 const TICK_MS = 1_000;
 const MOST_DRAWN = 120;
 const FEW = 6;
-const AGAIN_MS = 5_000;
 
 const root = pageRoot();
 const name = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
@@ -24,9 +23,6 @@ const place = { groups: byId("groups"), empty: byId("empty"), say: byId("say") }
 /** @type {any} */ let run = { name, groups: {}, slowest: {}, failed: {} };
 /** @type {Map<string, ReturnType<typeof makeGroup>>} */ const made = new Map();
 /** What each group shows: a change makes a new object. @type {Map<string, any>} */ const drawn = new Map();
-/** The run that this one is compared with. @type {any} */ let other = null;
-/** @type {Record<string, ReturnType<typeof makePlot>>} */ const charts = {};
-/** What each chart shows. @type {Record<string, any[]>} */ const charted = {};
 let more = MOST_DRAWN;
 let allFailed = false;
 let scheduled = false;
@@ -41,9 +37,7 @@ const standing = h("select", { class: "input", "aria-label": "Which groups" }, .
 const order = h("select", { class: "input", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([value, label]) => h("option", { value, selected: value === wanted.order }, label)));
 replace(byId("tools"), text, standing, order);
 
-const axis = h("select", { class: "input", "aria-label": "Axis of the charts" });
-const rival = h("select", { class: "input", "aria-label": "Compare with" }, h("option", { value: "" }, "no other run"), wanted.with ? h("option", { value: wanted.with, selected: true }, clip(plain(wanted.with), 64)) : null);
-replace(byId("axes"), h("label", { class: "run__pick" }, "Along ", axis), h("label", { class: "run__pick" }, "Compare with ", rival));
+const charts = mountCharts(root, name, wanted, () => writeQuery(wanted));
 
 const feed = new WallFeed({
   root,
@@ -71,86 +65,12 @@ function draw() {
   const bar = byId("bar");
   setAttribute(bar, "max", Math.max(1, run.episodes ?? run.begun ?? 1));
   bar.value = run.over ?? 0;
-  drawCharts();
+  charts.update(run);
   drawFailed();
   drawGroups();
   drawState();
   tick();
   byId("main").classList.remove("waiting");
-}
-
-/** The axis of the charts. @returns {keyof typeof AXES} */
-const along = () => (wanted.by in AXES ? /** @type {keyof typeof AXES} */ (wanted.by) : usualAxis(run.series));
-
-function drawCharts() {
-  keyed(axis, Object.entries(AXES), ([key]) => key, ([key, said]) => h("option", { value: key }, said));
-  for (const one of axis.options) one.disabled = !run.series?.[one.value];
-  axis.value = along();
-  const runs = [{ name, series: run.series }, ...(other ? [{ name: other.name, series: other.series }] : [])];
-  for (const [key, { title, tall }] of Object.entries(CHARTS)) draws(key, title, [run.series, other?.series, along()], () => chartOf(key, runs, along()), tall);
-  const own = other ? ` of ${name}` : "";
-  draws("rewards", `Rewards${own}`, [run.rewards], () => histogram(run.rewards, "reward", "earned", "No reward yet."));
-  draws("lengths", `Lengths in turns${own}`, [run.lengths], () => histogram(run.lengths, "turns", "took", "No episode has finished yet."));
-  draws("written", `Lengths in reply tokens${own}`, [run.tokens], () => histogram(run.tokens, "reply tokens", "took", "The endpoint reported no tokens."));
-  const lacks = other && !other.series?.[along()] ? [`${clip(plain(other.name), 64)} has no weight versions; choose finished episodes to compare.`] : [];
-  const said = [...(other?.problem ? [clip(plain(other.problem), 300)] : []), ...lacks, ...missing(run)].join(" ");
-  setText(byId("missing"), said);
-  byId("missing").hidden = !said;
-  drawSettings();
-}
-
-/** Draw a chart if what it shows has changed. @param {string} key @param {string} title @param {any[]} shown @param {() => import("./charts/plot.js").PlotSpec} spec @param {boolean} [tall] */
-function draws(key, title, shown, spec, tall = false) {
-  if (charted[key] && charts[key] && [title, ...shown].every((one, index) => one === charted[key][index])) return;
-  if (!charts[key]) {
-    charts[key] = makePlot(title, tall ? 260 : 168);
-    if (tall) charts[key].element.classList.add("plotted--tall");
-    byId("charts").append(charts[key].element);
-  }
-  charted[key] = [title, ...shown];
-  charts[key].update(spec(), title);
-}
-
-/** The configuration, beside the other run's. */
-function drawSettings() {
-  const mine = new Map(settings(run.configuration));
-  const theirs = new Map(settings(other?.configuration));
-  const names = [...new Set([...mine.keys(), ...theirs.keys()])];
-  byId("settings").hidden = !names.length;
-  const cell = (/** @type {string | undefined} */ value) => h("td", {}, h("bdi", {}, value === undefined ? "not stated" : clip(plain(value), 200)));
-  const rows = names.map((key) => {
-    const differs = other && mine.get(key) !== theirs.get(key);
-    return h("tr", { data: { differs: differs ? "yes" : null } }, h("th", { scope: "row" }, h("bdi", {}, key.split(".").map(words).join(": "))), cell(mine.get(key)), ...(other ? [cell(theirs.get(key)), h("td", {}, differs ? "differs" : "same")] : []));
-  });
-  const head = other ? h("thead", {}, h("tr", {}, ...["setting", name, other.name, "compared"].map((one) => h("th", { scope: "col" }, h("bdi", {}, clip(plain(one), 40)))))) : null;
-  const apart = rows.filter((row) => row.dataset.differs).length;
-  setText(byId("settings-said"), other ? `${apart ? `${plural(apart, "setting")} ${apart === 1 ? "differs" : "differ"} from` : "the same as"} ${clip(plain(other.name), 64)}` : clip(plain(settingWords(run.configuration)), 200));
-  replace(byId("set"), head, h("tbody", {}, ...rows));
-}
-
-/** Read the run to compare with, and again while it is played. */
-async function compare() {
-  const asked = wanted.with;
-  if (!asked) {
-    other = null;
-    return draw();
-  }
-  const answer = await get(root, `api/rollouts/${encodeURIComponent(asked)}/series`);
-  if (asked !== wanted.with) return;
-  const same = other?.name === asked;
-  if (!answer.ok) other = same ? { ...other, problem: answer.message } : { name: asked, series: {}, configuration: {}, problem: answer.message };
-  else if (!same || JSON.stringify(other) !== JSON.stringify(answer.body)) other = answer.body;
-  draw();
-  if (other.playing || other.uncounted) setTimeout(() => { if (asked === wanted.with) void compare(); }, AGAIN_MS);
-}
-
-/** Fill the list of runs to compare with. */
-async function listRivals() {
-  const answer = await get(root, "api/rollouts");
-  if (!answer.ok) return;
-  const names = answer.body.runs.map((/** @type {any} */ one) => one.name).filter((/** @type {string} */ one) => one !== name);
-  if (wanted.with && !names.includes(wanted.with)) names.push(wanted.with);
-  replace(rival, h("option", { value: "" }, "no other run"), ...names.map((/** @type {string} */ one) => h("option", { value: one, selected: one === wanted.with }, clip(plain(one), 64))));
 }
 
 /** What counts by itself, between two changes. */
@@ -233,8 +153,6 @@ function tell(message) {
 
 byId("rest").addEventListener("click", () => { allFailed = !allFailed; drawFailed(); });
 for (const control of [text, standing, order]) control.addEventListener("input", () => choose({ text: text.value, standing: standing.value, order: order.value }));
-axis.addEventListener("input", () => choose({ by: axis.value }));
-rival.addEventListener("input", () => { choose({ with: rival.value }); void compare(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) { feed.wake(); schedule(); } });
 addEventListener("online", () => feed.wake());
 addEventListener("pageshow", (event) => event.persisted && feed.wake());
@@ -244,9 +162,7 @@ const answer = await get(root, `api/rollouts/${encodeURIComponent(name)}`);
 if (answer.ok) {
   run = { ...run, ...answer.body.run };
   draw();
-  if (wanted.with) await compare();
   feed.open();
-  void listRivals();
 } else {
   tell(answer.message);
   setText(state, "Unavailable");

@@ -5,19 +5,27 @@ import { makeDialog } from "./dialog.js";
 import { h, replace, setText } from "./dom.js";
 import { mountCalls } from "./inspected_calls.js";
 
-/** @param {string} root @returns {(asked: {id: string, key: string, where: string, seq: number, turn: number, actor: string}) => void} opens it at a decision */
+/** @typedef {{id: string, key: string, events: import("../live/protocol.js").LiveEvent[], timeline: import("../live/timeline.js").Timeline, decided: import("../live/siblings.js").Decided[]}} Spoken */
+
+/**
+ * @param {string} root
+ * @returns {(one: Spoken, at: number, longest: number) => void} shows what a sibling was asked at a decision, or after its last one, which may have failed
+ */
 export function mountWords(root) {
   const where = h("h3", { class: "inspect__title" });
   const place = h("div");
   const dialog = makeDialog("Prompt and reply", where, place);
   dialog.classList.add("inspect");
   /** @type {Map<string, ReturnType<typeof mountCalls>>} */ const known = new Map();
-  return ({ id, key, where: at, ...made }) => {
+  return ({ id, key, events, timeline, decided }, at, longest) => {
     const calls = known.get(id) ?? mountCalls(root, id);
     known.set(id, calls);
-    setText(where, `Sibling ${key}, ${at}`);
+    const { episode } = timeline.headState;
+    const made = decided[at];
+    const turn = made ? events.find(({ seq }) => seq === made.seq)?.turn ?? 0 : (episode?.turn ?? 0) + 1;
+    setText(where, `Sibling ${key}, ${made ? `decision ${at + 1} of ${longest}` : "after its last decision"}`);
     replace(place, calls.element);
-    calls.show(made, 1);
+    calls.show({ seq: made?.seq ?? -1, turn, actor: episode?.agent ?? "" }, 1);
     calls.element.open = true;
     if (!dialog.open) dialog.showModal();
   };

@@ -17,6 +17,9 @@ from spectator.runs.run_records import FollowedEpisode
 MAX_POINTS: Final = 60
 """Points of a series at most."""
 
+LEAST: Final = 4
+"""Episodes of a point at least, so that most have a standard error."""
+
 DIGITS: Final = 6
 """Decimal places of figures."""
 
@@ -33,7 +36,7 @@ def series_of(ended: Sequence[FollowedEpisode], group_size: int = 1) -> dict[str
 
     Args:
         ended: The episodes, in the order in which they ended.
-        group_size: Least number of episodes of a point.
+        group_size: Episodes of a group; points consist of whole groups.
 
     Returns:
         ``episodes`` and, if versions of the weights are known, ``weight_version``. ``points`` are keyed by
@@ -43,7 +46,7 @@ def series_of(ended: Sequence[FollowedEpisode], group_size: int = 1) -> dict[str
 
 
 def _by_episodes(ended: Sequence[FollowedEpisode], size: int) -> dict[str, Any]:
-    while len(ended) > size * MAX_POINTS:
+    while size < LEAST or len(ended) > size * MAX_POINTS:
         size *= 2
     points = {}
     for place, first in enumerate(range(0, len(ended), size)):

@@ -6,7 +6,7 @@ import { figuresTable, linear, linePath, round, span } from "./charts.js";
 
 /**
  * @typedef {{x: number, y: number | null, error?: number | null, said: string, row: (string | number)[]}} PlotPoint
- * @typedef {{name: string, points: PlotPoint[]}} PlotLine the first is drawn solid, the second dashed
+ * @typedef {{name: string, second?: boolean, points: PlotPoint[]}} PlotLine drawn solid with round marks, the second dashed with square ones
  * @typedef {{lines: PlotLine[], bars?: boolean, counted?: boolean, x: string, y: string, head: string[], least?: number, most?: number, whole?: boolean, show: (value: number) => string, empty: string}} PlotSpec `least` and `most` are values that the y axis covers in any case, `whole` and `counted` allow only whole ticks on the y and the x axis
  */
 
@@ -69,9 +69,9 @@ export function makePlot(title, height = 168) {
       svg("g", { class: "plot__across" }, ...(across.length ? across : [places[0]]).flatMap((value) => [svg("path", { d: `M${round(x(value))} ${bottom}v4` }), svg("text", { x: round(x(value)), y: bottom + 16, "text-anchor": "middle" }, tickWords(value))]),
         svg("text", { class: "plot__unit", x: right, y: height - 3, "text-anchor": "end" }, spec.x)),
       svg("path", { class: "plot__cursor" }),
-      ...lines.map(({ points }, index) => (bars
+      ...lines.map(({ points, second = false, name }) => (bars
         ? svg("g", { class: "plot__bars" }, ...points.map((one) => svg("rect", { x: round(x(one.x) - wide / 2), width: round(wide), y: round(y(one.y ?? 0)), height: round(Math.max(0, y(up[0]) - y(one.y ?? 0))) })))
-        : drawLine(points, index, x, y))));
+        : drawLine(name, points, second, x, y))));
     mark();
   }
 
@@ -88,7 +88,7 @@ export function makePlot(title, height = 168) {
     if (!cursor) return;
     const { x } = frame();
     setAttribute(cursor, "d", `M${round(x(place))} ${ROOM.top}V${height - ROOM.bottom}`);
-    for (const dot of picture.querySelectorAll("[data-x]")) dot.classList.toggle("plot__at", found.some(({ name, one }) => spec?.lines[dot.dataset.line].name === name && dot.dataset.x === String(one.x)));
+    for (const dot of picture.querySelectorAll("[data-x]")) dot.classList.toggle("plot__at", found.some(({ name, one }) => dot.dataset.line === name && dot.dataset.x === String(one.x)));
     for (const [index, bar] of [...picture.querySelectorAll(".plot__bars rect")].entries()) bar.classList.toggle("plot__at", index === shown());
   }
 
@@ -131,7 +131,7 @@ export function makePlot(title, height = 168) {
       empty.hidden = places.length > 0;
       setText(empty, next.empty);
       legend.hidden = next.lines.length < 2;
-      keyed(legend, next.lines, (line) => line.name, (line) => h("span", {}, sample(next.lines.indexOf(line)), h("bdi", {}, line.name)));
+      keyed(legend, next.lines, (line) => line.name, (line) => h("span", {}, sample(line.second ?? false), h("bdi", {}, line.name)));
       const many = next.lines.length > 1;
       replace(table, places.length ? figuresTable(name, [...(many ? ["run"] : []), ...next.head], next.lines.flatMap((line) => line.points.map((one) => (many ? [line.name, ...one.row] : one.row)))) : null);
       draw();
@@ -139,22 +139,22 @@ export function makePlot(title, height = 168) {
   };
 }
 
-/** @param {PlotPoint[]} points @param {number} index of the line @param {(value: number) => number} x @param {(value: number) => number} y */
-function drawLine(points, index, x, y) {
+/** @param {string} name @param {PlotPoint[]} points @param {boolean} second @param {(value: number) => number} x @param {(value: number) => number} y */
+function drawLine(name, points, second, x, y) {
   /** @type {[number, number][][]} */ const runs = [[]];
   for (const { x: place, y: value } of points) if (value === null) runs.push([]); else runs.at(-1)?.push([x(place), y(value)]);
   const known = points.filter((one) => one.y !== null);
-  return svg("g", { class: `plot__line plot__line--${index + 1}` },
+  return svg("g", { class: `plot__line plot__line--${second ? 2 : 1}` },
     svg("path", { class: "plot__error", d: known.filter(({ error }) => error).map((one) => `M${round(x(one.x))} ${round(y(Number(one.y) - Number(one.error)))}V${round(y(Number(one.y) + Number(one.error)))}`).join("") }),
     ...runs.filter((run) => run.length > 1).map((run) => svg("path", { d: linePath(run) })),
-    ...known.map((one) => dot(index, x(one.x), y(Number(one.y)), one.x)));
+    ...known.map((one) => dot(second, x(one.x), y(Number(one.y)), { "data-x": one.x, "data-line": name })));
 }
 
-/** A round mark for the first line, a square one for the second. @param {number} index @param {number} x @param {number} y @param {number} place */
-const dot = (index, x, y, place) => (index ? svg("rect", { x: round(x - 3), y: round(y - 3), width: 6, height: 6, "data-x": place, "data-line": index }) : svg("circle", { cx: round(x), cy: round(y), r: 3, "data-x": place, "data-line": index }));
+/** @param {boolean} second @param {number} x @param {number} y @param {Record<string, unknown>} [of] */
+const dot = (second, x, y, of = {}) => (second ? svg("rect", { x: round(x - 3), y: round(y - 3), width: 6, height: 6, ...of }) : svg("circle", { cx: round(x), cy: round(y), r: 3, ...of }));
 
-/** @param {number} index */
-const sample = (index) => svg("svg", { class: `plot__sample plot__line plot__line--${index + 1}`, viewBox: "0 0 34 12", "aria-hidden": "true" }, svg("path", { d: "M1 6H33" }), dot(index, 17, 6, 0));
+/** @param {boolean} second */
+const sample = (second) => svg("svg", { class: `plot__sample plot__line plot__line--${second ? 2 : 1}`, viewBox: "0 0 34 12", "aria-hidden": "true" }, svg("path", { d: "M1 6H33" }), dot(second, 17, 6));
 
 /** @param {number} value */
 const tickWords = (value) => (Math.abs(value) >= 10_000 ? `${round(value / 1000)}k` : String(round(value))).replace("-", "−");

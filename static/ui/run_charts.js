@@ -68,10 +68,10 @@ export const CHARTS = {
  */
 export function chartOf(key, runs, axis) {
   const { y, least, most, show, value, error, said, head, cells, empty } = CHARTS[key];
-  const along = runs.map(({ name, series }) => ({ name, series: series?.[axis] })).filter(({ series }) => series);
+  const along = runs.map(({ name, series }, index) => ({ name, second: index > 0, series: series?.[axis] })).filter(({ series }) => series);
   const numbered = axis === "episodes" || along.every(({ series }) => series.numbered);
-  const lines = along.map(({ name, series }) => ({
-    name,
+  const lines = along.map(({ name, second, series }) => ({
+    name, second,
     points: Object.values(series.points).map((point, index) => ({
       x: numbered ? point.at : (index + 1) * series.step, y: value(point), error: error?.(point),
       said: `${placeWords(point, axis)}: ${value(point) === null ? "unknown" : said(point)}`, row: [placeWords(point, axis), ...cells(point)],

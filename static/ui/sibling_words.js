@@ -9,7 +9,7 @@ import { mountCalls } from "./inspected_calls.js";
 
 /**
  * @param {string} root
- * @returns {(one: Spoken, at: number, longest: number) => void} shows what a sibling was asked at a decision, or after its last one, which may have failed
+ * @returns {(one: Spoken, at: number, longest: number) => void} shows what a sibling was asked at a decision, or at its end
  */
 export function mountWords(root) {
   const where = h("h3", { class: "inspect__title" });
@@ -22,10 +22,11 @@ export function mountWords(root) {
     known.set(id, calls);
     const { episode } = timeline.headState;
     const made = decided[at];
-    const turn = made ? events.find(({ seq }) => seq === made.seq)?.turn ?? 0 : (episode?.turn ?? 0) + 1;
-    setText(where, `Sibling ${key}, ${made ? `decision ${at + 1} of ${longest}` : "after its last decision"}`);
+    const turnOf = (/** @type {{seq: number} | undefined} */ one) => events.find(({ seq }) => seq === one?.seq)?.turn;
+    const [turn, before] = made ? [turnOf(made) ?? 0] : [(episode?.turn ?? 0) + 1, turnOf(decided.at(-1))];
+    setText(where, `Sibling ${key}, ${made ? `decision ${at + 1} of ${longest}` : "at its end"}`);
     replace(place, calls.element);
-    calls.show({ seq: made?.seq ?? -1, turn, actor: episode?.agent ?? "" }, 1);
+    calls.show({ seq: made?.seq ?? -1, turn, before, actor: episode?.agent ?? "" }, 1);
     calls.element.open = true;
     if (!dialog.open) dialog.showModal();
   };

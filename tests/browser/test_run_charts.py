@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from spectator.training.recorded_run import RecordedRun
+from spectator.training.text_episode import TextEpisode
 from tests.browser.conftest import PHONE, WIDE, Opener, violations
 from tests.following.trained_run import play_training
 from tests.rollouts.exported_run import play_run
@@ -24,13 +26,19 @@ CHARTS = [
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server with two training runs with versions, one without, and a fleet's run of a silent model."""
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two training runs with versions, one without, and a fleet's run of a model that is at times silent."""
     root: Path = tmp_path_factory.mktemp("runs")
     play_training(root / "first", versions=5)
     play_training(root / "second", versions=3, luck=2)
     play_training(root / "unversioned", versions=2, versioned=False)
     play_run(root / "fleet", model={"temperature": 0.7}, on_invalid="penalize", invalid_retries=0)
+    return root
+
+
+@pytest.fixture(scope="module")
+def runs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """The server that watches them."""
     with serve(test_settings(tmp_path_factory.mktemp("data"), runs_dir=root, max_episodes=4)) as serving:
         yield serving
 
@@ -93,6 +101,7 @@ def test_each_chart_is_read_by_keyboard_and_has_axes_with_units(
         control = page.get_by_role("slider", name=title, exact=True)
         read = chart(page, title).locator(".plot__read")
         units = chart(page, title).locator(".plot__unit")
+        expect(units).to_have_count(2)
         assert len([one for one in units.all_text_contents() if one]) == 2, (
             f"{title} has an axis without unit"
         )
@@ -139,7 +148,8 @@ def test_a_pointer_reads_the_nearest_point(runs: Serving, open_page: Opener) -> 
 def test_two_runs_are_compared_on_the_same_axes(runs: Serving, open_page: Opener) -> None:
     page = open_page(f"{runs.base_url}/rollouts/first")
     picker = page.get_by_label("Compare with")
-    expect(picker.locator("option")).to_have_count(4)
+    expect(picker.locator("option", has_text="fleet")).to_have_count(1)
+    expect(picker.locator("option", has_text="first")).to_have_count(0)
     picker.select_option("second")
     card = chart(page, "Mean reward")
     expect(card.locator(".plot__legend")).to_have_text("firstsecond")
@@ -156,6 +166,8 @@ def test_two_runs_are_compared_on_the_same_axes(runs: Serving, open_page: Opener
     expect(card.locator(".plot__read span").nth(1)).to_have_text(f"second {said(second[0])}")
     page.reload()
     expect(card.locator(".plot__legend")).to_have_text("firstsecond")
+    expect(card.locator(".plot__legend .plot__line--1 circle")).to_have_count(1)
+    expect(card.locator(".plot__legend .plot__line--2 rect")).to_have_count(1)
     expect(page.get_by_label("Compare with")).to_have_value("second")
     expect(page.locator("#settings-said")).to_have_text("the same as second")
     page.get_by_label("Compare with").select_option("fleet")
@@ -171,6 +183,27 @@ def test_two_runs_are_compared_on_the_same_axes(runs: Serving, open_page: Opener
     expect(card.locator(".plot__legend")).to_have_text("firstunversioned")
     page.get_by_label("Compare with").select_option("")
     expect(card.locator(".plot__legend")).to_be_hidden()
+
+
+def test_charts_follow_a_run_while_it_is_trained(root: Path, runs: Serving, open_page: Opener) -> None:
+    with RecordedRun(root / "live", group_size=2, model="Tiny") as run:
+        page = open_page("about:blank")
+        for version in (1, 2, 3):
+            run.weight_version = f"w{version}"
+            for _ in range(2):
+                episode = TextEpisode("counting", {"turns": 1}, run=run)
+                episode.reset(seed=version)
+                episode.answer('{"tool": "say", "arguments": {"text": "ACTION: 1"}}')
+            if version == 1:
+                page.goto(f"{runs.base_url}/rollouts/live?by=weight_version")
+            rows = chart(page, "Own share of decisions").locator("tbody tr")
+            expect(rows).to_have_count(version)
+            read = chart(page, "Mean reward").locator(".plot__read")
+            expect(read).to_contain_text("1 \u00b1 0 over 2 episodes, own share 100 %")
+            if version == 2:
+                page.get_by_role("slider", name="Mean reward").focus()
+                page.keyboard.press("Home")
+        expect(read).to_contain_text("version w1")
 
 
 def test_a_run_to_compare_with_that_is_gone_is_said(runs: Serving, open_page: Opener) -> None:
@@ -212,6 +245,23 @@ def test_the_words_of_a_model_that_never_acted_are_one_click_away(runs: Serving,
     page.keyboard.press("End")
     page.locator(f"#sibling-{key}").get_by_role("button", name="Prompt and reply").click()
     expect(page.get_by_role("dialog", name="Prompt and reply")).to_contain_text("I would rather not say.")
+
+
+def test_a_sibling_that_ended_early_shows_its_last_words(runs: Serving, open_page: Opener) -> None:
+    groups = runs.client.get("/api/rollouts/first").json()["run"]["groups"]
+    name, key = next(
+        (name, 1 + place)
+        for name, group in groups.items()
+        for place, one in enumerate(group["members"].values())
+        if name and one["standing"] == "cut" and 0 < one["turns"] < 3 and "penalised" not in one
+    )
+    page = open_page(f"{runs.base_url}/group/{name}?run=first")
+    expect(page.locator("#where")).to_contain_text("Decision")
+    page.keyboard.press("End")
+    page.locator(f"#sibling-{key}").get_by_role("button", name="Prompt and reply").click()
+    dialog = page.get_by_role("dialog", name="Prompt and reply")
+    expect(dialog).to_contain_text("at its end")
+    expect(dialog).to_contain_text("The reply as received")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

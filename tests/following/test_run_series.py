@@ -206,7 +206,7 @@ def test_versions_are_in_the_order_of_their_numbers_or_else_of_their_first_end(
 
 def test_without_versions_there_is_only_the_axis_of_episodes() -> None:
     assert list(series_of([ended(1, None)])) == ["episodes"]
-    assert series_of([]) == {"episodes": {"step": 1, "points": {}}}
+    assert series_of([]) == {"episodes": {"step": 4, "points": {}}}
 
 
 def test_every_manifest_has_a_configuration(root: Path) -> None:

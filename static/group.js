@@ -27,8 +27,7 @@ const showWords = mountWords(root);
 /** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, head: number | string | undefined, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
 /** @type {Sibling[]} */ const siblings = [];
 /** @type {any} */ let latest = { members: {}, branches: {} };
-let at = Math.max(0, Number(asked.at || "0") - 1) || 0;
-let [touched, longest] = [asked.at !== "", 1];
+let [at, touched, longest] = [Math.max(0, Number(asked.at || "0") - 1) || 0, asked.at !== "", 1];
 let [playing, reading, more] = [false, false, false];
 /** @type {import("./live/wall.js").Phase} */ let phase = "connecting";
 const address = `groups/${encodeURIComponent(group)}${asked.run ? `?run=${encodeURIComponent(asked.run)}` : ""}`;

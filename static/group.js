@@ -11,6 +11,7 @@ import { readQuery, writeQuery } from "./ui/query.js";
 import { mountFork } from "./ui/fork.js";
 import { rewardWords } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
+import { mountWords } from "./ui/sibling_words.js";
 import { clip, plain, plural } from "./ui/text.js";
 import { figure, typed } from "./ui/typed.js";
 
@@ -21,13 +22,12 @@ const root = pageRoot();
 const group = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
 const asked = readQuery(["run", "at"]);
 const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId);
+const showWords = mountWords(root);
 
 /** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, head: number | string | undefined, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
 /** @type {Sibling[]} */ const siblings = [];
 /** @type {any} */ let latest = { members: {}, branches: {} };
-let at = Math.max(0, Number(asked.at || "0") - 1) || 0;
-let touched = asked.at !== "";
-let longest = 1;
+let [at, touched, longest] = [Math.max(0, Number(asked.at || "0") - 1) || 0, asked.at !== "", 1];
 let [playing, reading, more] = [false, false, false];
 /** @type {import("./live/wall.js").Phase} */ let phase = "connecting";
 const address = `groups/${encodeURIComponent(group)}${asked.run ? `?run=${encodeURIComponent(asked.run)}` : ""}`;
@@ -49,7 +49,7 @@ function add(id, member, branch) {
       opener.click();
     };
     opener.addEventListener("click", mount);
-  });
+  }, () => showWords(one, at, longest));
   siblings.push(one);
   byId("siblings").append(one.card.element);
   return one;

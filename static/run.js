@@ -5,8 +5,9 @@ import { get } from "./live/api.js";
 import { WallFeed } from "./live/wall.js";
 import { byId, h, keyed, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { readQuery, writeQuery } from "./ui/query.js";
-import { curve, histogram } from "./ui/run_charts.js";
+import { costWords } from "./ui/run_charts.js";
 import { makeGroup } from "./ui/run_group.js";
+import { mountCharts } from "./ui/run_plots.js";
 import { chosen, idleWords, ORDERS, progressWords, standingOf } from "./ui/run_words.js";
 import { clip, plain, plural, words } from "./ui/text.js";
 
@@ -16,13 +17,12 @@ const FEW = 6;
 
 const root = pageRoot();
 const name = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
-const wanted = readQuery(["text", "standing", "order", "class"]);
+const wanted = readQuery(["text", "standing", "order", "class", "by", "with"]);
 const state = byId("state");
 const place = { groups: byId("groups"), empty: byId("empty"), say: byId("say") };
 /** @type {any} */ let run = { name, groups: {}, slowest: {}, failed: {} };
 /** @type {Map<string, ReturnType<typeof makeGroup>>} */ const made = new Map();
 /** What each group shows: a change makes a new object. @type {Map<string, any>} */ const drawn = new Map();
-/** @type {Record<string, any>} */ const charts = {};
 let more = MOST_DRAWN;
 let allFailed = false;
 let scheduled = false;
@@ -36,6 +36,8 @@ const standing = h("select", { class: "input", "aria-label": "Which groups" }, .
   .map(([value, label]) => h("option", { value, selected: value === wanted.standing }, label)));
 const order = h("select", { class: "input", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([value, label]) => h("option", { value, selected: value === wanted.order }, label)));
 replace(byId("tools"), text, standing, order);
+
+const charts = mountCharts(root, name, wanted, () => writeQuery(wanted));
 
 const feed = new WallFeed({
   root,
@@ -63,7 +65,7 @@ function draw() {
   const bar = byId("bar");
   setAttribute(bar, "max", Math.max(1, run.episodes ?? run.begun ?? 1));
   bar.value = run.over ?? 0;
-  drawCharts();
+  charts.update(run);
   drawFailed();
   drawGroups();
   drawState();
@@ -71,23 +73,9 @@ function draw() {
   byId("main").classList.remove("waiting");
 }
 
-function drawCharts() {
-  const parts = {
-    curve: [run.curve, () => curve(run.curve ?? [])],
-    rewards: [run.rewards, () => histogram("Rewards", run.rewards, "episodes earned")],
-    lengths: [run.lengths, () => histogram("Lengths, in turns", run.lengths, "episodes took")],
-  };
-  for (const [key, [shown, make]] of Object.entries(parts)) if (charts[key]?.shown !== shown || !charts[key]) {
-    const element = make();
-    if (charts[key]) charts[key].element.replaceWith(element);
-    else byId("charts").append(element);
-    charts[key] = { shown, element };
-  }
-}
-
 /** What counts by itself, between two changes. */
 function tick() {
-  replace(byId("figures"), ...progressWords(run, Date.now()).map(([figure, said]) => h("span", {}, h("b", {}, figure), ` ${said}`)));
+  replace(byId("figures"), ...[...progressWords(run, Date.now()), ...costWords(run)].map(([figure, said]) => h("span", {}, h("b", {}, figure), ` ${said}`)));
   const slowest = Object.entries(run.slowest ?? {}).map(([id, one]) => ({ id, ...one, standing: standingOf(one, run, Date.now()) })).sort((a, b) => Date.parse(a.moved_at) - Date.parse(b.moved_at)).slice(0, FEW);
   setText(byId("usual"), run.usual_turn_s ? `typical turn: ${run.usual_turn_s < 1 ? `${Math.round(run.usual_turn_s * 1000)} ms` : `${run.usual_turn_s.toFixed(1)} s`}` : "");
   keyed(byId("slowest"), slowest.length ? slowest : [{ id: "", standing: "", moved_at: "" }], (one) => one.id, (one) => fillSlow(h("li"), one), fillSlow);

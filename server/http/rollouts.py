@@ -31,6 +31,10 @@ MOST_LISTED: Final = 200
 """Most runs in the list."""
 
 
+EPISODES_OF_RUN: Final = ("groups", "slowest", "failed")
+"""What `/api/rollouts/{run}/series` omits of a run."""
+
+
 class RunEntry(BaseModel):
     """A run in the list."""
 
@@ -94,8 +98,26 @@ async def get_run(run: RunName, services: ServicesDep) -> Response:
 
     It is the first frame of the WebSocket at `/live/rollouts/{run}`.
     """
-    board = await services.run_boards.board(run)
+    board = await services.run_boards.board(run, calls=True)
     return _json({"frame": "run", "version": board.version, "run": board.picture})
+
+
+@router.get(
+    "/rollouts/{run}/series",
+    response_class=Response,
+    responses={
+        200: {"description": "Figures, configuration and series", "content": {"application/json": {}}},
+        **documented(faults.NO_RUN, faults.INVALID, faults.NO_JOURNAL),
+    },
+)
+async def get_series(run: RunName, services: ServicesDep) -> Response:
+    """Return a run without its episodes and groups: what its charts show, to compare runs.
+
+    `series.episodes` is by finished episodes, and `series.weight_version` by the version of the weights that
+    wrote an episode's last reply, where versions are recorded. See docs/watch-runs.md for the fields.
+    """
+    picture = (await services.run_boards.board(run, calls=True)).picture
+    return _json({name: value for name, value in picture.items() if name not in EPISODES_OF_RUN})
 
 
 @router.get(
@@ -139,7 +161,9 @@ async def watch_run(websocket: WebSocket) -> None:
     """Show one run and every change, until the viewer or the server leaves."""
     services = services_of(websocket)
     await _watch(
-        websocket, services.run_boards.board(websocket.path_params["run"]), services.run_boards.keep_up
+        websocket,
+        services.run_boards.board(websocket.path_params["run"], calls=True),
+        services.run_boards.keep_up,
     )
 
 

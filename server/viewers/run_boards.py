@@ -44,6 +44,7 @@ class RunBoard(PolledBoard):
         self.name = name
         self.views: dict[str, FollowedView] = {}
         """Its episodes that have viewers, or had recently."""
+        self._counts = False
         self._records = records
         self._tail: RunTail | None = None
 
@@ -64,17 +65,24 @@ class RunBoard(PolledBoard):
             self._tail = await self._records.tail(self.name)
         return self._tail
 
+    def count_calls(self) -> None:
+        """Read model calls from the next look on, which lists of runs do not need."""
+        if not self._counts:
+            self._counts, self._looked_s = True, None
+
     async def _take(self) -> None:
         try:
             tail = await self._records.tail(self.name)
             changed = await tail.look()
+            counted = self._counts and await tail.count()
         except (JournalError, RunNotFound) as error:
             return self._draw({**self.picture, "problem": str(error)})
         self._records.note(self.name, changed)
-        if changed or tail is not self._tail or "problem" in self.picture:
+        if changed or counted or tail is not self._tail or "problem" in self.picture:
             self._tail = tail
-            episodes = list(tail.episodes.values())
-            self._draw(await asyncio.to_thread(summarize_run, tail.folder, episodes))
+            episodes, uncounted = list(tail.episodes.values()), len(tail.uncounted) if self._counts else 0
+            picture = partial(summarize_run, tail.folder, episodes, tail.played_with, uncounted)
+            self._draw(await asyncio.to_thread(picture))
         await self._advance(changed)
 
     async def _advance(self, changed: list[str]) -> None:
@@ -120,8 +128,12 @@ class RunBoards:
         self._names = names
         self._boards: dict[str, RunBoard] = {}
 
-    async def board(self, name: str) -> RunBoard:
+    async def board(self, name: str, *, calls: bool = False) -> RunBoard:
         """Return the up-to-date board of a run.
+
+        Args:
+            name: The run.
+            calls: Whether to read its model calls, for tokens, versions and cost.
 
         Raises:
             RunNotFound: There is no such run, or it is of another version.
@@ -134,6 +146,8 @@ class RunBoards:
             except JournalError as error:
                 logger.debug("run %s has no record yet: %s", name, error)
             board = self._boards.setdefault(name, RunBoard(name, self.records, self._clock, self._names))
+        if calls:
+            board.count_calls()
         await board.look()
         return board
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -48,6 +48,8 @@ class RunFolder:
         began_at: When it began, RFC 3339; ``None`` if unknown.
         title: Its name as shown to people; empty to show the folder's name.
         grouped: Whether the player names the groups, so that a single episode can be a group, too.
+        configuration: What is played, how the model is sampled and what its failures do, as far as the folder
+            states it; see :func:`configuration_of`.
     """
 
     name: str
@@ -60,6 +62,7 @@ class RunFolder:
     began_at: str | None = None
     title: str = ""
     grouped: bool = False
+    configuration: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def journal(self) -> Path:
@@ -163,9 +166,39 @@ def described(name: str, path: Path, kept: Any) -> RunFolder:
             group_size=max(1, int(asked.get("group_size", 1))),
             attempts=max(1, int(asked.get("attempts", 1))),
             began_at=timestamp(began),
+            configuration=configuration_of(asked),
         )
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         raise RunNotFound(f"{MANIFEST} of {name} does not describe a run: {error!r}") from error
+
+
+PLAYED: Final = (
+    "environment", "opponent", "pack", "seed", "options", "max_turns", "message_cut", "attempts",
+    "on_invalid", "invalid_retries", "invalid_reward",
+)  # fmt: skip
+"""Fields of a manifest's request that anyone may see."""
+
+SAMPLED: Final = (
+    "model", "style", "temperature", "max_tokens", "context_tokens", "history_tokens", "actions_per_answer",
+    "tool_choice", "send_seed", "price_in", "price_out",
+)  # fmt: skip
+"""Fields of its model that anyone may see; the others say where the endpoint is and how it is reached."""
+
+
+def configuration_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request that viewers may see: what is played, and how its model is sampled.
+
+    Of the further fields of the model's requests only numbers and booleans are shown, such as ``top_p``.
+
+    >>> model = {"model": "m", "base_url": "http://10.0.0.1", "extra": {"top_p": 0.9, "user": "secret"}}
+    >>> configuration_of({"environment": "counting", "model": model})
+    {'environment': 'counting', 'sampling': {'model': 'm', 'top_p': 0.9}}
+    """
+    model = asked.get("model") or {}
+    extra = {name: one for name, one in (model.get("extra") or {}).items() if isinstance(one, (int, float))}
+    shown = {name: asked[name] for name in PLAYED if asked.get(name) not in (None, {}, "")}
+    sampling = {name: model[name] for name in SAMPLED if model.get(name) not in (None, "")}
+    return {**shown, "sampling": {**sampling, **extra}}
 
 
 def _changed(path: Path) -> float:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -33,6 +34,7 @@ from spectator.errors import (
     reward_of_end,
 )
 from spectator.events import EpisodeEnded
+from spectator.journal.call_totals import CallTotals, CountedCalls, count_calls
 from spectator.journal.contract import EpisodeSummary
 from spectator.journal.coordination import FleetRow, rows
 from spectator.journal.outline import OwnCount
@@ -159,6 +161,12 @@ class FollowedView:
             self.close()
 
 
+MAX_COUNTED: Final = 5_000
+"""Episodes whose model calls are read at once, newest first; those of the others follow."""
+
+COUNTED_AT_ONCE: Final = 200
+"""Episodes whose model calls one query reads."""
+
 _HEAD: Final = re.compile(r'"seq":\d+,"at":"([^"]{1,40})","turn":(\d{1,12}),"type":"([a-z_.]{1,64})"')
 
 VANISHED: Final = "its record is gone; the folder may have been moved, removed or replaced"
@@ -189,6 +197,7 @@ class FollowedEpisode:
         again: Whether the run tries it again.
         own: How many decisions its captain made itself; ``None`` if not recorded, or before its end.
         penalised: Whether its reward is the penalty for an answer that was not an action.
+        calls: Totals of its model calls; ``None`` without any, or until :meth:`RunTail.count`.
     """
 
     episode_id: str
@@ -211,6 +220,7 @@ class FollowedEpisode:
     again: bool = False
     own: OwnCount | None = None
     penalised: bool = False
+    calls: CallTotals | None = None
 
 
 class RunTail:
@@ -229,6 +239,10 @@ class RunTail:
         """By id; ended episodes are in the order in which they ended."""
         self._policy = FailurePolicy(retry=RETRIED_FAILURES, attempts=folder.attempts)
         self._mark: int | None = None
+        self.uncounted: dict[str, FollowedEpisode] = {}
+        """Ended episodes whose model calls :meth:`count` did not read yet, by id."""
+        self.played_with: Mapping[str, Any] = {}
+        """Options and sampling parameters found in the record of a run whose folder states none."""
         self.run_id = run_id
         self._inode = None if run_id is not None else folder.journal.stat().st_ino
 
@@ -276,6 +290,31 @@ class RunTail:
             if not news.more:
                 return list(changed)
 
+    async def count(self) -> bool:
+        """Add up the model calls of newly ended episodes, at most :data:`MAX_COUNTED` at once.
+
+        Returns:
+            Whether there were any.
+
+        Raises:
+            JournalError: The record cannot be read.
+        """
+        newest = list(self.uncounted)[-MAX_COUNTED:]
+        for first in range(0, len(newest), COUNTED_AT_ONCE):
+            some = newest[first : first + COUNTED_AT_ONCE]
+            try:
+                counted = await self.journal.look(partial(count_calls, episode_ids=some))
+            except ValueError as error:
+                logger.warning("run %s: model calls cannot be read: %s", self.folder.name, error)
+                counted = CountedCalls({}, {}, {})
+            for episode_id in some:
+                episode = self.uncounted.pop(episode_id, None)
+                if episode is not None:
+                    episode.calls = counted.totals.get(episode_id)
+            if not self.folder.configuration:
+                self.played_with = {"options": counted.options, "sampling": counted.sampling}
+        return bool(newest)
+
     async def aclose(self) -> None:
         """Close the record."""
         if self.run_id is None:
@@ -284,6 +323,7 @@ class RunTail:
     def _take(self, news: News) -> list[str]:
         if news.whole:
             self.episodes.clear()
+            self.uncounted.clear()
         self._mark = news.mark
         for one in news.episodes:
             self._note(one)
@@ -324,6 +364,7 @@ class RunTail:
         self.episodes[episode.episode_id] = self.episodes.pop(
             episode.episode_id
         )  # keeps them in the order of their ends
+        self.uncounted[episode.episode_id] = episode
 
 
 def data_of_end(text: str) -> Mapping[str, Any] | None:

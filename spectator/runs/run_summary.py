@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, Final
 
 from spectator.errors import FailureClass, failure_of_end, reward_of_end
@@ -19,12 +18,10 @@ from spectator.journal.outline import OwnCount
 from spectator.runs.run_folder import RunFolder
 from spectator.runs.run_plan import ended_a_second, normalised, standard_error
 from spectator.runs.run_records import FollowedEpisode, RunTail
+from spectator.runs.run_series import figure, own_of, series_of, totals_of
 
 BINS: Final = 20
 """Columns of a distribution."""
-
-CURVE: Final = 60
-"""Points of the curve of rewards."""
 
 SLOWEST: Final = 12
 """Unfinished episodes that are listed, longest idle first."""
@@ -44,28 +41,35 @@ ALONE: Final = ""
 RECENT: Final = 64
 """Newest ends from which the rate is computed."""
 
-DIGITS: Final = 6
-"""Decimal places of figures."""
 
-
-def summarize_run(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[str, Any]:
+def summarize_run(
+    folder: RunFolder,
+    found: Sequence[FollowedEpisode],
+    played_with: Mapping[str, Any] | None = None,
+    uncounted: int = 0,
+) -> dict[str, Any]:
     """Summarize a run for its page, as JSON.
 
     Args:
         folder: Description of the run.
         found: Every recorded attempt; ended ones in the order in which they ended.
+        played_with: Configuration found in the record, if the folder states none.
+        uncounted: Ended episodes whose model calls are not in ``found`` yet.
     """
     played = [one for one in found if one.parent is None]
     ended = [one for one in played if one.reason is not None and not one.again]
     rewards = [one.reward for one in ended if one.reward is not None]
     unended = sorted((one for one in played if one.reason is None), key=lambda one: one.moved_at)
     failed = [one for one in played if one.failure is not None]
+    calls, _ = totals_of([one for one in played if one.reason is not None])
+    written = [one.calls.tokens_out for one in ended if one.calls and one.calls.tokens_out is not None]
     first = played[0] if played else None
+    configuration = folder.configuration or played_with or {}
     return {
         "name": folder.name,
         "title": folder.title,
         "environment": folder.environment or ("" if first is None else first.environment),
-        "model": folder.model,
+        "model": folder.model or configuration.get("sampling", {}).get("model", ""),
         "began_at": folder.began_at or min((one.started_at for one in played), default=None),
         "episodes": folder.episodes,
         "group_size": folder.group_size,
@@ -73,9 +77,9 @@ def summarize_run(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[s
         "over": len(ended),
         "playing": len(unended),
         "verdicts": len(rewards),
-        "mean": _figure(statistics.fmean(rewards)) if rewards else None,
+        "mean": figure(statistics.fmean(rewards)) if rewards else None,
         "error": _error(rewards),
-        **_own(ended),
+        **own_of(ended),
         "ends": dict(Counter(one.reason for one in played if one.reason is not None)),
         "failures": dict(Counter(one.failure for one in failed)),
         "again": sum(one.again for one in failed),
@@ -84,7 +88,15 @@ def summarize_run(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[s
         "usual_turn_s": _typical_turn_s(ended[-RECENT:]),
         "rewards": histogram(rewards),
         "lengths": histogram([one.turns for one in ended]),
-        "curve": _curve([one for one in ended if one.reward is not None]),
+        "tokens": histogram(written),
+        "tokens_in": calls.tokens_in,
+        "tokens_out": calls.tokens_out,
+        "tokens_estimated": calls.estimated,
+        "entropy": None if calls.entropy is None else figure(calls.entropy),
+        "cost": None if calls.cost is None else figure(calls.cost),
+        "uncounted": uncounted,
+        "series": series_of(ended, folder.group_size),
+        "configuration": configuration,
         "slowest": {one.episode_id: _waiting(one) for one in unended[:SLOWEST]},
         "failed": {one.episode_id: _failed(one) for one in failed[-FAILED:]},
         "groups": _groups(folder, played),
@@ -110,10 +122,10 @@ def group_of(found: Sequence[FollowedEpisode], size: int = 1) -> dict[str, Any]:
         "usable": len(counted),
         "again": again,
         "state": _state(max(size, len(members)), over, len(counted)),
-        "mean": _figure(statistics.fmean(rewards)) if rewards else None,
-        "spread": _figure(statistics.stdev(rewards)) if len(rewards) > 1 else None,
+        "mean": figure(statistics.fmean(rewards)) if rewards else None,
+        "spread": figure(statistics.stdev(rewards)) if len(rewards) > 1 else None,
         "error": _error(rewards),
-        **_own([one for one in members if one.reason is not None]),
+        **own_of([one for one in members if one.reason is not None]),
         "members": {
             one.episode_id: _member(one, advantages.get(one.episode_id))
             for one in sorted(members, key=lambda one: one.episode_id)
@@ -123,18 +135,7 @@ def group_of(found: Sequence[FollowedEpisode], size: int = 1) -> dict[str, Any]:
 
 def _error(rewards: Sequence[float]) -> float | None:
     error = standard_error(rewards)
-    return None if error is None else _figure(error)
-
-
-def _own(ended: Sequence[FollowedEpisode]) -> dict[str, Any]:
-    """Return the share of decisions that captains made themselves; ``None`` if not recorded."""
-    counts = [one.own for one in ended if one.own is not None]
-    asked, own = sum(one.asked for one in counts), sum(one.own for one in counts)
-    return {
-        "own_share": _figure(own / asked) if asked else None,
-        "refusals": sum(one.refused for one in counts),
-        "penalised": sum(one.penalised for one in ended),
-    }
+    return None if error is None else figure(error)
 
 
 def histogram(values: Sequence[float], bins: int = BINS) -> dict[str, Any] | None:
@@ -161,7 +162,7 @@ def histogram(values: Sequence[float], bins: int = BINS) -> dict[str, Any] | Non
     width = (most - least) / bins or 1.0
     for one in values:
         counts[min(bins - 1, int((one - least) / width))] += 1
-    return {"least": _figure(least), "most": _figure(most), "counts": counts}
+    return {"least": figure(least), "most": figure(most), "counts": counts}
 
 
 def _groups(folder: RunFolder, played: Sequence[FollowedEpisode]) -> dict[str, Any]:
@@ -187,15 +188,17 @@ def _member(one: FollowedEpisode, advantage: float | None) -> dict[str, Any]:
     """Describe a member without ``None``, so that changes can be sent as merge patches."""
     member: dict[str, Any] = {"turns": one.turns, "standing": _standing(one)}
     if one.reward is not None:
-        member["reward"] = _figure(one.reward)
+        member["reward"] = figure(one.reward)
     if advantage is not None:
-        member["advantage"] = _figure(advantage)
+        member["advantage"] = figure(advantage)
     if one.own is not None and one.own.share is not None:
-        member |= {"own_share": _figure(one.own.share), "refusals": one.own.refused}
+        member |= {"own_share": figure(one.own.share), "refusals": one.own.refused}
     if one.penalised:
         member["penalised"] = True
     if one.attempt > 1:
         member["attempt"] = one.attempt
+    if one.calls is not None and one.calls.versions:
+        member["weights"] = one.calls.versions[-1]
     return member
 
 
@@ -245,23 +248,10 @@ def _failed(one: FollowedEpisode) -> dict[str, Any]:
     }
 
 
-def _curve(ended: Sequence[FollowedEpisode]) -> list[dict[str, Any]]:
-    """Return the mean reward of each stretch of the run, in the order in which episodes ended."""
-    count = min(CURVE, len(ended))
-    cuts = [round(place * len(ended) / count) for place in range(count + 1)] if count else []
-    return [_stretch(ended[first:last]) for first, last in pairwise(cuts)]
-
-
-def _stretch(ended: Sequence[FollowedEpisode]) -> dict[str, Any]:
-    rewards = [one.reward for one in ended if one.reward is not None]
-    mean, own = _figure(statistics.fmean(rewards)), _own(ended)["own_share"]
-    return {"mean": mean, "error": _error(rewards), "count": len(rewards), "own_share": own}
-
-
 def _rate(ended: Sequence[FollowedEpisode], under_way: int) -> float | None:
     spans = [(one.started_at, one.ended_at) for one in ended if one.ended_at is not None]
     rate = ended_a_second(spans, under_way)
-    return None if rate is None else _figure(rate)
+    return None if rate is None else figure(rate)
 
 
 def _typical_turn_s(ended: Sequence[FollowedEpisode]) -> float | None:
@@ -272,11 +262,7 @@ def _typical_turn_s(ended: Sequence[FollowedEpisode]) -> float | None:
         for one in ended
         if one.ended_at is not None and one.turns
     ]
-    return _figure(statistics.median(means)) if means else None
-
-
-def _figure(value: float) -> float:
-    return round(value, DIGITS)
+    return figure(statistics.median(means)) if means else None
 
 
 MAX_MEMBERS: Final = 256

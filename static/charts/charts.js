@@ -25,6 +25,21 @@ export function ticks(max, count = 4) {
   return Array.from({ length: Math.ceil(max / step) + 1 }, (_, index) => index * step);
 }
 
+/**
+ * Round numbers that cover the values from `least` to `most`, about `count` of them; around a single value too.
+ * @param {number} least @param {number} most @param {number} [count] @param {boolean} [whole] whether only whole numbers are used
+ * @returns {number[]} at least two, in order
+ */
+export function span(least, most, count = 4, whole = false) {
+  const wide = most - least || Math.abs(most) || 1;
+  const power = 10 ** Math.floor(Math.log10(wide / count));
+  const nice = power * ([1, 2, 5, 10].find((factor) => factor * power >= wide / count) ?? 10);
+  const step = whole ? Math.max(1, Math.round(nice)) : nice;
+  const [first, last] = [Math.floor(least / step + 1e-9), Math.ceil(most / step - 1e-9)];
+  const end = last === first ? first + 1 : last;
+  return Array.from({ length: end - first + 1 }, (_, index) => Number(((first + index) * step).toPrecision(12)));
+}
+
 /** @param {[number, number][]} points @returns {string} path data */
 export function linePath(points) {
   return points.map(([x, y], index) => `${index ? "L" : "M"}${round(x)} ${round(y)}`).join("");

@@ -15,7 +15,7 @@ export function mountCalls(root, episodeId) {
   const element = h("details", { class: "inspect__part" }, h("summary", {}, "Prompt, reply and tokens as sent"), status, place);
   /** @type {Map<number, any[]>} */ const known = new Map();
   let wanted = 0;
-  let of = { turn: 0, actor: "" };
+  /** @type {{turn: number, actor: string, before?: number}} */ let of = { turn: 0, actor: "" };
   element.addEventListener("toggle", () => element.open && void fetchCalls());
 
   async function fetchCalls() {
@@ -23,8 +23,11 @@ export function mountCalls(root, episodeId) {
     replace(place);
     setText(status, known.has(seq) ? "" : "Reading…");
     if (!known.has(seq)) {
-      const answer = await readLines(root, `api/episodes/${encodeURIComponent(episodeId)}/calls?turn=${of.turn}`);
-      if (answer.ok) known.set(seq, answer.body.filter((/** @type {any} */ one) => one.actor === undefined || one.actor === of.actor));
+      const { actor, turn, before } = of;
+      const read = (/** @type {number} */ at) => readLines(root, `api/episodes/${encodeURIComponent(episodeId)}/calls?turn=${at}`);
+      let answer = await read(turn);
+      if (answer.ok && !answer.body.length && before !== undefined) answer = await read(before);
+      if (answer.ok) known.set(seq, answer.body.filter((/** @type {any} */ one) => one.actor === undefined || one.actor === actor));
       if (seq !== wanted) return;
       if (!answer.ok) return setText(status, `${answer.message} Only operators may read prompts; enter the token on the operator page.`);
     }
@@ -35,12 +38,12 @@ export function mountCalls(root, episodeId) {
 
   return {
     element,
-    /** @param {{seq: number, turn: number, actor: string}} made the decision; its turn is the same in record and view, its number may not be @param {number} questions to a model behind it */
-    show({ seq, turn, actor }, questions) {
+    /** @param {{seq: number, turn: number, actor: string, before?: number}} made the decision; its turn is the same in record and view, its number may not be; `before` is the turn that is read if this one has no calls @param {number} questions to a model behind it */
+    show({ seq, turn, actor, before }, questions) {
       element.hidden = questions === 0;
       if (seq === wanted) return;
       wanted = seq;
-      of = { turn, actor };
+      of = { turn, actor, before };
       if (element.open) void fetchCalls();
     },
   };

@@ -9,14 +9,11 @@ import { mountCalls } from "./inspected_calls.js";
 import { callParts } from "./mind.js";
 import { mountNotes } from "./notes.js";
 import { proposedPart } from "./proposed.js";
-import { clip, duration, plain, plural, said, words } from "./text.js";
+import { clip, duration, exactCost, plain, plural, said, words } from "./text.js";
 
 /** @typedef {import("../live/decisions.js").Decided} Decided */
 
 const TEXT = 1_200;
-
-/** A cost to the last digit that the record has. @param {number} cost in US dollars, as the catalogue's prices are */
-export const exactCost = (cost) => `US$${cost === 0 ? "0" : cost.toFixed(6).replace(/0{1,4}$/, "")}`;
 
 /**
  * Tokens of a decision: in, of these from a cache, out, of these for thoughts; the figures of all its exchanges summed.

@@ -26,6 +26,9 @@ export const figure = (value) => (typeof value === "number" ? String(Math.round(
 /** @param {number | null | undefined} value */
 export const percent = (value) => (typeof value === "number" ? `${Math.round(value * 1000) / 10} %` : "unknown");
 
+/** A count in few characters. @param {number} count */
+export const many = (count) => (count < 1_000 ? figure(count) : count < 1e6 ? `${figure(Math.round(count / 10) / 100)}k` : `${figure(Math.round(count / 1e4) / 100)}M`);
+
 /** A mean reward, and all that says what it is worth. @param {any} told @param {number} count @returns {[string, string][]} */
 export function rewardWords(told, count) {
   if (typeof told.mean !== "number" && typeof told.own_share !== "number") return [];

@@ -9,9 +9,9 @@ import { clip, plain, words } from "./text.js";
 
 /**
  * @param {string} key what it is called on the page @param {string} id @param {string} root
- * @param {(opener: HTMLButtonElement) => void} mountFork takes the button that plays on from here
+ * @param {(opener: HTMLButtonElement) => void} mountFork takes the button that plays on from here @param {() => void} showWords
  */
-export function makeSibling(key, id, root, mountFork) {
+export function makeSibling(key, id, root, mountFork, showWords) {
   const standing = h("span", { class: "badge" });
   const parent = h("span", { class: "sibling__at" });
   const headline = h("bdi");
@@ -21,10 +21,11 @@ export function makeSibling(key, id, root, mountFork) {
   const earned = h("p", { class: "sibling__earned" });
   const open = h("a", { class: "button" }, "Open here");
   const fork = h("button", { class: "button", type: "button" }, "Play on from here");
+  const said = h("button", { class: "button", type: "button", on: { click: showWords } }, "Prompt and reply");
   mountFork(fork);
   const element = h("section", { class: "card sibling", id: `sibling-${key}`, tabindex: "-1", "aria-label": `Sibling ${key}` },
     h("p", { class: "sibling__head" }, h("span", { class: "sibling__key" }, key), h("span", { class: "sibling__id" }, `…${clip(plain(id).slice(-8), 12)}`), parent, standing),
-    h("div", { class: "sibling__now" }, h("p", { class: "sibling__headline" }, headline), progress, at, decided), earned, h("p", { class: "sibling__do" }, open, fork));
+    h("div", { class: "sibling__now" }, h("p", { class: "sibling__headline" }, headline), progress, at, decided), earned, h("p", { class: "sibling__do" }, said, open, fork));
   return {
     element, open,
     /** @param {{state: any, seq: number, decision: any, member: any, earned: number, advantage: number | null, alone: boolean, past: boolean, branch: any}} view */

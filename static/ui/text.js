@@ -43,6 +43,9 @@ export function rewardText(value) {
 /** @param {number} count @param {string} one @param {string} [many] */
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
+/** A cost to the last digit that the record has. @param {number} cost in US dollars, as the catalogue's prices are */
+export const exactCost = (cost) => `US$${cost === 0 ? "0" : cost.toFixed(6).replace(/0{1,4}$/, "")}`;
+
 /** `max_overs` as `max overs`. @param {string} name */
 export const words = (name) => plain(name).replaceAll("_", " ");
 

@@ -84,7 +84,7 @@ async def test_only_what_is_new_is_taken_in_while_a_run_is_played(tmp_path: Path
     after = summarize_run(tail.folder, list(tail.episodes.values()))
     again = await look(tmp_path, "live")
     assert after == summarize_run(again.folder, list(again.episodes.values())) | {
-        "curve": after["curve"], "usual_turn_s": after["usual_turn_s"], "a_second": after["a_second"]
+        "series": after["series"], "usual_turn_s": after["usual_turn_s"], "a_second": after["a_second"]
     }  # fmt: skip
     assert after["over"] == after["episodes"] == 8
     await tail.aclose()

@@ -59,9 +59,25 @@ def test_the_list_tells_what_can_be_shown_and_why_not(watching: Serving) -> None
     assert "version 7" in runs["later"]["problem"]
 
 
+def test_the_series_are_those_of_the_run_without_its_episodes(watching: Serving) -> None:
+    told = watching.client.get("/api/rollouts/first/series")
+    run = run_of(watching)
+    omitted = {name: run.pop(name) for name in ("groups", "slowest", "failed")}
+    assert told.json() == run and all(
+        one not in told.text for one in omitted["groups"]["g-000000"]["members"]
+    )
+    points = list(run["series"]["episodes"]["points"].values())
+    assert sum(point["over"] for point in points) == run["over"] == points[-1]["at"]
+    assert sum(point["verdicts"] for point in points) == run["verdicts"]
+    assert run["tokens_out"] > 0 and run["uncounted"] == 0
+    assert run["configuration"]["sampling"]["model"] == "m-1"
+    assert "127.0.0.1" not in told.text
+
+
+@pytest.mark.parametrize("what", ["", "/series"])
 @pytest.mark.parametrize("name", ["none", "later", "..%2Ffirst"])
-def test_a_run_that_cannot_be_shown_is_a_problem_in_words(watching: Serving, name: str) -> None:
-    answer = watching.client.get(f"/api/rollouts/{name}")
+def test_a_run_that_cannot_be_shown_is_a_problem_in_words(watching: Serving, name: str, what: str) -> None:
+    answer = watching.client.get(f"/api/rollouts/{name}{what}")
     assert answer.status_code in (404, 422)
     assert answer.json()["title"]
 

@@ -51,6 +51,7 @@ FREE: Final = {
     "/api/episodes/{episode_id}/truth": "one row",
     "/api/episodes/{episode_id}/notes": "a file that only the operator fills",
     "/api/rollouts/{run}": "looked at once for all who ask",
+    "/api/rollouts/{run}/series": "looked at once for all who ask",
     "/live/{episode_id}/events": "counted among the viewers",
     "/live/wall": "counted among the viewers",
     "/api/voice": "nothing is read",

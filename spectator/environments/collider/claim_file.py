@@ -229,7 +229,7 @@ def limit_at(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> float
     """
     return upper_limit(
         opened.edges_gev, opened.counts, mass_gev, sigma_at(frozen, mass_gev), background=frozen.background
-    ).signal
+    )
 
 
 class ClaimFile(BaseModel):

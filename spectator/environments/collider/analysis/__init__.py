@@ -1,4 +1,4 @@
-"""Analysis of mass spectra: fits, scans, significances, limits, calibration and spin, as pure functions.
+"""Analysis of mass spectra: fits, scans, significances, limits, and calibration, as pure functions.
 
 Masses and widths are in GeV. A spectrum is ``edges_gev`` (n + 1 ascending values) and ``counts`` (n values).
 Only toys use random numbers, from a stream seeded by the spectrum. Invalid arguments raise
@@ -9,24 +9,11 @@ from spectator.environments.collider.analysis import open_data
 from spectator.environments.collider.analysis.calibration import (
     CANDLES,
     Calibration,
-    CombinedCalibration,
     calibrate,
-    combine_calibrations,
 )
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.environments.collider.analysis.comparison import (
-    SPIN_HYPOTHESES,
-    AngularLLR,
-    ChannelSpectrum,
-    Combination,
-    CombinedMass,
-    Compatibility,
     SpuriousSignal,
-    angular_density,
-    angular_llr,
-    combine,
-    combine_masses,
-    compatibility,
     spurious_signal,
 )
 from spectator.environments.collider.analysis.likelihood import (
@@ -45,9 +32,6 @@ from spectator.environments.collider.analysis.mass_scan import (
 from spectator.environments.collider.analysis.open_data import (
     PDG,
     PdgValue,
-    bin_masses,
-    invariant_mass,
-    pair_mass,
 )
 from spectator.environments.collider.analysis.peaks import MODELS
 from spectator.environments.collider.analysis.resonance import (
@@ -59,7 +43,6 @@ from spectator.environments.collider.analysis.resonance import (
 from spectator.environments.collider.analysis.shapes import BACKGROUNDS, BackgroundFit, fit_background
 from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
-    UpperLimit,
     counting_limit,
     counting_significance,
     discovery_significance,
@@ -72,15 +55,8 @@ __all__ = [
     "CANDLES",
     "MODELS",
     "PDG",
-    "SPIN_HYPOTHESES",
-    "AngularLLR",
     "BackgroundFit",
     "Calibration",
-    "ChannelSpectrum",
-    "Combination",
-    "CombinedCalibration",
-    "CombinedMass",
-    "Compatibility",
     "GlobalSignificance",
     "InvalidAnalysis",
     "PdgValue",
@@ -89,15 +65,7 @@ __all__ = [
     "Scan",
     "SpuriousSignal",
     "TemplateFit",
-    "UpperLimit",
-    "angular_density",
-    "angular_llr",
-    "bin_masses",
     "calibrate",
-    "combine",
-    "combine_calibrations",
-    "combine_masses",
-    "compatibility",
     "counting_limit",
     "counting_significance",
     "dataset_digest",
@@ -109,9 +77,7 @@ __all__ = [
     "fit_resonance",
     "fit_resonances",
     "global_significance",
-    "invariant_mass",
     "open_data",
-    "pair_mass",
     "profile_significance",
     "scan",
     "spurious_signal",

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectator.environments.collider.analysis.checks import (
     Floats,
-    Window,
     checked_array,
     checked_choice,
     checked_mass,
@@ -30,9 +29,9 @@ from spectator.environments.collider.analysis.shapes import (
     Regression,
     choose_background,
     design,
+    gauss_bins,
     log_likelihood_gap,
     poisson_regression,
-    voigt_bins,
 )
 
 _STEPS: Final = 200
@@ -355,9 +354,7 @@ def peak_search(
     mass_gev: float,
     resolution_gev: float,
     *,
-    window_gev: Window | None,
     background: str,
-    natural_width_gev: float,
 ) -> PeakSearch:
     """Check the arguments of a peak search and fit the background alone.
 
@@ -366,13 +363,9 @@ def peak_search(
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     checked_choice("background", background, ("auto", *BACKGROUNDS))
-    chosen = checked_window(edges, window_gev, bins=4)
-    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
-    if not seen.any():
-        raise invalid("counts", "must hold at least one event in the window")
+    checked_window(edges, None, bins=4)
     mass = checked_mass("mass_gev", mass_gev, edges)
     sigma = checked_number("resolution_gev", resolution_gev, above=0.0, most=float(edges[-1] - edges[0]))
-    gamma = checked_number("natural_width_gev", natural_width_gev, least=0.0)
     name = choose_background(edges, seen) if background == "auto" else background
     columns, bins = design(name, edges), np.diff(edges)
     if columns.shape[1] + 1 > len(seen):
@@ -380,7 +373,7 @@ def peak_search(
             "window_gev", f"must hold at least {columns.shape[1] + 1} bins for the {name} background"
         )
     null = poisson_regression(columns, seen, bins)
-    problem = YieldProblem(seen, voigt_bins(edges, mass, sigma, gamma), columns, bins)
+    problem = YieldProblem(seen, gauss_bins(edges, mass, sigma), columns, bins)
     return PeakSearch(problem, null, name, edges)
 
 

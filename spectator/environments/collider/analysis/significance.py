@@ -17,13 +17,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis.checks import Floats, Window, checked_number, invalid
+from spectator.environments.collider.analysis.checks import Floats, checked_number, invalid
 from spectator.environments.collider.analysis.likelihood import YieldProblem, peak_search
 from spectator.environments.collider.analysis.shapes import chi2_p, p_of_z, z_of_p
 
 EXACT_BELOW: Final = 1e6
 """Known backgrounds below this are tested by exact Poisson sums: asymptotic formulas are off by 0.2 to 0.3
 sigma if two events are expected."""
+
+ALPHA: Final = 0.05
+"""Limits hold with the confidence 1 - ALPHA."""
 
 _SMALLEST: Final = 1e-290
 """Chances below this are numerically 0; the asymptotic formula is used instead."""
@@ -155,9 +158,7 @@ def profile_significance(
     mass_gev: float,
     resolution_gev: float,
     *,
-    window_gev: Window | None = None,
     background: str = "auto",
-    natural_width_gev: float = 0.0,
     spurious_signal: float = 0.0,
 ) -> ProfileSignificance:
     """Test for a peak of given mass and width on a fitted background (q0).
@@ -167,9 +168,7 @@ def profile_significance(
         counts: Events.
         mass_gev: Where the peak is.
         resolution_gev: Its Gaussian width.
-        window_gev: Bins that enter; by default all.
         background: One of ``BACKGROUNDS``, or ``auto``.
-        natural_width_gev: Full natural width; 0 for a Gauss curve.
         spurious_signal: Error of the yield, in events, from the choice of the background's family; it enters
             as Z -> Z sqrt(V / (V + S^2)) with V the variance of the yield.
 
@@ -177,47 +176,12 @@ def profile_significance(
         InvalidAnalysis: An argument is invalid.
     """
     checked_number("spurious_signal", spurious_signal, least=0.0)
-    search = peak_search(
-        edges_gev,
-        counts,
-        mass_gev,
-        resolution_gev,
-        window_gev=window_gev,
-        background=background,
-        natural_width_gev=natural_width_gev,
-    )
+    search = peak_search(edges_gev, counts, mass_gev, resolution_gev, background=background)
     fit = search.problem.fit(start=search.null.beta)
     signal, error = float(fit.theta[0]), search.problem.error(fit)
     q0 = max(2.0 * (search.null.nll - fit.nll), 0.0) if signal > 0 else 0.0
     z = math.sqrt(q0) * error / math.hypot(error, spurious_signal) if error > 0 else 0.0
     return ProfileSignificance(z, p_of_z(z), q0, signal, error, search.background)
-
-
-@dataclass(frozen=True, slots=True)
-class UpperLimit:
-    """Upper limit on a signal.
-
-    Args:
-        signal: Observed limit, in events.
-        expected: Median limit of the background alone.
-        minus_2: The limit that the background alone gives or undercuts in 2.3 % of experiments.
-        minus_1: The same for 16 %.
-        plus_1: The same for 84 %.
-        plus_2: The same for 97.7 %.
-        confidence: Confidence level.
-        best_signal: Fitted events.
-        background: Family of the background.
-    """
-
-    signal: float
-    expected: float
-    minus_2: float
-    minus_1: float
-    plus_1: float
-    plus_2: float
-    confidence: float
-    best_signal: float
-    background: str
 
 
 def upper_limit(
@@ -226,61 +190,26 @@ def upper_limit(
     mass_gev: float,
     resolution_gev: float,
     *,
-    window_gev: Window | None = None,
     background: str = "auto",
-    natural_width_gev: float = 0.0,
-    confidence: float = 0.95,
-) -> UpperLimit:
-    """Return the CLs limit on the events of a peak of given mass and width.
-
-    Args:
-        edges_gev: Bin edges.
-        counts: Events.
-        mass_gev: Where the peak would be.
-        resolution_gev: Its Gaussian width.
-        window_gev: Bins that enter; by default all.
-        background: One of ``BACKGROUNDS``, or ``auto``.
-        natural_width_gev: Full natural width; 0 for a Gauss curve.
-        confidence: Confidence level, 0.5 .. 0.999.
+) -> float:
+    """Return the 95 % CLs limit on the events of a peak of given mass and Gaussian width.
 
     Raises:
         InvalidAnalysis: An argument is invalid.
     """
-    level = checked_number("confidence", confidence, least=0.5, most=0.999)
-    search = peak_search(
-        edges_gev,
-        counts,
-        mass_gev,
-        resolution_gev,
-        window_gev=window_gev,
-        background=background,
-        natural_width_gev=natural_width_gev,
-    )
-    return limit_of(search.problem, search.null.expected, level, search.background)
+    search = peak_search(edges_gev, counts, mass_gev, resolution_gev, background=background)
+    return limit_of(search.problem, search.null.expected)
 
 
-def limit_of(
-    problem: YieldProblem, background: Floats, confidence: float = 0.95, family: str = "templates"
-) -> UpperLimit:
-    """Return the CLs limit on a strength.
+def limit_of(problem: YieldProblem, background: Floats) -> float:
+    """Return the 95 % CLs limit on a strength.
 
     Args:
         problem: Its likelihood.
-        background: Events expected without a signal, for the expected limits: the Asimov data set.
-        confidence: Confidence level.
-        family: Name of the background, for the result.
+        background: Events expected without a signal: the Asimov data set.
     """
     observed, asimov = _Statistic(problem), _Statistic(problem.with_counts(background))
-    alpha = 1.0 - confidence
-    scale = asimov.sigma
-    limit = _solve(lambda s: _cls(observed.q(s), asimov.q(s)) - alpha, max(observed.best, 0.0) + scale)
-    bands = [
-        _solve(lambda s, n=n: _band_cls(asimov.q(s), n) - alpha, (2.0 + 0.5 * n) * scale)  # type: ignore[misc]
-        for n in (-2, -1, 0, 1, 2)
-    ]
-    return UpperLimit(
-        limit, bands[2], bands[0], bands[1], bands[3], bands[4], confidence, observed.best, family
-    )
+    return _solve(lambda s: _cls(observed.q(s), asimov.q(s)) - ALPHA, max(observed.best, 0.0) + asimov.sigma)
 
 
 class _Statistic:
@@ -311,12 +240,6 @@ def _cls(q: float, asimov: float) -> float:
     return tail / max(p_of_z((q - asimov) / (2.0 * width)), 1e-300)
 
 
-def _band_cls(asimov: float, deviations: float) -> float:
-    """Return the CLs if the background alone fluctuates by ``deviations`` sigma."""
-    width = math.sqrt(max(asimov, 1e-12))
-    return p_of_z(width - deviations) / (1.0 - p_of_z(deviations))
-
-
 def _solve(excess: Callable[[float], float], guess: float) -> float:
     """Return where a falling function crosses 0, by doubling and Brent's method."""
     from scipy.optimize import brentq
@@ -329,16 +252,13 @@ def _solve(excess: Callable[[float], float], guess: float) -> float:
     raise ArithmeticError("no finite signal is excluded; check the counts and the background")
 
 
-def counting_limit(
-    observed: float, background: float, background_error: float = 0.0, *, confidence: float = 0.95
-) -> float:
-    """Return the exact CLs limit on the expected signal of a counting experiment.
+def counting_limit(observed: float, background: float, background_error: float = 0.0) -> float:
+    """Return the exact 95 % CLs limit on the expected signal of a counting experiment.
 
     Args:
         observed: Events, a whole number.
         background: Expected background, 0 or more.
         background_error: Its standard error: the Poisson chances are averaged over a gamma distribution.
-        confidence: Confidence level, 0.5 .. 0.999.
 
     Raises:
         InvalidAnalysis: An argument is invalid.
@@ -350,11 +270,9 @@ def counting_limit(
     if n != int(n):
         raise invalid("observed", "must be a whole number of events")
     b = checked_number("background", background, least=0.0)
-    error = checked_number("background_error", background_error, least=0.0)
-    alpha = 1.0 - checked_number("confidence", confidence, least=0.5, most=0.999)
-    points, weights = _background_points(b, error)
+    points, weights = _background_points(b, checked_number("background_error", background_error, least=0.0))
     below = float(weights @ _poisson_below(n, points))
-    return _solve(lambda s: float(weights @ _poisson_below(n, points + s)) / below - alpha, n + 3.0)
+    return _solve(lambda s: float(weights @ _poisson_below(n, points + s)) / below - ALPHA, n + 3.0)
 
 
 def _background_points(b: float, error: float) -> tuple[np.ndarray, np.ndarray]:

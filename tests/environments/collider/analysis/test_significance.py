@@ -102,10 +102,6 @@ def test_a_scan_takes_a_resolution_that_grows_with_the_mass() -> None:
     by_function = scan(toy.edges, toy.draw(5), lambda masses: 0.01 * masses)
     steps = np.diff(by_function.masses_gev)
     assert steps[-1] > steps[0]
-    by_array = scan(
-        toy.edges, toy.draw(5), 0.01 * np.array(by_function.masses_gev), masses_gev=by_function.masses_gev
-    )
-    assert by_array.z == pytest.approx(by_function.z)
 
 
 def test_a_spurious_signal_takes_from_the_significance() -> None:

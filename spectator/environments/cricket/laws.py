@@ -296,7 +296,6 @@ class Innings:
     Args:
         format: The format.
         target: Runs that win it; ``None`` in a first innings.
-        players: Batters in the side (11; K8).
         barred_batters: Players who may not bat after a dismissal in an earlier super over (R6).
         barred_bowlers: Players who may not bowl after bowling the previous super over (R6).
     """
@@ -331,7 +330,6 @@ class Innings:
         "partnerships",
         "penalties",
         "previous_bowlers",
-        "retired",
         "runs",
         "striker",
         "target",
@@ -344,7 +342,6 @@ class Innings:
         format: Format,
         *,
         target: int | None = None,
-        players: int = 11,
         barred_batters: Iterable[int] = (),
         barred_bowlers: Iterable[int] = (),
     ) -> None:
@@ -352,7 +349,7 @@ class Innings:
         self.target = target
         self.barred_batters = frozenset(barred_batters)
         self.barred_bowlers = frozenset(barred_bowlers)
-        self.limit = min(format.wickets, players - 1)
+        self.limit = format.wickets
         self.runs = self.wickets = self.balls = self.deliveries = 0
         self.wides = self.noballs = self.byes = self.legbyes = self.penalties = 0
         self.striker: int | None = None
@@ -369,7 +366,6 @@ class Innings:
         self.partner_runs = self.partner_balls = 0
         self.partnerships: list[int] = []
         self.overs: list[tuple[int, int, bool]] = []
-        self.retired: list[int] = []
         self.closed: Literal["overs", "all out", "target"] | None = None
 
     @property

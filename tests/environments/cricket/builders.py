@@ -34,10 +34,28 @@ def fresh(
     return innings
 
 
+def apply(innings: Innings, ball: Ball) -> Innings:
+    after = innings.copy()
+    laws.take_ball(after, ball)
+    return after
+
+
+def send_in(innings: Innings, player: int) -> Innings:
+    after = innings.copy()
+    laws.take_batter(after, player)
+    return after
+
+
+def give_ball(innings: Innings, player: int) -> Innings:
+    after = innings.copy()
+    laws.take_bowler(after, player)
+    return after
+
+
 def bowl(innings: Innings, *balls: Ball) -> Innings:
     """``innings`` after ``balls``, purely; new batters and bowlers come as needed."""
     for ball in balls:
-        innings = laws.apply(ready(innings), ball)
+        innings = apply(ready(innings), ball)
     return innings
 
 

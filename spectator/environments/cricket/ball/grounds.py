@@ -33,7 +33,6 @@ Boundaries = tuple[float, ...]
 
 USUAL_BOUNDARY_M: Final = 68.0
 """Boundary in every direction of the neutral ground, which the tables represent."""
-MIN_BOUNDARY_M: Final = 59.43
 MAX_BOUNDARY_M: Final = 82.29
 """Limits of the playing conditions: 65 to 90 yards from the centre of the pitch."""
 

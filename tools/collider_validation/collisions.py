@@ -11,19 +11,18 @@ from spectator.environments.collider.analysis import (
     PDG,
     ResonanceFit,
     calibrate,
-    find_resonances,
     fit_resonance,
     fit_resonances,
-    template_fit,
 )
 from spectator.environments.collider.analysis.open_data import (
     dimuon_spectrum,
     four_lepton_events,
-    four_lepton_templates,
 )
 from spectator.environments.collider.physics import energy_gain
+from tools.collider_validation.counting import four_lepton_templates, template_fit
 from tools.collider_validation.drawing import Chart, Layer
 from tools.collider_validation.rows import ValidationRow, near
+from tools.collider_validation.search import find_resonances
 
 EDGES, COUNTS = dimuon_spectrum()
 PEAKS = (

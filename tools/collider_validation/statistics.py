@@ -9,9 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectator.environments.collider.analysis import (
-    counting_significance,
-    discovery_significance,
-    expected_significance,
     fit_resonance,
     global_significance,
     profile_significance,
@@ -19,6 +16,11 @@ from spectator.environments.collider.analysis import (
 )
 from spectator.environments.collider.analysis.checks import Floats
 from spectator.environments.collider.analysis.shapes import gauss_bins, p_of_z, z_of_p
+from tools.collider_validation.counting import (
+    counting_significance,
+    discovery_significance,
+    expected_significance,
+)
 from tools.collider_validation.drawing import Chart, Layer
 from tools.collider_validation.rows import ValidationRow, near
 

@@ -30,8 +30,6 @@ def content(lab: Laboratory, step: int, broken: list[str]) -> dict[str, Any]:
     Nothing in it comes from nature, except through recorded events.
 
     Args:
-        lab: The campaign.
-        step: Actions carried out so far.
         broken: Codes of the rules that the last action broke.
     """
     best = cumulative_significance(lab)

@@ -66,12 +66,9 @@ class Run:
 
     Args:
         number: 1, 2, ...
-        beam: Its beam.
-        luminosity_fb: Delivered luminosity.
         tuning_fraction: Share of its events that is open before unblinding.
         thresholds_gev: Trigger threshold, by channel; a channel without one has no data.
         live_fraction: Share of triggered events that was read out.
-        data: Datasets, by channel.
         candles: Histograms of the known resonances, by name.
     """
 
@@ -122,11 +119,7 @@ def collect(task: Task, nature: Nature, plan: Plan, seed: int, before: Sequence[
     """Take a run: draw Poisson counts of every channel in the menu and of the candles.
 
     Args:
-        task: The campaign.
         nature: The truth; with real data the run is a random part of the events not yet recorded.
-        plan: The planned run.
-        seed: The episode's seed.
-        before: Runs before this one.
     """
     if nature.recorded is not None:
         return _reveal(nature.recorded, plan, seed, before)
@@ -259,8 +252,6 @@ class ChannelAnalysis:
     """How a channel is analysed.
 
     Args:
-        channel: Its name.
-        window_gev: Search window.
         cut: Bin of the score from which events are kept.
         background: Background function; ``auto`` lets the library choose one that fits.
         natural_width: Natural width over mass that is searched for.
@@ -306,9 +297,7 @@ class Laboratory:
     """One campaign.
 
     Args:
-        task: The public task.
         nature: The hidden truth; only taking a run and grading read it.
-        seed: The episode's seed.
     """
 
     task: Task

@@ -44,9 +44,7 @@ def value_of(beam: Mapping[str, float], gains: Mapping[str, float], luminosity_f
     """Return the expected significance of a beam, up to a common factor.
 
     Args:
-        beam: A beam of the task.
         gains: Cross section relative to 13 TeV, by keys like ``gg 8``; empty without a theory review.
-        luminosity_fb: Affordable luminosity.
     """
     energy = f"{beam['sqrt_s_tev']:g}"
     quarks = gains.get(f"qq {energy}", (beam["sqrt_s_tev"] / 13.0) ** 1.5)
@@ -65,7 +63,6 @@ def suitable_thresholds(channels: Sequence[Mapping[str, Any]], higher_sigma: flo
     """Return thresholds that keep the search window and most of the sidebands.
 
     Args:
-        channels: Channels of the task.
         higher_sigma: Resolutions to add to the thresholds.
     """
     found = {}
@@ -250,11 +247,7 @@ ENDINGS = ("submit_discovery_claim", "conclude_null")
 
 
 class RandomPhysicist(ScriptedPolicy):
-    """A physicist that draws legal actions evenly; endings come late, or every campaign would end at once.
-
-    Args:
-        seed: Seed of its own generator.
-    """
+    """A physicist that draws legal actions evenly; endings come late, or every campaign would end at once."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

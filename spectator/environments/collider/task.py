@@ -91,7 +91,6 @@ class ChannelTask:
     Args:
         name: Name of the channel.
         relative_resolution: Nominal sigma / mass, the same over the window.
-        window_gev: Search window.
         trigger_hz: Rate of its trigger item at ``trigger_gev``.
         trigger_gev: Threshold at which that rate holds.
         efficiency: Acceptance times efficiency from simulation, good to 5 %.
@@ -143,14 +142,7 @@ class Task:
 
     Args:
         campaign: What is searched for, in words that fit both signal and null.
-        difficulty: Tier.
-        window_gev: Search window.
-        channels: Channels on offer, by name.
-        beams: Beam energies on offer.
-        candles: Known resonances, by name.
-        budget_musd: Money.
         luminosity_fb: Luminosity that the machine may deliver.
-        days: Time.
         real_data: Name of the recorded data; empty for a simulated campaign.
     """
 

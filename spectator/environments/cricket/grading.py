@@ -89,7 +89,6 @@ def rubric(
 
     Args:
         match: The match; ``None`` before the toss.
-        captain: The captain's record.
         side: The side to score.
         rating: The other captain's rating, in Elo points above real sides.
         reward: The reward of the episode, which determines ``score``.
@@ -119,7 +118,6 @@ def account_rubric(account: DecisionAccount, side: Side) -> dict[str, float]:
     ``start_chance``, ``decision_value``, ``rival_value`` and ``luck`` add up to ``win_chance``.
 
     Args:
-        account: The account of the match.
         side: The side whose chance is split.
     """
     own, start, now = account.decided[side], account.start, account.now

@@ -22,17 +22,13 @@ class Format:
     """The rules of one length of innings.
 
     Args:
-        overs: Overs per innings.
-        balls: Valid balls per innings.
         wickets: Dismissals that end the innings (10; 2 in a super over).
         powerplay_balls: Valid balls of the first powerplay, in which two fielders may be outside the ring;
             wides and no-balls do not use it up (F7).
         middle_balls: Valid balls after which five fielders may be outside the ring again; before them, after
             the powerplay, the limit is ``middle_limit``. Equal to ``powerplay_balls`` up to 20 overs.
         middle_limit: Fielders outside the ring between the two (4 in one-day cricket).
-        bowler_overs: Overs that every bowler may bowl.
         extra_overs: Number of bowlers who may bowl one more.
-        is_super_over: Whether the innings is a super over.
     """
 
     overs: int
@@ -140,7 +136,6 @@ class Ball(NamedTuple):
 
     Args:
         bat: Runs off the bat, including a boundary's allowance.
-        wide: Called wide.
         noball: Called no-ball; the penalty run is implied and not part of any other field.
         wides: All runs of a wide, including its 1-run penalty; 0 when not wide.
         byes: Byes run or, with ``boundary``, allowed.
@@ -182,10 +177,6 @@ class Ball(NamedTuple):
         """Runs that the ball adds to the total."""
         return self.bat + self.wides + self.noball + self.byes + self.legbyes + self.penalty
 
-    @property
-    def conceded(self) -> int:
-        """Runs conceded by the bowler: no byes, leg-byes or penalties (Laws 21.16, 23)."""
-        return self.bat + self.wides + self.noball
 
     @property
     def extra_kind(self) -> str | None:
@@ -228,9 +219,6 @@ def mark(ball: Ball) -> str:
 
 def overs_text(balls: int) -> str:
     """Return overs in base-six notation: 22 balls are ``3.4`` and 24 are ``4.0``.
-
-    Args:
-        balls: Valid balls bowled.
 
     >>> overs_text(22)
     '3.4'
@@ -294,7 +282,6 @@ class Innings:
     completed over, and ``over_starters`` the bowler who began each over.
 
     Args:
-        format: The format.
         target: Runs that win it; ``None`` in a first innings.
         barred_batters: Players who may not bat after a dismissal in an earlier super over (R6).
         barred_bowlers: Players who may not bowl after bowling the previous super over (R6).

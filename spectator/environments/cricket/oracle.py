@@ -109,8 +109,6 @@ class OracleCaptain:
         """Go on, or first make the plan that moves the next ball's value most.
 
         Args:
-            view: Content of the observation.
-            go_on: The tool that goes on.
             plans: Plans to try first.
             sign: 1 to raise the batting side's value, -1 to lower it.
         """

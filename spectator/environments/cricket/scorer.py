@@ -213,8 +213,6 @@ def take_ball(innings: Innings, ball: Ball, fielder: int | None = None) -> Ball:
     """Score one ball in place.
 
     Args:
-        innings: The innings.
-        ball: What happened.
         fielder: The player who caught, stumped or ran out, as an index of the fielding side.
 
     Returns:
@@ -403,8 +401,6 @@ def decide(innings: Sequence[Innings], batting: Sequence[Side], *, super_over: b
 
     Args:
         innings: Closed innings, oldest first: two of the match, then two of each super over.
-        batting: The side that batted in each.
-        super_over: Whether super overs decide a tie.
     """
     if len(innings) % 2:
         return None

@@ -30,7 +30,6 @@ def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[di
     same deliveries.
 
     Args:
-        matches: Number of matches.
         seed: Seed of the whole run; match ``m`` has the seed ``derive_seed(seed, "match", m)``.
         options: The complete options.
 
@@ -97,11 +96,8 @@ def open_match(
     """Return a seed's match after its toss, as an episode of the seed has it.
 
     Args:
-        overs: Overs per innings.
-        seed: Seed of the match.
         caller: The side that calls the toss.
         model: The ball model; by default men's cricket at the tables' own scoring level.
-        super_over: Whether super overs decide a tie.
         elects: What each side does if it wins the toss, ``bat`` or ``field``; the default captain decides for
             a side that is missing.
         options: Options of ground, form, fatigue and squads; by default ordinary ones.

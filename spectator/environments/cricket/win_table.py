@@ -78,7 +78,6 @@ class WinTable:
 
     Args:
         state: Current state of the match, as the forecast uses it.
-        model: The ball model.
         reply: The chance to win by first-innings total (see :func:`reply_to`); unused in a chase.
         plan: The bowler of each over; by default as the forecast expects.
         places: Places in the order at which the two batters in came in, from 1; by default their own.
@@ -117,7 +116,6 @@ class WinTable:
         Args:
             balls: Valid balls bowled, at least the state's.
             wickets: Wickets lost, at least the state's.
-            runs: Runs scored.
         """
         place = runs - self.state.runs if self._target is None else max(0, self._target - runs)
         lost = min(wickets, self.state.wickets_limit) - self._lost
@@ -153,7 +151,6 @@ def reply_to(state: ForecastState, model: BallModel, plan: Sequence[int] | None 
 
     Args:
         state: A first innings.
-        model: The ball model.
         plan: The bowler of each over of the reply; by default as the forecast expects.
 
     Returns:
@@ -397,10 +394,6 @@ class DecisionAccount:
         self.start = self.now = EVEN
         self.decided: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
 
-    @property
-    def luck(self) -> float:
-        """What luck has added to the home side's chance so far."""
-        return self.now - self.start - self.decided["home"] + self.decided["away"]
 
     def match_started(self, match: Match) -> None:
         """Record that play is about to begin."""

@@ -12,15 +12,6 @@ from spectator.environments.collider.analysis.calibration import (
     calibrate,
 )
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
-from spectator.environments.collider.analysis.comparison import (
-    SpuriousSignal,
-    spurious_signal,
-)
-from spectator.environments.collider.analysis.likelihood import (
-    TemplateFit,
-    expected_significance,
-    template_fit,
-)
 from spectator.environments.collider.analysis.mass_scan import (
     GlobalSignificance,
     Scan,
@@ -36,17 +27,16 @@ from spectator.environments.collider.analysis.open_data import (
 from spectator.environments.collider.analysis.peaks import MODELS
 from spectator.environments.collider.analysis.resonance import (
     ResonanceFit,
-    find_resonances,
     fit_resonance,
     fit_resonances,
 )
 from spectator.environments.collider.analysis.shapes import BACKGROUNDS, BackgroundFit, fit_background
 from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
+    SpuriousSignal,
     counting_limit,
-    counting_significance,
-    discovery_significance,
     profile_significance,
+    spurious_signal,
     upper_limit,
 )
 
@@ -64,15 +54,10 @@ __all__ = [
     "ResonanceFit",
     "Scan",
     "SpuriousSignal",
-    "TemplateFit",
     "calibrate",
     "counting_limit",
-    "counting_significance",
     "dataset_digest",
     "dataset_generator",
-    "discovery_significance",
-    "expected_significance",
-    "find_resonances",
     "fit_background",
     "fit_resonance",
     "fit_resonances",
@@ -81,6 +66,5 @@ __all__ = [
     "profile_significance",
     "scan",
     "spurious_signal",
-    "template_fit",
     "upper_limit",
 ]

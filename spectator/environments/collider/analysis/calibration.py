@@ -23,7 +23,6 @@ class CalibrationPeak:
     """A peak to calibrate on.
 
     Args:
-        window_gev: Where it is fitted.
         voigt: Whether its natural width matters beside the resolution.
     """
 
@@ -56,7 +55,6 @@ class Calibration:
     Args:
         scale: Measured over true mass; divide a measured mass by it.
         scale_error: Standard error, including that of the true mass; at least ``SHAPE_FLOOR``.
-        fit: The fit of the peak.
     """
 
     scale: float

@@ -55,12 +55,9 @@ class Scan:
     """Local significances.
 
     Args:
-        masses_gev: Where a peak was tried.
         z: Signed significance by the score test; use :func:`profile_significance` if it is large.
-        signal: Fitted events.
         best_mass_gev: Mass of the largest ``z``.
         best_z: That ``z``.
-        background: Family of the background.
         background_p_value: p-value of the background fit, without the four resolutions around the best
             mass. If it is small, the background does not fit and ``z`` means little.
     """
@@ -86,15 +83,10 @@ def scan(
     """Try a peak of known width at every mass.
 
     Args:
-        edges_gev: Bin edges.
-        counts: Events.
         resolution_gev: Gaussian width: a number, or a function of mass.
         window_gev: Where peaks are tried; by default everywhere.
         masses_gev: The masses; by default a quarter of a resolution apart.
         background: One of ``BACKGROUNDS``, or ``auto``.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
 
     >>> edges = np.linspace(100.0, 160.0, 61)
     >>> counts = np.full(60, 100.0)
@@ -188,8 +180,6 @@ class GlobalSignificance:
     """A local significance corrected for a search over a window.
 
     Args:
-        z_local: The local one.
-        p_local: Its one-sided chance.
         z_global: After the look-elsewhere effect, not below 0.
         p_global: Bound on the chance that the background alone reaches ``z_local`` somewhere, at most 1.
         upcrossings: Mean number of upcrossings of the level 0.
@@ -208,9 +198,6 @@ def dataset_digest(edges_gev: ArrayLike, counts: ArrayLike) -> str:
     """Return the SHA-256 digest of a spectrum, 64 hexadecimal digits.
 
     Edges and counts are hashed as little-endian doubles.
-
-    Raises:
-        InvalidAnalysis: The spectrum is invalid.
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     return hashlib.sha256(edges.astype("<f8").tobytes() + seen.astype("<f8").tobytes()).hexdigest()
@@ -220,9 +207,6 @@ def dataset_generator(edges_gev: ArrayLike, counts: ArrayLike, purpose: str) -> 
     """Return a random generator seeded by a spectrum and a purpose.
 
     The same spectrum and purpose always give the same numbers.
-
-    Raises:
-        InvalidAnalysis: The spectrum is invalid.
     """
     key = hashlib.sha256(f"{purpose}:{dataset_digest(edges_gev, counts)}".encode()).digest()
     return np.random.default_rng(np.random.SeedSequence(list(np.frombuffer(key, dtype="<u4"))))
@@ -244,16 +228,12 @@ def global_significance(
     scanned as the data were.
 
     Args:
-        edges_gev: Bin edges.
         counts: Events; only the background fitted to them is used.
         z_local: The largest local significance of the search.
         resolution_gev: Gaussian width, as for :func:`scan`.
         window_gev: The whole range that was searched; by default everywhere.
         background: One of ``BACKGROUNDS``, or ``auto``.
         toys: Number of toys, 50 .. 1,000,000.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     checked_choice("background", background, ("auto", *BACKGROUNDS))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -30,9 +29,6 @@ class PdgValue:
 
     Args:
         pdgid: Its number in the Monte Carlo numbering scheme.
-        mass_gev: Mass.
-        mass_error_gev: Its standard error.
-        width_gev: Full natural width.
     """
 
     pdgid: int
@@ -58,23 +54,6 @@ PDG: Final[Mapping[str, PdgValue]] = {
 _DATA: Final = files("spectator.environments.collider") / "data"
 
 
-@dataclass(frozen=True, slots=True)
-class FourLeptonTemplates:
-    """Expected four-lepton events, and the observed ones in the same bins.
-
-    Args:
-        edges_gev: Bin edges, 70 to 181 GeV, every 3 GeV.
-        backgrounds: Expected events by process: ``zz``, ``dy`` and ``ttbar``.
-        higgs125: Expected events of a Higgs boson of 125 GeV.
-        luminosity_fb: Integrated luminosity in fb^-1 by energy.
-    """
-
-    edges_gev: Floats
-    backgrounds: Mapping[str, Floats]
-    higgs125: Floats
-    luminosity_fb: Mapping[str, float]
-
-
 def dimuon_spectrum() -> tuple[Floats, Floats]:
     """Return the dimuon spectrum of 2012 (19.5 million candidates).
 
@@ -98,17 +77,6 @@ def four_lepton_events() -> Mapping[str, Floats]:
         for name in rows[0]
         if name not in ("channel", "run", "event")
     }
-
-
-def four_lepton_templates() -> FourLeptonTemplates:
-    """Return the simulated expectation for the four-lepton spectrum."""
-    loaded = json.loads((_DATA / "four_lepton_templates.json").read_text(encoding="utf-8"))
-    return FourLeptonTemplates(
-        np.array(loaded["edges_gev"]),
-        {name: np.array(loaded[name]) for name in ("zz", "dy", "ttbar")},
-        np.array(loaded["higgs125"]),
-        loaded["lumi_fb"],
-    )
 
 
 @cache

@@ -47,10 +47,6 @@ class PeakProblem:
     sigma / m that all share, four tail parameters for ``crystal_ball``, the background's coefficients.
 
     Args:
-        edges: Bin edges of the window.
-        counts: Events.
-        columns: The background's design matrix.
-        peaks: Number of peaks.
         model: One of ``MODELS``.
         gamma: Natural full width of the peaks, for ``voigt``.
         widths_gev: Least and largest sigma that is allowed.
@@ -183,9 +179,6 @@ class Start:
     Args:
         mass: In GeV.
         sigma: In GeV.
-        signal: Events.
-        z: Significance of the filter there.
-        beta: Coefficients of an exponential background.
     """
 
     mass: float
@@ -201,8 +194,6 @@ def starts(edges: Floats, counts: Floats, sigmas: tuple[float, float], mass: flo
     A clear best one is returned alone.
 
     Args:
-        edges: Bin edges of the window.
-        counts: Events.
         sigmas: Least and largest width to try.
         mass: Where to look; by default everywhere.
     """

@@ -130,8 +130,6 @@ def crystal_ball_bins(
     """Return the share in each bin of a Gauss core with two power-law tails.
 
     Args:
-        edges: Bin edges.
-        mass: Where the core is centred.
         sigma: Width of the core.
         tails: Start of the lower tail in units of ``sigma`` and its power (above 1), then the same for the
             upper.
@@ -181,8 +179,6 @@ def score_test(templates: Floats, background: Floats, columns: Floats) -> ScoreT
 
     Args:
         templates: Share of each bin, one row per mass.
-        background: Expected events.
-        columns: Design matrix of the background.
     """
     inverse = 1.0 / np.maximum(background, 1e-12)
     information = columns.T @ (background[:, None] * columns)
@@ -226,14 +222,12 @@ class BackgroundFit:
     """A background alone, fitted to the bins of a window.
 
     Args:
-        background: Its family.
         parameters: Coefficients of the columns of :func:`design`.
         expected: Events in each bin of the window, including excluded stretches.
         chi2: Pearson's, over the bins that entered the fit.
         ndf: Bins less parameters.
         p_value: Chance of a chi-square this large, corrected for low counts.
         bins: First bin of the window and the one after its last.
-        converged: Whether Newton's method converged.
     """
 
     background: str
@@ -370,8 +364,6 @@ def choose_background(edges: Floats, counts: Floats, kept: NDArray[np.bool_] | N
     """Choose the lowest log-polynomial that the next two orders do not improve (AIC).
 
     Args:
-        edges: Bin edges.
-        counts: Events.
         kept: Which bins enter; by default all.
     """
     chosen = np.ones(len(counts), dtype=bool) if kept is None else kept
@@ -398,13 +390,9 @@ def fit_background(
 
     Args:
         edges_gev: Bin edges, n + 1 ascending values.
-        counts: Events, n values.
         window_gev: Which bins enter; by default all.
         background: One of ``BACKGROUNDS``, or ``auto`` for :func:`choose_background`.
         exclude_gev: Excluded stretches, such as a blinded signal region; the fit interpolates.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
 
     >>> fit = fit_background(np.linspace(100, 160, 31), 1000 * np.exp(-np.arange(30) / 15))
     >>> fit.background, fit.converged

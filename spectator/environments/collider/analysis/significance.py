@@ -1,4 +1,4 @@
-"""Significance of an excess, and upper limits by the CLs method.
+"""Significance of an excess, its spurious part, and upper limits by the CLs method.
 
 Both for counts and for shapes. Asymptotic formulas, q~mu and expected limits: G. Cowan, K. Cranmer, E.
 Gross, O. Vitells, "Asymptotic formulae for likelihood-based tests of new physics", EPJC 71 (2011) 1554,
@@ -10,7 +10,7 @@ J. Phys. G 28 (2002) 2693; exact for counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,17 +19,10 @@ from numpy.typing import ArrayLike
 
 from spectator.environments.collider.analysis.checks import Floats, checked_number, invalid
 from spectator.environments.collider.analysis.likelihood import YieldProblem, peak_search
-from spectator.environments.collider.analysis.shapes import chi2_p, p_of_z, z_of_p
-
-EXACT_BELOW: Final = 1e6
-"""Known backgrounds below this are tested by exact Poisson sums: asymptotic formulas are off by 0.2 to 0.3
-sigma if two events are expected."""
+from spectator.environments.collider.analysis.shapes import chi2_p, p_of_z
 
 ALPHA: Final = 0.05
 """Limits hold with the confidence 1 - ALPHA."""
-
-_SMALLEST: Final = 1e-290
-"""Chances below this are numerically 0; the asymptotic formula is used instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +31,7 @@ class ProfileSignificance:
 
     Args:
         z_local: sqrt(q0), 0 without an excess.
-        p_local: Its one-sided chance.
         q0: Twice the gain in log-likelihood by the signal; 0 without an excess.
-        signal: Fitted events.
-        signal_error: Their standard error.
-        background: Family of the background.
     """
 
     z_local: float
@@ -51,79 +40,6 @@ class ProfileSignificance:
     signal: float
     signal_error: float
     background: str
-
-
-def discovery_significance(
-    signal: ArrayLike, background: ArrayLike, background_error: ArrayLike = 0.0
-) -> Floats:
-    """Return the median significance Z_A of a counting experiment.
-
-    Args:
-        signal: Expected signal, 0 or more; a number or an array.
-        background: Expected background, above 0.
-        background_error: Its standard error in events.
-
-    Returns:
-        An array of the shape of the arguments taken together; a number for numbers.
-
-    Raises:
-        InvalidAnalysis: An argument is negative or not finite, or the background is 0.
-
-    >>> [round(float(discovery_significance(50, 100, error)), 3) for error in (0, 5, 10, 20)]
-    [4.652, 4.099, 3.173, 1.968]
-    """
-    s, b, error = (
-        _least(name, value, 0.0)
-        for name, value in (
-            ("signal", signal),
-            ("background", background),
-            ("background_error", background_error),
-        )
-    )
-    if (b <= 0).any():
-        raise invalid("background", "must be above 0")
-    s, b, error = np.broadcast_arrays(s, b, error)
-    known = 2.0 * ((s + b) * np.log1p(s / b) - s)
-    variance = np.where(error > 0, error, 1.0) ** 2
-    first = (s + b) * np.log((s + b) * (b + variance) / (b * b + (s + b) * variance))
-    second = b * b / variance * np.log1p(variance * s / (b * (b + variance)))
-    return np.sqrt(np.maximum(np.where(error > 0, 2.0 * (first - second), known), 0.0))
-
-
-def _least(name: str, values: ArrayLike, least: float) -> Floats:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise invalid(name, "must hold numbers only") from error
-    if not np.isfinite(array).all() or (array < least).any():
-        raise invalid(name, f"must be finite and at least {least:g}")
-    return array
-
-
-def counting_significance(observed: float, background: float, background_error: float = 0.0) -> float:
-    """Return the significance of an observed count; negative for a deficit.
-
-    A known background is tested by the exact Poisson sum, an uncertain one by the profile likelihood ratio,
-    with its error as the Poisson error of a side measurement.
-
-    Raises:
-        InvalidAnalysis: An argument is negative or not finite, or the background is 0.
-
-    >>> round(counting_significance(12, 4.7), 2)
-    2.71
-    """
-    n = checked_number("observed", observed, least=0.0)
-    b = checked_number("background", background, above=0.0)
-    error = checked_number("background_error", background_error, least=0.0)
-    if error == 0 and b < EXACT_BELOW:
-        from scipy.special import gammainc
-
-        chance = float(gammainc(n, b)) if n > 0 else 1.0
-        if chance > _SMALLEST:
-            return z_of_p(chance)
-    if n <= b:
-        return -_below(n, b, error)
-    return float(discovery_significance(n - b, b, error))
 
 
 def combined_p(z: Sequence[float]) -> float:
@@ -141,17 +57,6 @@ def combined_p(z: Sequence[float]) -> float:
     )
 
 
-def _below(n: float, b: float, error: float) -> float:
-    """Return the root of the likelihood ratio for a deficit."""
-    if error == 0:
-        return math.sqrt(2.0 * (b - n + (n * math.log(n / b) if n > 0 else 0.0)))
-    ratio = b / (error * error)
-    side = b * ratio
-    common = (n + side) / (1.0 + ratio)
-    term = n * math.log(n / common) if n > 0 else 0.0
-    return math.sqrt(max(2.0 * (term + side * math.log(side / (ratio * common))), 0.0))
-
-
 def profile_significance(
     edges_gev: ArrayLike,
     counts: ArrayLike,
@@ -164,16 +69,9 @@ def profile_significance(
     """Test for a peak of given mass and width on a fitted background (q0).
 
     Args:
-        edges_gev: Bin edges.
-        counts: Events.
-        mass_gev: Where the peak is.
-        resolution_gev: Its Gaussian width.
         background: One of ``BACKGROUNDS``, or ``auto``.
         spurious_signal: Error of the yield, in events, from the choice of the background's family; it enters
             as Z -> Z sqrt(V / (V + S^2)) with V the variance of the yield.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
     """
     checked_number("spurious_signal", spurious_signal, least=0.0)
     search = peak_search(edges_gev, counts, mass_gev, resolution_gev, background=background)
@@ -192,11 +90,7 @@ def upper_limit(
     *,
     background: str = "auto",
 ) -> float:
-    """Return the 95 % CLs limit on the events of a peak of given mass and Gaussian width.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
-    """
+    """Return the 95 % CLs limit on the events of a peak of given mass and Gaussian width."""
     search = peak_search(edges_gev, counts, mass_gev, resolution_gev, background=background)
     return limit_of(search.problem, search.null.expected)
 
@@ -205,7 +99,6 @@ def limit_of(problem: YieldProblem, background: Floats) -> float:
     """Return the 95 % CLs limit on a strength.
 
     Args:
-        problem: Its likelihood.
         background: Events expected without a signal: the Asimov data set.
     """
     observed, asimov = _Statistic(problem), _Statistic(problem.with_counts(background))
@@ -260,9 +153,6 @@ def counting_limit(observed: float, background: float, background_error: float =
         background: Expected background, 0 or more.
         background_error: Its standard error: the Poisson chances are averaged over a gamma distribution.
 
-    Raises:
-        InvalidAnalysis: An argument is invalid.
-
     >>> round(counting_limit(0, 3.0), 2)
     3.0
     """
@@ -290,3 +180,67 @@ def _poisson_below(n: float, mean: np.ndarray) -> np.ndarray:
     from scipy.special import gammaincc
 
     return np.asarray(gammaincc(n + 1.0, mean))
+
+
+ALTERNATIVES: Final = ("exponential", "power_law", "quadratic", "cubic")
+"""Background families tried for a spurious signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpuriousSignal:
+    """Spurious signal: what the choice of the background's family adds to the yield.
+
+    Args:
+        signal: Largest difference in yield, in events, between the nominal family and one that fits.
+        relative_to_error: The same over the statistical error of the yield.
+        by_background: Yield by family, of those that fit.
+    """
+
+    signal: float
+    relative_to_error: float
+    by_background: Mapping[str, float]
+
+
+MIN_YIELD_ERROR: Final = 1e-6
+"""Least standard error of a yield, in events; below it there is nothing to measure."""
+
+
+def spurious_signal(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    mass_gev: float,
+    resolution_gev: float,
+    *,
+    background: str = "exponential",
+) -> SpuriousSignal:
+    """Measure how far the yield moves with another background that also fits.
+
+    Args:
+        background: The nominal family. One of ``ALTERNATIVES`` that fits worse, by more than four in twice
+            the log-likelihood, is ignored.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule, or no event is expected under the peak.
+    """
+    yields: dict[str, float] = {}
+    nominal_nll, error = math.inf, math.inf
+    for name in dict.fromkeys((background, *ALTERNATIVES)):
+        search = peak_search(
+            edges_gev,
+            counts,
+            mass_gev,
+            resolution_gev,
+            background=name,
+        )
+        fit = search.problem.fit(start=search.null.beta)
+        if name == background:
+            nominal_nll, error = fit.nll, search.problem.error(fit)
+            if not error > MIN_YIELD_ERROR:
+                raise invalid(
+                    "counts", "must hold events under the peak: without them its yield has no error"
+                )
+        elif fit.nll > nominal_nll + 2.0:
+            continue
+        yields[name] = float(fit.theta[0])
+    most = max(abs(value - yields[background]) for value in yields.values())
+    return SpuriousSignal(most, most / error, yields)

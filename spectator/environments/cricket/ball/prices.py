@@ -57,11 +57,7 @@ class UsualPlay:
     """The average innings of one format.
 
     Args:
-        tables: The fitted tables.
         level: Mean of the shared effect.
-        balls: Valid balls of an innings.
-        powerplay: Valid balls of its powerplay.
-        wickets: Dismissals that end it.
     """
 
     def __init__(self, tables: Tables, level: float, balls: int, powerplay: int, wickets: int) -> None:
@@ -193,9 +189,7 @@ class BallPrices:
     """The prices of one format, each computed on first use.
 
     Args:
-        tables: The fitted tables.
         level: Mean of the shared effect.
-        innings_balls: Valid balls of an innings.
         super_over: Whether it is a super over: two wickets, no powerplay.
     """
 
@@ -226,8 +220,6 @@ class BallPrices:
         """Return the value of each category in one state, shape ``(11,)``.
 
         Args:
-            balls: Valid balls bowled.
-            wickets: Wickets lost.
             need: Runs still needed; ``None`` in a first innings.
         """
         if need is None:
@@ -250,7 +242,6 @@ class _FirstInnings(NamedTuple):
 
     Args:
         prices: By ball and category.
-        total: Mean total.
         settling: Runs that a new batter's settling costs, by ball.
         down: Chance of each number of wickets lost, by ball.
         states: By ball, wickets lost and category, on average over how long the batters have been in.

@@ -319,8 +319,6 @@ def legal_tools(game: Game, phase: Phase, actor: Side | None) -> tuple[str, ...]
     """Return the tools that ``actor`` may use now, one that advances the game first.
 
     Args:
-        game: The game.
-        phase: The phase of the decision.
         actor: The side that decides; see :meth:`Game.turn`.
     """
     if actor is None:
@@ -353,7 +351,6 @@ def legal_actions(game: Game, tools: tuple[str, ...]) -> Sequence[LegalAction]:
     """Return the legal actions, with the ranges of their arguments.
 
     Args:
-        game: The game.
         tools: The result of :func:`legal_tools`.
     """
     if not tools:

@@ -41,11 +41,7 @@ LEFT_OUT: Final = 0.3
 
 
 class RandomCaptain(RandomPolicy):
-    """Draws a legal tool and lawful arguments.
-
-    Args:
-        seed: Seed of its own generator.
-    """
+    """Draws a legal tool and lawful arguments."""
 
     def arguments(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Draw lawful arguments, all different, leaving some to their defaults."""
@@ -85,13 +81,10 @@ class Style:
     """The way a scripted captain plays.
 
     Args:
-        name: Name in the catalogue.
-        label: Display name.
         summary: A sentence on how it plays.
         batting: Aggression in powerplay, middle and death.
         bowling: Attack, likewise.
         fields: Preset fields, likewise; one that is not lawful yet is replaced by the standard field.
-        spin_first: Whether spin opens the bowling.
         plans_balls: Whether it plans deliveries and strokes for the situation.
         declares: Whether it declares a match plan.
         weighs_toss: Whether it elects by format and evening, instead of as often as real sides do.
@@ -146,7 +139,6 @@ class StyledCaptain(ScriptedPolicy):
     """A captain of one style.
 
     Args:
-        style: Its style.
         seed: Seed of its own generator, for the toss.
     """
 
@@ -180,13 +172,7 @@ class StyledCaptain(ScriptedPolicy):
         restore_generator(self._random, generator)
 
     def elect(self, overs: int, evening: Evening) -> tuple[str, str]:
-        """Return what to call at the toss and what to do first.
-
-        Args:
-            overs: Overs per innings.
-            evening: The evening of the match.
-            evening: The evening of the match.
-        """
+        """Return what to call at the toss and what to do first."""
         call = "heads" if self._random.random() < 0.5 else "tails"
         usual: FirstTask = "field" if self._random.random() < TOSS_FIELD_SHARE else "bat"
         better = better_first(overs, evening) if self.style.weighs_toss else None
@@ -378,7 +364,6 @@ class UnbendingCaptain(StyledCaptain):
     """A styled captain that keeps its tempo at any required rate.
 
     Args:
-        style: Its style.
         seed: Seed of its own generator, for the toss.
     """
 

@@ -22,9 +22,6 @@ class CaptainsCard:
 
     It omits the batters at the crease and the current bowler: an observation has their latest figures under
     ``striker``, ``non_striker`` and ``bowler``.
-
-    Args:
-        match: The match.
     """
 
     def __init__(self, match: Match) -> None:
@@ -148,8 +145,6 @@ def observation_content(
     Args:
         game: The game.
         squads: Cards of both elevens, the same object in every observation.
-        phase: The phase of the decision.
-        side: The side that decides.
         card: The scorecard; see :class:`CaptainsCard`.
     """
     view: dict[str, Any] = {

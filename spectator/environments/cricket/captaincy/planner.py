@@ -47,7 +47,6 @@ class OversAhead(NamedTuple):
     """Costs of the remaining overs by bowler, for :func:`.lookahead.best_order`.
 
     Args:
-        names: Names of the bowlers.
         costs: By over and bowler.
         left: Overs that each may still bowl.
         resting: The bowler who may not bowl the next over.

@@ -183,7 +183,6 @@ class Fielder:
     """One of the nine placed fielders.
 
     Args:
-        name: Name of the position.
         x: Metres to the off side of the striker's middle stump.
         y: Metres from it towards the bowler.
     """
@@ -360,7 +359,6 @@ def check_field(field: Field, outside_limit: int) -> None:
     """Raise if ``field`` would be a no-ball.
 
     Args:
-        field: The field.
         outside_limit: Maximum fielders outside the ring for the next ball.
 
     Raises:

@@ -122,12 +122,8 @@ class Game:
     """A game from the toss to the result.
 
     Args:
-        format: Format of both innings.
-        teams: Both teams.
-        model: The ball model.
         rng: Source of all randomness of the toss and the balls.
         caller: The side that calls the toss.
-        super_over: Whether super overs decide a tie.
         decisions: Scope of one decision of a captain.
         account: Account of the value of decisions; by default none.
         futures: Number of futures simulated for the forecast after each ball; 0 for no forecast.

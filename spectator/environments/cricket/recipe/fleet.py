@@ -30,7 +30,6 @@ class MatchJob(NamedTuple):
     """One match to play.
 
     Args:
-        key: Its key.
         seed: Its seed.
         options: Its complete options.
         seats: What decides for each side: the number of a network, or the name of a captain.
@@ -47,11 +46,6 @@ class Ask(NamedTuple):
 
     Args:
         number: Its number within the worker.
-        network: Number of the network.
-        role: Kind of decision.
-        prompt: Tokens of the situation.
-        said: First tokens of the sentence.
-        allowed: Tokens that may follow.
         acts: Whether the choice has an effect.
     """
 
@@ -247,12 +241,7 @@ class Answering:
 
 
 class MatchFleet:
-    """Worker processes that play matches.
-
-    Args:
-        workers: Number of processes.
-        words: The vocabulary.
-    """
+    """Worker processes that play matches."""
 
     def __init__(self, workers: int, words: Sequence[str]) -> None:
         context = multiprocessing.get_context("spawn")

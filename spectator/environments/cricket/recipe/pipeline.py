@@ -124,21 +124,10 @@ class Recipe:
     """The settings of a run.
 
     Args:
-        folder: Folder of all its files.
-        workers: Number of processes that play.
         examples_s: Seconds for which the workers make examples.
-        supervised_s: Seconds of supervised training.
         self_play_s: Seconds of self-play; 0 for none.
         seeds: Seeds per evaluation; 0 for none.
-        width: Width of the network.
-        layers: Layers of the network.
-        heads: Attention heads of the network.
-        tokens: Tokens per batch.
-        rate: Learning rate of supervised training.
         words: Matches from which the vocabulary is built.
-        practice_rate: Learning rate of self-play.
-        decisions: Decisions per step of self-play.
-        minibatch: Decisions per update.
         matches: Matches that each worker plays at once.
         closeness: See :class:`.trainers.SelfPlaySettings`.
         first: Seed of the first example.
@@ -165,12 +154,7 @@ class Recipe:
 
 
 class RecipeRun:
-    """One run of a recipe.
-
-    Args:
-        recipe: Its settings.
-        say: Receives lines of progress.
-    """
+    """One run of a recipe."""
 
     def __init__(self, recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> None:
         self.recipe, self._say, self._start = recipe, say, time.monotonic()
@@ -308,12 +292,7 @@ class RecipeRun:
 
 
 def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """Run the unfinished stages of a recipe and return all results.
-
-    Args:
-        recipe: Its settings.
-        say: Receives lines of progress.
-    """
+    """Run the unfinished stages of a recipe and return all results."""
     one = RecipeRun(recipe, say)
     one.log("torch", torch.__version__, one.device)
     one.words()
@@ -343,7 +322,6 @@ def export(source: Path, folder: Path, name: str = "cricket-captain-1") -> None:
 
     Args:
         source: Weights written by :func:`.torch_network.save`.
-        folder: Destination.
         name: Name of the model in records.
     """
     with np.load(source) as file:

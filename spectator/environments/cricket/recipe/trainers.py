@@ -107,13 +107,9 @@ def learn(
     """Train for a number of seconds; the learning rate falls along a cosine.
 
     Args:
-        network: The network, changed in place.
         examples: Examples; those of every twentieth match are held out.
         seconds: Duration.
-        rate: Highest learning rate.
-        tokens: Tokens per batch.
         more: Returns examples added since its last call.
-        log: Receives progress.
         saved: Called regularly to save the weights.
         seed: Seed of the order of examples.
 
@@ -192,7 +188,6 @@ class SelfPlayDecision:
     """One decision of self-play.
 
     Args:
-        example: Its sentence.
         chances: Log probability of each chosen token.
         role: Kind of decision.
         worth: Its value in win chances.
@@ -210,14 +205,9 @@ class SelfPlaySettings:
 
     Args:
         seconds: Duration.
-        decisions: Decisions per step.
-        rate: Learning rate.
         closeness: Weight of the distance to the initial network.
-        minibatch: Decisions per update.
         epochs: Number of passes over each decision.
         width: Matches that each worker plays at once.
-        most: Maximum number of steps.
-        first: First seed.
     """
 
     seconds: float

@@ -49,7 +49,6 @@ class Sight:
     """One observation, parsed.
 
     Args:
-        view: The observation's content.
         legal: Names of the legal tools, the one that advances the game first.
 
     Attributes:

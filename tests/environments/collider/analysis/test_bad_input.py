@@ -11,6 +11,7 @@ import pytest
 from spectator.environments.collider import analysis
 from spectator.environments.collider.analysis import InvalidAnalysis
 from spectator.errors import InvalidRequest
+from tools.collider_validation import counting, search
 
 EDGES = np.linspace(100.0, 160.0, 61)
 COUNTS = np.full(60, 100.0)
@@ -41,7 +42,7 @@ SPECTRA: dict[str, tuple[Any, Any, str, str]] = {
 CALLS: dict[str, Callable[[Any, Any], object]] = {
     "fit_resonance": analysis.fit_resonance,
     "fit_resonances": analysis.fit_resonances,
-    "find_resonances": analysis.find_resonances,
+    "find_resonances": search.find_resonances,
     "fit_background": analysis.fit_background,
     "scan": lambda e, n: analysis.scan(e, n, 1.6),
     "global_significance": lambda e, n: analysis.global_significance(e, n, 4.0, 1.6),
@@ -158,8 +159,8 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
         "at least 50",
     ),
     "half an event": (lambda: analysis.counting_limit(2.5, 1.0), "observed", "whole number"),
-    "a negative signal": (lambda: analysis.discovery_significance(-1.0, 10.0), "signal", "at least 0"),
-    "no background": (lambda: analysis.discovery_significance(1.0, 0.0), "background", "above 0"),
+    "a negative signal": (lambda: counting.discovery_significance(-1.0, 10.0), "signal", "at least 0"),
+    "no background": (lambda: counting.discovery_significance(1.0, 0.0), "background", "above 0"),
     "an unknown candle": (lambda: analysis.calibrate("top", EDGES, COUNTS), "candle", "jpsi"),
     "a candle outside the data": (lambda: analysis.calibrate("z", EDGES, COUNTS), "edges_gev", "91.1879 GeV"),
     "a candle in MeV": (
@@ -173,12 +174,12 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
         "must stand out by at least 5",
     ),
     "templates of two lengths": (
-        lambda: analysis.template_fit([1, 2], [1.0], [1.0, 1.0]),
+        lambda: counting.template_fit([1, 2], [1.0], [1.0, 1.0]),
         "signal",
         "one value for each",
     ),
     "events where none can be": (
-        lambda: analysis.template_fit([1, 2], [1.0, 0.0], [1.0, 0.0]),
+        lambda: counting.template_fit([1, 2], [1.0, 0.0], [1.0, 0.0]),
         "background",
         "in every bin that has counts",
     ),

@@ -5,10 +5,9 @@ import pytest
 
 from spectator.environments.collider.analysis import (
     InvalidAnalysis,
-    expected_significance,
     spurious_signal,
-    template_fit,
 )
+from tools.collider_validation.counting import expected_significance, template_fit
 
 
 def test_a_wrong_background_makes_up_a_signal_and_it_is_reported() -> None:

@@ -7,8 +7,14 @@ import pkgutil
 import pytest
 
 from spectator.environments.collider import analysis
+from tools import collider_validation
 
-MODULES = [f"{analysis.__name__}.{found.name}" for found in pkgutil.iter_modules(analysis.__path__)]
+MODULES = [
+    f"{package.__name__}.{found.name}"
+    for package in (analysis, collider_validation)
+    for found in pkgutil.iter_modules(package.__path__)
+    if found.name != "__main__"
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

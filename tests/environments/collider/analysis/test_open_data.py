@@ -11,18 +11,17 @@ from spectator.environments.collider.analysis import (
     CANDLES,
     PDG,
     calibrate,
-    find_resonances,
     fit_resonance,
     fit_resonances,
     scan,
-    template_fit,
 )
 from spectator.environments.collider.analysis.checks import Floats
 from spectator.environments.collider.analysis.open_data import (
     dimuon_spectrum,
     four_lepton_events,
-    four_lepton_templates,
 )
+from tools.collider_validation.counting import four_lepton_templates, template_fit
+from tools.collider_validation.search import find_resonances
 
 EDGES, COUNTS = dimuon_spectrum()
 

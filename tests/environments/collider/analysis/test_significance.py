@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from spectator.environments.collider.analysis import (
-    counting_significance,
-    discovery_significance,
-    expected_significance,
     profile_significance,
     scan,
 )
 from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
 from tests.environments.collider.analysis.toys import Toy
+from tools.collider_validation.counting import (
+    counting_significance,
+    discovery_significance,
+    expected_significance,
+)
 
 
 @pytest.mark.parametrize(("error", "expected"), [(0, 4.652), (5, 4.099), (10, 3.173), (20, 1.968)])

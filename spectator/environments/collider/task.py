@@ -6,7 +6,7 @@ A broken hard rule rejects the action. A broken soft rule lowers the grade.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -59,15 +59,6 @@ class Beam:
     cost_musd_per_fb: float
     days_per_fb: float
     pileup: float
-
-    def to_json(self) -> dict[str, float]:
-        """Return the public description."""
-        return {
-            "sqrt_s_tev": self.sqrt_s_tev,
-            "cost_musd_per_fb": self.cost_musd_per_fb,
-            "days_per_fb": self.days_per_fb,
-            "pileup": self.pileup,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +160,7 @@ class Task:
             "difficulty": self.difficulty,
             "search_window_gev": list(self.window_gev),
             "channels": [channel.to_json() for channel in self.channels.values()],
-            "beams": [beam.to_json() for beam in self.beams],
+            "beams": [asdict(beam) for beam in self.beams],
             "candles": [candle.to_json() for candle in self.candles.values()],
             "budget_musd": self.budget_musd,
             "luminosity_fb": self.luminosity_fb,

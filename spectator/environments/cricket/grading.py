@@ -14,6 +14,7 @@ from statistics import NormalDist
 from typing import Any, Final, Literal
 
 from spectator.environments.contract import OUTCOME, Measure
+from spectator.environments.cricket.ball.prices import RUNS_SD_PER_ROOT_BALL
 from spectator.environments.cricket.forecast.state import chase_chance, runs_to_come
 from spectator.environments.cricket.laws import SIDES, Innings, Side
 from spectator.environments.cricket.match.captain_state import CaptainState
@@ -32,9 +33,6 @@ RESULT_SHARE: Final = 0.52
 QUALITY_SHARE: Final = 0.16
 COHERENCE_SHARE: Final = 0.20
 VALIDITY_SHARE: Final = 0.12
-
-RUNS_SD_PER_ROOT_BALL: Final = 2.95
-"""Spread of a total per square root of its balls: 33 runs over 120 (innings_summary.json), 16 over 30."""
 
 CHARGED_SHARE: Final = 0.4
 """Weight of a charged call relative to a refused one."""

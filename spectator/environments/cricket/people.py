@@ -6,7 +6,6 @@ import functools
 import json
 import math
 import random
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,15 +128,10 @@ TEAMS = (
 )  # fmt: skip
 
 
-
-
-
 def draw_people(rng: random.Random, count: int) -> tuple[str, ...]:
     """Draw full names with distinct surnames, so that a scorecard is never ambiguous."""
     surnames = rng.sample(SURNAMES, count)
     return tuple(f"{rng.choice(GIVEN)} {surname}" for surname in surnames)
-
-
 
 
 TRAIT_SD: Final = {"bat_spin": 0.15, "bat_short": 0.13, "bat_leg": 0.13}
@@ -178,7 +172,6 @@ class Squad:
     name: str
     players: tuple[Player, ...]
 
-
     @property
     def bowlers(self) -> tuple[Player, ...]:
         """Players who bowl, in batting order."""
@@ -188,7 +181,6 @@ class Squad:
     def keeper(self) -> Player:
         """The first wicket-keeper in the order."""
         return next(player for player in self.players if player.role == "keeper")
-
 
 
 def draw_fixture(seed: int) -> tuple[Squad, Squad]:

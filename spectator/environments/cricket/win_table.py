@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spectator.environments.cricket.ball.prices import RUNS
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import WICKET_FIT, Situation, match_up, out_of_place
 from spectator.environments.cricket.ball.tables import (
@@ -54,9 +55,6 @@ from spectator.environments.cricket.people import Player, Team
 from spectator.environments.cricket.scorer import other
 
 Table = NDArray[np.float32]
-
-RUNS: Final = (0, 1, 2, 3, 4, 6, 0, 0, 1, 2, 1)
-"""Approximate runs of each category: one for a wide, two for a no-ball, one for a bye."""
 
 _NODES: Final = (-math.sqrt(3.0), 0.0, math.sqrt(3.0))
 _SHARES: Final = (1 / 6, 2 / 3, 1 / 6)
@@ -393,7 +391,6 @@ class DecisionAccount:
         self._reply: Table | None = None
         self.start = self.now = EVEN
         self.decided: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
-
 
     def match_started(self, match: Match) -> None:
         """Record that play is about to begin."""

@@ -239,17 +239,10 @@ TOOLS: Final[dict[str, type[ToolArguments]]] = {
 }
 """The arguments of each tool, by tool name."""
 
-OVERHEAD: Final = frozenset(
-    {
-        "set_strategy",
-        "set_bowling_strategy",
-        "set_field",
-        "plan_delivery",
-        "plan_shot",
-        "reflect_after_ball",
-        "analyze_situation",
-    }
-)
+OVERHEAD: Final = frozenset({
+    "set_strategy", "set_bowling_strategy", "set_field", "plan_delivery", "plan_shot", "reflect_after_ball",
+    "analyze_situation",
+})  # fmt: skip
 """Tools of which one per ball, six per over, are free."""
 
 ONCE_A_BALL: Final = frozenset({"set_field", "plan_shot"})

@@ -24,11 +24,9 @@ from spectator.environments.cricket.captaincy.reasons import (
     play_reason,
     toss_reason,
 )
-from spectator.environments.cricket.match.engine import Segment
 from spectator.observations import Observation
 from spectator.policies.policy import (
     Decision,
-    Policy,
     Preset,
     RandomPolicy,
     ScriptedPolicy,
@@ -329,11 +327,8 @@ def _shot_for(view: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
     return None
 
 
-def _preset(style: Style) -> Preset:
-    def build(seed: int) -> Policy:
-        return StyledCaptain(style, seed)
-
-    return Preset(style.name, style.label, style.summary, "heuristic", build)
+def _preset(style: Style, kind: type[StyledCaptain] = StyledCaptain) -> Preset:
+    return Preset(style.name, style.label, style.summary, "heuristic", partial(kind, style))
 
 
 CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {RANDOM.name: RANDOM}
@@ -369,8 +364,7 @@ class UnbendingCaptain(StyledCaptain):
 
     def _aggression(self, view: Mapping[str, Any]) -> float:
         """Return the style's intent, hurried or not."""
-        part: Segment = view["segment"]
-        return self.style.batting[("powerplay", "middle", "death").index(part)]
+        return self.style.batting[SEGMENTS.index(view["segment"])]
 
 
 class NoviceCaptain(UnbendingCaptain):
@@ -397,12 +391,7 @@ def _in_turn(view: Mapping[str, Any]) -> str:
     return str(min(own, key=lambda one: float(one["overs"]))["name"])
 
 
-def _weaker_preset(style: Style, kind: type[StyledCaptain]) -> Preset:
-    return Preset(style.name, style.label, style.summary, "heuristic", partial(kind, style))
-
-
 WEAKER: Final = {
-    style.name: _weaker_preset(style, kind)
-    for style, kind in ((NOVICE, NoviceCaptain), (BLOCKER, UnbendingCaptain))
+    style.name: _preset(style, kind) for style, kind in ((NOVICE, NoviceCaptain), (BLOCKER, UnbendingCaptain))
 }
 """Presets by name, the weakest first."""

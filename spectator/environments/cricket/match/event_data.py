@@ -18,20 +18,7 @@ ZONE_WORDS: Final[tuple[str, ...]] = (
 )  # fmt: skip
 """Direction of a ball in words, by sector 1 to 8."""
 
-_NUMBERS: Final = (
-    "no",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-)
+_NUMBERS: Final = "no one two three four five six seven eight nine ten eleven".split()
 
 
 def number_word(number: int) -> str:

@@ -239,6 +239,17 @@ class Game:
         """Add an event to the pending ones."""
         self.pending.append(Fact(f"cricket.{kind}", data))
 
+    def announce_toss(self) -> None:
+        """Announce who won the toss and what they elected."""
+        team = self.teams[self.toss_winner].name if self.toss_winner else ""
+        toss = {
+            "caller": self.caller,
+            "call": self.called,
+            "winner": self.toss_winner,
+            "elected": self.elected,
+        }
+        self.emit("toss_made", {**toss, "team": team})
+
     def new_match(self, batting_first: Side) -> Match:
         """Return a match between the two sides, before its first ball."""
         return Match(

@@ -130,7 +130,7 @@ def _load_field(preset: str, outside: int, fielders: list[list[Any]]) -> Field:
 
 
 _LISTS_OF_TUPLES = ("fall", "overs")
-_PLAIN_OF_INNINGS = tuple(name for name in Innings.__slots__ if name not in ("format", "batting", "bowling"))
+_PLAIN_OF_INNINGS = sorted({*Innings.__slots__} - {"format", "batting", "bowling"})
 
 
 def _dump_match(match: Match) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _dump_innings(innings: Innings) -> dict[str, Any]:
 
 
 def _dump_line(line: BatterLine | BowlerLine) -> dict[str, Any]:
-    return {name: getattr(line, name) for name in line.__slots__}
+    return {name: getattr(line, name) for name in sorted(line.__slots__)}
 
 
 def _load_innings(data: Mapping[str, Any], innings: Innings) -> Innings:
@@ -181,7 +181,4 @@ def _load_innings(data: Mapping[str, Any], innings: Innings) -> Innings:
 
 
 def _load_line(card: str, data: Mapping[str, Any]) -> BatterLine | BowlerLine:
-    line = BatterLine(data["player"]) if card == "batting" else BowlerLine(data["player"])
-    for name, value in data.items():
-        setattr(line, name, value)
-    return line
+    return BatterLine(**data) if card == "batting" else BowlerLine(**data)

@@ -121,16 +121,7 @@ def play_to_start(game: Game, start: str, seeded: Callable[[str, int], random.Ra
     home_first = start not in ("chase", "super_over")
     first: Side = "home" if home_first else "away"
     game.toss_winner, game.elected, game.called = "home", "bat" if home_first else "field", "heads"
-    game.emit(
-        "toss_made",
-        {
-            "caller": game.caller,
-            "call": game.called,
-            "winner": "home",
-            "elected": game.elected,
-            "team": game.teams["home"].name,
-        },
-    )
+    game.announce_toss()
     match = game.new_match(first)
     match = _REACH[start](match, seeded)
     match.rng = game.rng

@@ -36,10 +36,6 @@ def test_two_sides_of_a_fixture_share_no_name() -> None:
         assert not {player.surname for player in home.players} & {player.surname for player in away.players}
 
 
-
-
-
-
 def test_skill_spreads_as_between_real_players() -> None:
     """Over many squads the ratios centre on 1 with the latent sd of player_skill.json."""
     squads = [squad for seed in range(400) for squad in draw_fixture(seed)]

@@ -7,17 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from spectator.environments.collider.analysis import (
-    PDG,
-    ResonanceFit,
-    calibrate,
-    fit_resonance,
-    fit_resonances,
-)
+from spectator.environments.collider.analysis.calibration import calibrate
 from spectator.environments.collider.analysis.open_data import (
+    PDG,
     dimuon_spectrum,
     four_lepton_events,
 )
+from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance, fit_resonances
 from spectator.environments.collider.physics import energy_gain
 from tools.collider_validation.counting import four_lepton_templates, template_fit
 from tools.collider_validation.drawing import Chart, Layer

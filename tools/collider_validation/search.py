@@ -13,15 +13,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis import InvalidAnalysis, ResonanceFit, fit_resonances
 from spectator.environments.collider.analysis.checks import (
     Floats,
+    InvalidAnalysis,
     Window,
     checked_number,
     checked_spectrum,
     checked_window,
 )
 from spectator.environments.collider.analysis.peaks import NOTHING
+from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonances
 from spectator.environments.collider.analysis.shapes import (
     design,
     gauss_templates,

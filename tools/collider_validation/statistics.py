@@ -8,14 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectator.environments.collider.analysis import (
-    fit_resonance,
-    global_significance,
-    profile_significance,
-    upper_limit,
-)
 from spectator.environments.collider.analysis.checks import Floats
+from spectator.environments.collider.analysis.mass_scan import global_significance
+from spectator.environments.collider.analysis.resonance import fit_resonance
 from spectator.environments.collider.analysis.shapes import gauss_bins, p_of_z, z_of_p
+from spectator.environments.collider.analysis.significance import profile_significance, upper_limit
 from tools.collider_validation.counting import (
     counting_significance,
     discovery_significance,

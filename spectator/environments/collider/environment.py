@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from spectator.environments.collider import physics
 from spectator.environments.collider.actions import AGENT, COSTS, TOOLS, ColliderAction, schemas
-from spectator.environments.collider.analysis import InvalidAnalysis
+from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.environments.collider.experiment import Laboratory
 from spectator.environments.collider.operations import comparison, inference, machine, preparation
 from spectator.environments.collider.reward import Grade, conduct, grade

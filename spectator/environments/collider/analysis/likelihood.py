@@ -50,11 +50,9 @@ class LikelihoodProblem(Protocol):
 
     def expected(self, theta: Floats) -> Floats:
         """Return the expected counts of each bin."""
-        ...
 
     def derivatives(self, theta: Floats) -> Floats:
         """Return the derivative of each bin (rows) by each parameter (columns)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

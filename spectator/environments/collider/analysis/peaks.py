@@ -372,9 +372,7 @@ def _start_sigmas(task: FitTask) -> tuple[float, float]:
     return task.resolution_gev, task.resolution_gev
 
 
-def _fit(
-    task: FitTask, model: str, background: str, places: list[Start], theta: Floats | None = None
-) -> Trial:
+def _fit(task: FitTask, model: str, background: str, places: list[Start]) -> Trial:
     columns = design(background, task.edges)
     resolution = (task.typical[0] / places[0].mass, task.typical[1])
     free = task.resolution_gev is None
@@ -382,13 +380,10 @@ def _fit(
     problem = PeakProblem(
         task.edges, task.counts, columns, len(places), model, task.gamma, sigmas, resolution
     )
-    if theta is None:
-        beta = np.zeros(columns.shape[1])
-        target = design("exponential", task.edges) @ places[0].beta
-        beta = _projected(columns, target)
-        theta = problem.start(
-            [place.signal for place in places], [place.mass for place in places], places[0].sigma, beta
-        )
+    beta = _projected(columns, design("exponential", task.edges) @ places[0].beta)
+    theta = problem.start(
+        [place.signal for place in places], [place.mass for place in places], places[0].sigma, beta
+    )
     minimum = minimise(problem, theta, problem.free())
     chi2, ndf, p_value = goodness(task.counts, minimum.expected, int(problem.free().sum()))
     return Trial(problem, minimum, background, chi2, ndf, p_value)

@@ -212,12 +212,10 @@ def fit_resonance(
     >>> round(fit.mass_gev, 1), round(fit.width_gev, 1), round(fit.signal, -1), fit.converged
     (125.0, 1.6, 2000.0, True)
     """
-    task, chosen = _task_of(
-        edges_gev,
-        counts,
-        window_gev,
-        (model, background, natural_width_gev, resolution_gev, resolution_error_gev, mass_gev),
-    )
+    task, chosen = _task(
+        edges_gev, counts, window_gev, background, mass_gev,
+        model, natural_width_gev, resolution_gev, resolution_error_gev,
+    )  # fmt: skip
     best = describe(task)
     return _report(task, best, chosen, _main_peak(best))
 
@@ -237,32 +235,29 @@ def fit_resonances(
         window_gev: Lower and upper mass; by default all bins.
         background: One of ``BACKGROUNDS``, or ``auto``.
     """
-    task, chosen = _task_of(edges_gev, counts, window_gev, ("auto", background, None, None, None, mass_gev))
+    task, chosen = _task(edges_gev, counts, window_gev, background, mass_gev)
     best = describe(task)
     reports = [_report(task, best, chosen, peak) for peak in range(best.problem.peaks)]
     return tuple(sorted(reports, key=lambda report: report.mass_gev))
 
 
-def _task_of(
+def _task(
     edges_gev: ArrayLike,
     counts: ArrayLike,
     window_gev: Window | None,
-    asked: tuple[str, str, float | None, float | None, float | None, float | None],
+    background: str,
+    mass: float | None,
+    model: str = "auto",
+    gamma: float | None = None,
+    resolution: float | None = None,
+    resolution_error: float | None = None,
 ) -> tuple[FitTask, slice]:
-    edges, seen = checked_spectrum(edges_gev, counts)
-    chosen = checked_window(edges, window_gev, bins=5)
-    return _checked_task(edges[chosen.start : chosen.stop + 1], seen[chosen], asked), chosen
-
-
-def _checked_task(
-    edges: Floats,
-    counts: Floats,
-    asked: tuple[str, str, float | None, float | None, float | None, float | None],
-) -> FitTask:
-    model, background, gamma, resolution, resolution_error, mass = asked
+    all_edges, seen = checked_spectrum(edges_gev, counts)
+    chosen = checked_window(all_edges, window_gev, bins=5)
+    edges, seen = all_edges[chosen.start : chosen.stop + 1], seen[chosen]
     checked_choice("model", model, ("auto", *MODELS))
     checked_choice("background", background, ("auto", *BACKGROUNDS))
-    if not counts.any():
+    if not seen.any():
         raise invalid("counts", "must hold at least one event in the window")
     if gamma is not None:
         checked_number("natural_width_gev", gamma, least=0.0)
@@ -279,7 +274,8 @@ def _checked_task(
             raise invalid("resolution_gev", "must be given if resolution_error_gev is")
     if mass is not None:
         mass = checked_mass("mass_gev", mass, edges)
-    return FitTask(edges, counts, model, background, gamma or 0.0, resolution, resolution_error or 0.0, mass)
+    task = FitTask(edges, seen, model, background, gamma or 0.0, resolution, resolution_error or 0.0, mass)
+    return task, chosen
 
 
 def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFit:

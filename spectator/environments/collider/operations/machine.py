@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from spectator.environments.collider import actions, physics
-from spectator.environments.collider.analysis import ResonanceFit, calibrate, fit_resonance
+from spectator.environments.collider.analysis.calibration import calibrate
+from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance
 from spectator.environments.collider.experiment import (
     DetectorScale,
     Laboratory,

@@ -32,31 +32,24 @@ class Account(Protocol):
 
     def match_started(self, match: Match) -> None:
         """Record that play is about to begin, at the toss or in mid-match."""
-        ...
 
     def before_over(self, match: Match, bowler: int) -> None:
         """Record that ``bowler`` is about to get the next over."""
-        ...
 
     def before_batters(self, match: Match, batters: Sequence[int]) -> None:
         """Record that ``batters`` are about to be sent in, in this order."""
-        ...
 
     def before_ball(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
         """Record that a ball is about to be bowled with these intents."""
-        ...
 
     def after_ball(self, match: Match) -> None:
         """Record that a ball was bowled and all its consequences applied."""
-        ...
 
     def dump(self) -> dict[str, Any]:
         """Return the account as plain JSON for :meth:`load`."""
-        ...
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Continue from a :meth:`dump`."""
-        ...
 
 
 BATTER: Final = (50, 100, 150, 200, 250, 300)

@@ -3,10 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis import (
-    InvalidAnalysis,
-    spurious_signal,
-)
+from spectator.environments.collider.analysis.checks import InvalidAnalysis
+from spectator.environments.collider.analysis.significance import spurious_signal
 from tools.collider_validation.counting import expected_significance, template_fit
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis import counting_limit, upper_limit
+from spectator.environments.collider.analysis.significance import counting_limit, upper_limit
 from tests.environments.collider.analysis.toys import Toy
 
 

@@ -7,19 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis import (
-    CANDLES,
-    PDG,
-    calibrate,
-    fit_resonance,
-    fit_resonances,
-    scan,
-)
+from spectator.environments.collider.analysis.calibration import CANDLES, calibrate
 from spectator.environments.collider.analysis.checks import Floats
+from spectator.environments.collider.analysis.mass_scan import scan
 from spectator.environments.collider.analysis.open_data import (
+    PDG,
     dimuon_spectrum,
     four_lepton_events,
 )
+from spectator.environments.collider.analysis.resonance import fit_resonance, fit_resonances
 from tools.collider_validation.counting import four_lepton_templates, template_fit
 from tools.collider_validation.search import find_resonances
 

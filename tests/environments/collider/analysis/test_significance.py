@@ -3,11 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis import (
-    profile_significance,
-    scan,
-)
+from spectator.environments.collider.analysis.mass_scan import scan
 from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
+from spectator.environments.collider.analysis.significance import profile_significance
 from tests.environments.collider.analysis.toys import Toy
 from tools.collider_validation.counting import (
     counting_significance,

@@ -175,11 +175,6 @@ def _quality(match: Match | None, side: Side, expected: float = 0.5) -> float:
     return sum(scores) / len(scores)
 
 
-def _standing(innings: Innings) -> float:
-    """Rate an innings among those of average sides: 0.5 is par."""
-    return _below(_deviations(innings))
-
-
 def _deviations(innings: Innings) -> float:
     """Return an innings' standard deviations above the par of average sides.
 

@@ -38,7 +38,7 @@ class Player:
         id: Unique within a match.
         order: Natural place in the batting order, 1 to 11; the model derives batting ability from it.
         bowls: Kind of bowling; ``None`` for a player who does not bowl.
-        style: Bowling style; set exactly if ``bowls`` is.
+        style: Bowling style; set exactly if ``bowls`` is, and of that kind.
         bat_runs: Runs per ball faced, relative to the average batter of that order in the same situation.
         bat_out: Dismissals per ball faced, likewise: below 1 is better.
         bowl_runs: Runs conceded per ball: below 1 is better.
@@ -50,9 +50,6 @@ class Player:
         bat_form: Form of the day as a batter: a log ratio of runs, 0 is usual.
         bowl_form: The same as a bowler, for runs saved: above 0 is better.
         speed_kmh: Speed of the stock ball; 0 means the average of the kind (135 for pace, 91 for spin).
-
-    Raises:
-        ValueError: A value is out of range, or ``bowls`` and ``style`` do not match.
     """
 
     id: str
@@ -73,20 +70,6 @@ class Player:
     bat_leg: float = 0.0
     bat_form: float = 0.0
     bowl_form: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.order <= 11:
-            raise ValueError(f"order must be 1 to 11, not {self.order}")
-        if (self.bowls is None) != (self.style is None):
-            raise ValueError(f"{self.name}: give both bowls and style, or neither")
-        if self.style is not None and (self.style in SPIN_STYLES) != (self.bowls == "spin"):
-            raise ValueError(f"{self.name}: {self.style} is not a style of {self.bowls}")
-        for ratio in (self.bat_runs, self.bat_out, self.bowl_runs, self.bowl_wickets, self.bowl_extras):
-            if not 0.2 <= ratio <= 5.0:
-                raise ValueError(f"{self.name}: a skill ratio must be 0.2 to 5, not {ratio}")
-        for trait in (self.bat_spin, self.bat_short, self.bat_leg, self.bat_form, self.bowl_form):
-            if not -1.0 <= trait <= 1.0:
-                raise ValueError(f"{self.name}: a trait must be -1 to 1, not {trait}")
 
     @property
     def surname(self) -> str:

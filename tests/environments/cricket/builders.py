@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spectator.environments.cricket import scorer as laws
-from spectator.environments.cricket.laws import Ball, Format, format_of
-from spectator.environments.cricket.scorer import Innings
+from spectator.environments.cricket.laws import Ball, Format, Innings, LawBroken, format_of
 
 DOT = Ball()
 FOUR = Ball(bat=4, boundary=True)
@@ -75,7 +74,7 @@ def ready(innings: Innings) -> Innings:
 def _may_bowl(innings: Innings, player: int) -> bool:
     try:
         laws.check_bowler(innings, player)
-    except laws.LawBroken:
+    except LawBroken:
         return False
     return True
 

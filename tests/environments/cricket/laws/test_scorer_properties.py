@@ -8,8 +8,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectator.environments.cricket import scorer as laws
-from spectator.environments.cricket.laws import DISMISSALS, SUPER_OVER, Ball, Format, format_of
-from spectator.environments.cricket.scorer import Innings, LawBroken
+from spectator.environments.cricket.laws import (
+    DISMISSALS,
+    SUPER_OVER,
+    Ball,
+    Format,
+    Innings,
+    LawBroken,
+    format_of,
+)
 from tests.environments.cricket.builders import apply, everything, fresh, ready
 
 KINDS = sorted(DISMISSALS)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spectator.environments.cricket import scorer as laws
-from spectator.environments.cricket.laws import SUPER_OVER, Ball
-from spectator.environments.cricket.scorer import Innings, LawBroken
+from spectator.environments.cricket.laws import SUPER_OVER, Ball, Innings, LawBroken
 from tests.environments.cricket.builders import (
     BOWLED,
     CAUGHT,

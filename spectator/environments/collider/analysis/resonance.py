@@ -224,8 +224,6 @@ def fit_resonances(
     edges_gev: ArrayLike,
     counts: ArrayLike,
     window_gev: Window | None = None,
-    *,
-    background: str = "auto",
     mass_gev: float | None = None,
 ) -> tuple[ResonanceFit, ...]:
     """Fit the peaks of a window together and report each, ordered by mass.
@@ -233,9 +231,8 @@ def fit_resonances(
     Args:
         edges_gev: Bin edges, n + 1 ascending values in GeV.
         window_gev: Lower and upper mass; by default all bins.
-        background: One of ``BACKGROUNDS``, or ``auto``.
     """
-    task, chosen = _task(edges_gev, counts, window_gev, background, mass_gev)
+    task, chosen = _task(edges_gev, counts, window_gev, "auto", mass_gev)
     best = describe(task)
     reports = [_report(task, best, chosen, peak) for peak in range(best.problem.peaks)]
     return tuple(sorted(reports, key=lambda report: report.mass_gev))

@@ -52,12 +52,12 @@ PACKS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def jobs_of(pack: str, seeds: int, own: int | str, rival: int | str, first: int = HELD_OUT) -> list[MatchJob]:
+def jobs_of(pack: str, seeds: int, own: int | str, rival: int | str) -> list[MatchJob]:
     """Return jobs for both seats of each seed."""
     options = plain_options(dict(PACKS[pack]))
     return [
         MatchJob((seed, side), seed, options, {side: own, "away" if side == "home" else "home": rival})
-        for seed in range(first, first + seeds)
+        for seed in range(HELD_OUT, HELD_OUT + seeds)
         for side in ("home", "away")
     ]
 
@@ -317,15 +317,10 @@ def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[
     return one.results
 
 
-def export(source: Path, folder: Path, name: str = "cricket-captain-1") -> None:
-    """Write the weights of a playing captain in eight bits, and their card.
-
-    Args:
-        source: Weights written by :func:`.torch_network.save`.
-        name: Name of the model in records.
-    """
+def export(source: Path, folder: Path) -> None:
+    """Write the weights of a playing captain in eight bits, and their card."""
     with np.load(source) as file:
         head = json.loads(str(file["head"]))
         arrays = {one: file[one] for one in file.files if one != "head" and not one.startswith("worth")}
-    about = {"name": name, "world": WORLD.version, **head["about"]}
+    about = {"name": "cricket-captain-1", "world": WORLD.version, **head["about"]}
     write_captain(folder, arrays, {"shape": head["shape"], "words": head["words"]}, about)

@@ -102,7 +102,6 @@ def learn(
     more: Callable[[], list[Example]],
     log: Log,
     saved: Callable[[], None],
-    seed: int = 1,
 ) -> dict[str, float]:
     """Train for a number of seconds; the learning rate falls along a cosine.
 
@@ -111,12 +110,11 @@ def learn(
         seconds: Duration.
         more: Returns examples added since its last call.
         saved: Called regularly to save the weights.
-        seed: Seed of the order of examples.
 
     Returns:
         Steps, sentences seen, and number of examples.
     """
-    rng, device = random.Random(seed), str(next(network.parameters()).device)
+    rng, device = random.Random(1), str(next(network.parameters()).device)
     optimizer, start, step, seen, recent = optimizer_of(network, rate), time.monotonic(), 0, 0, []
     context, last_saved = network.shape.context, time.monotonic()
     while True:
@@ -149,9 +147,9 @@ def learn(
 
 
 @torch.no_grad()
-def held_out(network: TorchNetwork, examples: Sequence[Example], most: int = 4000) -> dict[str, float]:
+def held_out(network: TorchNetwork, examples: Sequence[Example]) -> dict[str, float]:
     """Measure how close the network is to the teacher on held-out matches."""
-    kept = [example for example in examples if example.seed % 20 == 0][:most]
+    kept = [example for example in examples if example.seed % 20 == 0][:4000]
     device, totals = str(next(network.parameters()).device), np.zeros(6)
     for begin in range(0, len(kept), 256):
         batch = ExampleBatch(kept[begin : begin + 256], device, network.shape.context)

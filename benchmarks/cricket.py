@@ -16,16 +16,16 @@ import numpy as np
 
 from benchmarks.figures import HEADER, Figure
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.environments.cricket.environment import CricketEnvironment, CricketOptions
 from spectator.environments.cricket.forecast.monte_carlo import forecast
 from spectator.environments.cricket.forecast.state import ForecastState
 from spectator.environments.cricket.match.forecasts import forecast_state
+from spectator.environments.cricket.match.starts import advance
 from spectator.environments.cricket.simulation import (
+    match_rows,
     open_match,
     play_out,
-    send_in_next,
-    simulate_match,
-    simulate_matches,
+    simulate,
 )
 from spectator.environments.world import derive_seed
 from spectator.policies.policy import ScriptedPolicy
@@ -47,12 +47,14 @@ def machine_loop() -> float:
 
 def deliveries_a_second() -> Figure:
     """Simulate whole 20-over matches under the default captains."""
-    for _ in simulate_matches(2, 20, 0):
+    for _ in simulate(2, 0, CricketOptions(max_overs=20).model_dump()):
         pass
     rates = []
     for turn in range(ROUNDS):
         began = time.thread_time()
-        bowled = sum(1 for number in range(MATCHES) for _ in simulate_match(number, 20, turn * 1000 + number))
+        bowled = sum(
+            1 for number in range(MATCHES) for _ in match_rows(number, open_match(20, turn * 1000 + number))
+        )
         rates.append(bowled / (time.thread_time() - began))
     return Figure(
         "deliveries a second through the match engine, one core",
@@ -135,8 +137,8 @@ def _fresh_chase() -> ForecastState:
         if match.awaited == "innings" and match.number == 1:
             break
     match.close_innings()
-    send_in_next(match)
-    send_in_next(match)
+    advance(match)
+    advance(match)
     state = forecast_state(match)
     assert state is not None
     return state

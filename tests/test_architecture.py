@@ -131,11 +131,11 @@ PUBLIC_API = {
 WEB = {"fastapi", "starlette", "jinja2", "uvicorn"}
 RULES_MAY_IMPORT: dict[str, set[str]] = {
     "cricket": {"numpy", "threadpoolctl", "torch"},
-    "collider": {"numpy", "scipy", "iminuit", "boost_histogram", "pyhf", "particle"},
+    "collider": {"numpy", "scipy", "iminuit", "pyhf", "particle"},
 }
 """Packages from outside that the rules of a world may import, beside pydantic; a world not named, none."""
 
-COLLIDER_LOADS_LATE = {"scipy", "iminuit", "boost_histogram", "pyhf", "particle"}
+COLLIDER_LOADS_LATE = {"scipy", "iminuit", "pyhf", "particle"}
 """Heavy packages of the collider that are imported by functions that need them, not on top of a module."""
 
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.collider.reference_physicist import (
+from spectator.environments.collider.scenarios import TIERS
+from tools.collider_physicists import (
     SIZE,
     Decisions,
     TunablePhysicist,
     decisions_of,
 )
-from spectator.environments.collider.scenarios import TIERS
 from tools.collider_skill import LEARNING, PAGE, POLICIES, campaign, mean_of, with_section
 from tools.collider_validation.drawing import Chart, Layer, draw
 
@@ -171,7 +171,7 @@ def _decision_text(value: float | bool | str) -> str:
     return value or "left to the library" if isinstance(value, str) else f"{value:.3g}"
 
 
-WORDS = f"""The cross-entropy method over the {SIZE} numbers of `reference_physicist.py`: shares of the
+WORDS = f"""The cross-entropy method over the {SIZE} numbers of `tools/collider_physicists.py`: shares of the
 resources for two runs, weight of the beam energy, trigger threshold of each run, cut, channels, background
 function, which excesses are followed, examined, called evidence or a discovery, quoted error, and whether to
 calibrate, compare runs, ask for systematics, measure the spin and set limits. It starts in the middle of all

@@ -16,17 +16,14 @@ import numpy as np
 
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.physicists import (
-    BlindPhysicist,
-    BlindScript,
     HeuristicPhysicist,
     OraclePhysicist,
     RandomPhysicist,
-    drawn,
-    varied,
 )
 from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from spectator.environments.collider.scenarios import TIERS
 from spectator.policies.policy import ScriptedPolicy, SeesTruth
+from tools.collider_physicists import BlindPhysicist, BlindScript, drawn, varied
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reports" / "collider-skill.md"
 

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from spectator.environments.cricket.simulation import simulate_matches
+from spectator.environments.cricket.environment import CricketOptions
+from spectator.environments.cricket.simulation import simulate
 from tools.cricket_model.fitting.targets import real_statistics
 from tools.cricket_model.realism import MatchLog, read_matches, spread_of, statistics
 
@@ -15,7 +16,7 @@ MATCHES = 300
 
 @pytest.fixture(scope="module")
 def matches() -> list[MatchLog]:
-    return list(read_matches(simulate_matches(MATCHES, 20, 2026)))
+    return list(read_matches(simulate(MATCHES, 2026, CricketOptions(max_overs=20).model_dump())))
 
 
 def test_every_real_statistic_is_measured(matches: list[MatchLog]) -> None:

@@ -35,7 +35,7 @@ def main() -> None:
     leptons, leptons_chart = collisions.four_leptons()
     tables = {
         "counting": [*statistics.counting(), statistics.photons()],
-        "toys": [*q0, *elsewhere, *pulls, *statistics.limits(chosen.limits), *statistics.spins()],
+        "toys": [*q0, *elsewhere, *pulls, *statistics.limits(chosen.limits)],
         "data": [*whole, *collisions.fits(), *leptons],
         "physics": list(collisions.scaling()),
     }

@@ -1,4 +1,4 @@
-"""Check the statistics on toys: significances, look-elsewhere effect, pulls, limits and spin."""
+"""Check the statistics on toys: significances, look-elsewhere effect, pulls and limits."""
 
 from __future__ import annotations
 
@@ -8,31 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectator.environments.collider.analysis import (
-    angular_density,
-    angular_llr,
+from spectator.environments.collider.analysis.checks import Floats
+from spectator.environments.collider.analysis.mass_scan import global_significance
+from spectator.environments.collider.analysis.resonance import fit_resonance
+from spectator.environments.collider.analysis.shapes import gauss_bins, p_of_z, z_of_p
+from spectator.environments.collider.analysis.significance import profile_significance, upper_limit
+from tools.collider_validation.counting import (
     counting_significance,
     discovery_significance,
     expected_significance,
-    fit_resonance,
-    global_significance,
-    profile_significance,
-    upper_limit,
 )
-from spectator.environments.collider.analysis.checks import Floats
-from spectator.environments.collider.analysis.shapes import gauss_bins, p_of_z, z_of_p
 from tools.collider_validation.drawing import Chart, Layer
 from tools.collider_validation.rows import ValidationRow, near
 
 EXACT = {100: 4.97, 50: 4.93, 20: 4.91, 10: 4.81, 5: 4.96, 1: 4.73, 0.5: 4.75}
-SPIN_EVENTS = (
-    ("spin0", "spin1_ll", 85),
-    ("spin0", "spin2_gg_diphoton", 8),
-    ("spin0", "spin2_gg_ll", 9),
-    ("spin0", "spin2_qq_ll", 28),
-    ("spin1_ll", "spin2_gg_ll", 4),
-    ("spin1_ll", "spin2_qq_ll", 25),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +241,7 @@ def limits(toys: int) -> list[ValidationRow]:
     for z in (0.5, 2.0, 4.0):
         setting = Setting("limit", z, bins=30)
         found = [
-            upper_limit(setting.edges, setting.draw(seed), 125.0, 1.6, background="exponential").signal
+            upper_limit(setting.edges, setting.draw(seed), 125.0, 1.6, background="exponential")
             for seed in range(toys)
         ]
         covered = float((np.array(found) >= setting.signal).mean())
@@ -266,17 +255,3 @@ def limits(toys: int) -> list[ValidationRow]:
             )
         )
     return rows
-
-
-def spins() -> Iterator[ValidationRow]:
-    """Check the number of events that separate two hypotheses by two sigma."""
-    fine = np.linspace(-1, 1, 4001)
-    for first, second, events in SPIN_EVENTS:
-        running = np.cumsum(angular_density(first, fine))
-        separations = []
-        for seed in range(40):
-            drawn = np.interp(np.random.default_rng(seed).random(events), running / running[-1], fine)
-            found = angular_llr(drawn, [first, second])
-            separations += [z for name, z in found.expected_separation.items() if name == second]
-        z = float(np.median(separations)) if separations else 0.0
-        yield near(f"separation of {first} from {second}, {events} events", "notes: 2", 2.0, z, 0.75, 2)

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.match.engine import Match, load_model
 from spectator.environments.cricket.match.forecasts import PitchReading, forecast_data
-from spectator.environments.cricket.simulation import open_match, play_out, send_in_next
+from spectator.environments.cricket.match.starts import advance
+from spectator.environments.cricket.simulation import open_match, play_out
 from spectator.environments.world import derive_seed
 
 SEED: Final = 20_27
@@ -101,8 +102,8 @@ class _WatchedMatch:
 
     def openers(self) -> None:
         """Send in the openers."""
-        send_in_next(self.match)
-        send_in_next(self.match)
+        advance(self.match)
+        advance(self.match)
 
     def forecast(self) -> tuple[float, float]:
         """Return the chance of the side batting first, and the mean total of the innings."""

@@ -10,16 +10,16 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from spectator.environments.cricket.ball.tables import MODEL_FILE
+from spectator.environments.cricket.environment import CricketOptions
 from spectator.environments.cricket.forecast.monte_carlo import forecast
 from spectator.environments.cricket.forecast.state import BowlingAttack, ForecastState, plan_remaining_overs
 from spectator.environments.cricket.people import Player, Squad, draw_fixture
-from spectator.environments.cricket.simulation import simulate_matches
+from spectator.environments.cricket.simulation import simulate
 from tools.cricket_model.fitting.counts import DATA, read_rows
 from tools.cricket_model.fitting.targets import real_statistics
 from tools.cricket_model.fitting.validation import HeldOutLoss, cross_validate
@@ -100,7 +100,7 @@ def _average(squad: Squad) -> tuple[Player, ...]:
 
 def write(folder: Path, matches: int, seed: int) -> list[Compared]:
     """Simulate, compare, and write the page and its plots into ``folder``."""
-    played = list(read_matches(islice(simulate_matches(matches, 20, seed), None)))
+    played = list(read_matches(simulate(matches, seed, CricketOptions(max_overs=20).model_dump())))
     rows = compare(played)
     cells = chances(800, seed)
     plots = folder / "cricket-realism"

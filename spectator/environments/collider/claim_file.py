@@ -168,7 +168,6 @@ def recompute(
     Args:
         channels: The channels that the claim rests on, as frozen.
         spectra: The opened spectrum of each, by its name.
-        mass_gev: The claimed mass.
 
     Raises:
         InvalidAnalysis: A spectrum or a window is invalid.
@@ -229,7 +228,7 @@ def limit_at(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> float
     """
     return upper_limit(
         opened.edges_gev, opened.counts, mass_gev, sigma_at(frozen, mass_gev), background=frozen.background
-    ).signal
+    )
 
 
 class ClaimFile(BaseModel):
@@ -267,9 +266,6 @@ def workspace(frozen: FrozenChannel, opened: Unblinded, mass_gev: float, sigma_g
     """Return the pyhf workspace of one channel.
 
     Its parameter of interest ``mu`` counts signal events.
-
-    Raises:
-        InvalidAnalysis: The spectrum is invalid.
     """
     edges, counts = np.array(opened.edges_gev), np.array(opened.counts, dtype=np.float64)
     smooth = np.array(fit_background(edges, counts, background=frozen.background).expected)
@@ -329,11 +325,7 @@ class Evidence:
     """The events of an episode that its claim rests on.
 
     Args:
-        selection_seq: Event that froze the selection.
-        selection: The selection.
         opened: Spectra that were opened under it before the claim, with their events.
-        claim_seq: Event of the claim.
-        claim: The claim.
     """
 
     selection_seq: int

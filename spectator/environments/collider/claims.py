@@ -53,8 +53,6 @@ class ClaimCheck:
     """Result of one check.
 
     Args:
-        name: Name of the check.
-        ok: Whether it passed.
         message: What was found, in a sentence.
     """
 

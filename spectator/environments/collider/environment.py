@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from spectator.environments.collider import physics
 from spectator.environments.collider.actions import AGENT, COSTS, TOOLS, ColliderAction, schemas
-from spectator.environments.collider.analysis import InvalidAnalysis
+from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.environments.collider.experiment import Laboratory
 from spectator.environments.collider.operations import comparison, inference, machine, preparation
-from spectator.environments.collider.reward import conduct, grade
+from spectator.environments.collider.reward import Grade, conduct, grade
 from spectator.environments.collider.scenarios import draw
 from spectator.environments.collider.task import TOLERATED, HardRule, six
 from spectator.events import Fact
@@ -30,8 +31,6 @@ def content(lab: Laboratory, step: int, broken: list[str]) -> dict[str, Any]:
     Nothing in it comes from nature, except through recorded events.
 
     Args:
-        lab: The campaign.
-        step: Actions carried out so far.
         broken: Codes of the rules that the last action broke.
     """
     best = cumulative_significance(lab)
@@ -290,28 +289,11 @@ class ColliderEnvironment:
         """Grade a claim; end a campaign that takes too many actions."""
         if lab.claim is not None:
             graded = grade(lab)
-            self._score = graded.score
-            lab.verdict = {
-                "verdict": graded.verdict,
-                "score": graded.score,
-                "discovered": graded.discovered,
-                "correct_mass": graded.correct_mass,
-                "correct_channel": graded.correct_channel,
-                "correct_spin": graded.correct_spin,
-                "rubric": graded.rubric,
-            }
         elif self._step >= MAX_STEPS:
-            lab.verdict = {
-                "verdict": "ended without a conclusion",
-                "score": 0.0,
-                "discovered": False,
-                "correct_mass": False,
-                "correct_channel": False,
-                "correct_spin": False,
-                "rubric": {"score": 0.0},
-            }
+            graded = Grade("ended without a conclusion")
         else:
             return
+        self._score, lab.verdict = graded.score, asdict(graded)
         lab.add_fact(
             "campaign_graded",
             **lab.verdict,

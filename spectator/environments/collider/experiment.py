@@ -61,18 +61,14 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A recorded run.
+class Plan:
+    """A planned run.
 
     Args:
         number: 1, 2, ...
-        beam: Its beam.
-        luminosity_fb: Delivered luminosity.
         tuning_fraction: Share of its events that is open before unblinding.
         thresholds_gev: Trigger threshold, by channel; a channel without one has no data.
-        live_fraction: Share of triggered events that was read out.
-        data: Datasets, by channel.
-        candles: Histograms of the known resonances, by name.
+        live_fraction: Share of triggered events that is read out.
     """
 
     number: int
@@ -81,6 +77,12 @@ class Run:
     tuning_fraction: float
     thresholds_gev: Mapping[str, float]
     live_fraction: float
+
+
+@dataclass(frozen=True)
+class Run(Plan):
+    """A recorded run: datasets by channel, and histograms of the known resonances by name."""
+
     data: Mapping[str, Dataset]
     candles: Mapping[str, Counts]
 
@@ -90,24 +92,12 @@ class Run:
         return f"run-{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A planned run; see :class:`Run`."""
-
-    number: int
-    beam: Beam
-    luminosity_fb: float
-    tuning_fraction: float
-    thresholds_gev: Mapping[str, float]
-    live_fraction: float
-
-
 def generator(seed: int, *names: str | int) -> np.random.Generator:
     """Return the random generator of one named part of an episode."""
     return np.random.Generator(np.random.PCG64(derive_seed(seed, *names)))
 
 
-def exposure_of(plan: Plan | Run, channel: str) -> Exposure:
+def exposure_of(plan: Plan, channel: str) -> Exposure:
     """Return how ``channel`` is exposed in a run."""
     return Exposure(
         plan.beam,
@@ -122,11 +112,7 @@ def collect(task: Task, nature: Nature, plan: Plan, seed: int, before: Sequence[
     """Take a run: draw Poisson counts of every channel in the menu and of the candles.
 
     Args:
-        task: The campaign.
         nature: The truth; with real data the run is a random part of the events not yet recorded.
-        plan: The planned run.
-        seed: The episode's seed.
-        before: Runs before this one.
     """
     if nature.recorded is not None:
         return _reveal(nature.recorded, plan, seed, before)
@@ -138,10 +124,7 @@ def collect(task: Task, nature: Nature, plan: Plan, seed: int, before: Sequence[
         candle.name: _candle(task, nature, candle, plan, generator(seed, "candle", plan.number, candle.name))
         for candle in task.candles.values()
     }
-    return Run(
-        plan.number, plan.beam, plan.luminosity_fb, plan.tuning_fraction, dict(plan.thresholds_gev),
-        plan.live_fraction, data, candles,
-    )  # fmt: skip
+    return Run(**vars(plan), data=data, candles=candles)
 
 
 def _reveal(recorded: Recorded, plan: Plan, seed: int, before: Sequence[Run]) -> Run:
@@ -161,10 +144,7 @@ def _reveal(recorded: Recorded, plan: Plan, seed: int, before: Sequence[Run]) ->
         for each in (tuning, search):
             each.setflags(write=False)
         data[name] = Dataset(tuning, search, np.zeros(search.shape), physics.signal_angles(0, name))
-    return Run(
-        plan.number, plan.beam, plan.luminosity_fb, plan.tuning_fraction, dict(plan.thresholds_gev),
-        plan.live_fraction, data, {},
-    )  # fmt: skip
+    return Run(**vars(plan), data=data, candles={})
 
 
 def _record(nature: Nature, offer: ChannelTask, plan: Plan, random: np.random.Generator) -> Dataset:
@@ -259,8 +239,6 @@ class ChannelAnalysis:
     """How a channel is analysed.
 
     Args:
-        channel: Its name.
-        window_gev: Search window.
         cut: Bin of the score from which events are kept.
         background: Background function; ``auto`` lets the library choose one that fits.
         natural_width: Natural width over mass that is searched for.
@@ -306,9 +284,7 @@ class Laboratory:
     """One campaign.
 
     Args:
-        task: The public task.
         nature: The hidden truth; only taking a run and grading read it.
-        seed: The episode's seed.
     """
 
     task: Task

@@ -25,10 +25,7 @@ class Particle:
     """A resonance.
 
     Args:
-        mass_gev: Its mass.
-        width_gev: Its natural width.
         spin: 0, 1 or 2.
-        production: Partons that produce it.
         rates_fb: Cross section times branching at 13 TeV, fb, by channel.
     """
 
@@ -80,7 +77,6 @@ class Recorded:
 
     Args:
         counts: All recorded events, by mass bin.
-        luminosity_fb: Luminosity of the data.
         expected_z: Significance of the first resonance in all of the data.
         mass_error_gev: Error of its mass in all of the data, scale included.
     """
@@ -96,15 +92,12 @@ class Nature:
     """The truth of a campaign.
 
     Args:
-        scenario: Name of the scenario.
         particles: The resonances; empty for a null.
         primary: Channel in which the first resonance shows best; empty for a null.
         scale: Measured over true mass, by detector, at ``SCALE_PIVOT_GEV``.
         drift: Change of the scale for each unit of ln m, by detector.
         resolution: True over nominal resolution, by detector.
         efficiency: True acceptance times efficiency, by channel.
-        backgrounds: By channel.
-        shapes: By channel.
         feature: A false bump of a trigger, if any.
         fluctuation: A fluctuation of the first run, if any.
         recorded: Real data, instead of simulated ones.

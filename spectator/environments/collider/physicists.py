@@ -1,7 +1,6 @@
-"""Scripted physicists: textbook, blind, random, and the oracle.
+"""Scripted physicists: textbook, random, and the oracle.
 
-The blind ones ignore the data: the best of them shows the score of a search without its data. The oracle
-knows the truth but still has to measure: it shows the score of a perfect plan.
+The oracle knows the truth but still has to measure: it shows the score of a perfect plan.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Any, Final
 
 from spectator.environments.collider import experiment, physics
 from spectator.environments.collider.environment import ColliderEnvironment
@@ -45,9 +44,7 @@ def value_of(beam: Mapping[str, float], gains: Mapping[str, float], luminosity_f
     """Return the expected significance of a beam, up to a common factor.
 
     Args:
-        beam: A beam of the task.
         gains: Cross section relative to 13 TeV, by keys like ``gg 8``; empty without a theory review.
-        luminosity_fb: Affordable luminosity.
     """
     energy = f"{beam['sqrt_s_tev']:g}"
     quarks = gains.get(f"qq {energy}", (beam["sqrt_s_tev"] / 13.0) ** 1.5)
@@ -66,7 +63,6 @@ def suitable_thresholds(channels: Sequence[Mapping[str, Any]], higher_sigma: flo
     """Return thresholds that keep the search window and most of the sidebands.
 
     Args:
-        channels: Channels of the task.
         higher_sigma: Resolutions to add to the thresholds.
     """
     found = {}
@@ -247,129 +243,11 @@ class HeuristicPhysicist(PlannedPhysicist):
         return "submit_discovery_claim", claim, f"{found['z_global']:g} sigma global."
 
 
-@dataclass(frozen=True, slots=True)
-class BlindScript:
-    """A plan that reads the task but ignores the data.
-
-    Args:
-        sqrt_s_tev: Beam energy.
-        channels: Number of channels, counted from the first.
-        threshold: Factor on the thresholds that suit the windows.
-        share: Share of the budget that goes into runs.
-        runs: Number of runs.
-        cut: Bin of the score.
-        function: Background function.
-        ending: ``null``, ``limits`` (null after setting limits), or a claim at ``place``.
-        place: Claimed mass: 0 at the low end of the search window, 1 at the high end.
-        error: Quoted relative error of the mass.
-    """
-
-    sqrt_s_tev: float = 13.0
-    channels: int = 5
-    threshold: float = 1.0
-    share: float = 0.7
-    runs: int = 1
-    cut: int = 2
-    function: str = "dijet"
-    ending: Literal["null", "limits", "evidence", "discovery"] = "limits"
-    place: float = 0.5
-    error: float = 0.01
-
-
-CHOICES: Final[dict[str, tuple[Any, ...]]] = {
-    "sqrt_s_tev": (7.0, 8.0, 13.0, 14.0),
-    "channels": (1, 2, 3, 5),
-    "threshold": (0.6, 0.8, 1.0, 1.2, 1.5),
-    "share": (0.05, 0.3, 0.5, 0.6, 0.7, 0.8),
-    "runs": (1, 2, 3),
-    "cut": (0, 1, 2, 3, 4, 5),
-    "function": ("exponential", "power_law", "quadratic", "cubic", "quartic", "dijet"),
-    "ending": ("null", "limits", "limits", "evidence", "discovery"),
-    "place": (0.1, 0.3, 0.5, 0.7, 0.9),
-    "error": (0.001, 0.01, 0.03, 0.2),
-}
-"""Values that the search for the best script tries."""
-
-
-def drawn(source: random.Random) -> BlindScript:
-    """Draw a random script."""
-    return BlindScript(**{name: source.choice(values) for name, values in CHOICES.items()})
-
-
-def varied(script: BlindScript, source: random.Random) -> BlindScript:
-    """Return ``script`` with one or two choices changed."""
-    names = source.sample(sorted(CHOICES), source.choice((1, 2)))
-    changes: dict[str, Any] = {name: source.choice(CHOICES[name]) for name in names}
-    return replace(script, **changes)
-
-
-class BlindPhysicist(PlannedPhysicist):
-    """A physicist that plays a :class:`BlindScript`.
-
-    Args:
-        script: The script.
-    """
-
-    def __init__(self, script: BlindScript) -> None:
-        super().__init__()
-        self._script = script
-
-    def plan(self) -> Plan:
-        """Play the script."""
-        script = self._script
-        offers = self.task["channels"][: script.channels]
-        names = [each["name"] for each in offers]
-        beam = next(each for each in self.task["beams"] if each["sqrt_s_tev"] == script.sqrt_s_tev)
-        yield "configure_beam", {"sqrt_s_tev": script.sqrt_s_tev}, ""
-        suited = suitable_thresholds(offers)
-        thresholds = {name: script.threshold * value for name, value in suited.items()}
-        yield "set_trigger", {"thresholds_gev": thresholds}, ""
-        money = script.share * self.task["budget_musd"] / script.runs
-        days = 0.6 * self.task["days"] / script.runs
-        for _ in range(script.runs):
-            yield "allocate_luminosity", {"luminosity_fb": max(0.001, self.affordable(beam, money, days))}, ""
-            yield "collect_collisions", {}, ""
-        for name in names:
-            yield "select_channel", {"channel": name}, ""
-            yield "optimise_selection", {"channel": name, "cut": script.cut / 8}, ""
-            yield "subtract_background", {"channel": name, "function": script.function}, ""
-        yield "freeze_selection", {}, ""
-        yield from self._end(names)
-
-    def _end(self, names: list[str]) -> Plan:
-        script = self._script
-        low, high = self.task["search_window_gev"]
-        mass = float(f"{low * (high / low) ** script.place:.6g}")
-        if script.ending in ("null", "limits"):
-            for name in names:
-                yield "unblind", {"channel": name}, ""
-                if script.ending == "limits":
-                    yield "set_limit", {"channel": name, "mass_gev": mass}, ""
-            yield "conclude_null", {"probability": 0.5}, ""
-            return
-        at = {"channel": names[0], "mass_gev": mass}
-        yield "unblind", {"channel": names[0]}, ""
-        yield "request_systematics", at, ""
-        yield "estimate_significance", at, ""
-        yield "fit_resonance", at, ""
-        claim = {
-            "kind": script.ending,
-            "mass_error_gev": script.error * mass,
-            "z_local": 5.5,
-            "z_global": 5.1,
-        }
-        yield "submit_discovery_claim", at | claim, ""
-
-
 ENDINGS = ("submit_discovery_claim", "conclude_null")
 
 
 class RandomPhysicist(ScriptedPolicy):
-    """A physicist that draws legal actions evenly; endings come late, or every campaign would end at once.
-
-    Args:
-        seed: Seed of its own generator.
-    """
+    """A physicist that draws legal actions evenly; endings come late, or every campaign would end at once."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -73,15 +73,11 @@ class Channel:
     """One final state.
 
     Args:
-        name: Name in actions and events.
-        detector: Detector that measures it.
         stochastic: Term of the relative resolution that falls as 1/sqrt(m / GeV).
-        constant: Constant term.
         growth: Term that grows as m / TeV.
         efficiency: Acceptance times efficiency of a signal, before trigger and cut.
         density: Background events per GeV and fb^-1 at 125 GeV and 8 TeV.
         index: Power with which the density falls with the mass.
-        background: Partons that produce the background.
         spins: Spins that may decay to it; spin 1 to two photons is forbidden (Landau and Yang).
     """
 

@@ -83,16 +83,7 @@ _PART: Final = {
 }
 """Name under which a channel keeps the newest event of each type."""
 
-_FROM_THE_SPECTRUM: Final = (
-    "background",
-    "scan",
-    "significance",
-    "fit",
-    "angle",
-    "check",
-    "systematics",
-    "limit",
-)
+_FROM_THE_SPECTRUM: Final = tuple("background scan significance fit angle check systematics limit".split())
 """Results on one spectrum, removed when another spectrum replaces it."""
 
 PHASES: Final = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator.environments.collider import experiment
@@ -37,13 +37,13 @@ MASS_SPAN: Final = 16.0
 class Grade:
     """A graded campaign."""
 
-    discovered: bool
-    correct_mass: bool
-    correct_channel: bool
-    correct_spin: bool
     verdict: str
-    score: float
-    rubric: dict[str, float]
+    score: float = 0.0
+    discovered: bool = False
+    correct_mass: bool = False
+    correct_channel: bool = False
+    correct_spin: bool = False
+    rubric: dict[str, float] = field(default_factory=lambda: {"score": 0.0})
 
 
 def supported_kind(claim: Mapping[str, Any]) -> str:
@@ -68,12 +68,9 @@ def grade(lab: Laboratory) -> Grade:
     score = conduct(lab) * decision * (0.55 + 0.40 * quality + 0.05 * thrift)
     rubric = {"decision": decision, "conduct": conduct(lab), "thrift": thrift, "quality": quality}
     rubric |= {name: value for name, (_, value) in parts.items()}
-    mass, channel, spin = _verdicts(lab, claim, hit)
-    return Grade(
-        kind == "discovery" and hit is not None, mass, channel, spin, verdict,
-        six(min(1.0, max(0.0, score))),
-        {name: six(min(1.0, max(0.0, value))) for name, value in (*rubric.items(), ("score", score))},
-    )  # fmt: skip
+    shown = {name: six(min(1.0, max(0.0, value))) for name, value in (*rubric.items(), ("score", score))}
+    discovered = kind == "discovery" and hit is not None
+    return Grade(verdict, shown["score"], discovered, *_verdicts(lab, claim, hit), shown)
 
 
 def conduct(lab: Laboratory) -> float:

@@ -42,12 +42,9 @@ class Family:
     """A kind of search.
 
     Args:
-        name: Its name.
         centre_gev: Range of the middle of the search window.
         channels: Channels on offer; the first sets the scale of the window.
-        production: Partons that produce a resonance.
         spins: Spins it may have, if its channel allows them.
-        budget_musd: Range of the budget.
         lowest_gev: Least mass of a search window; below are known resonances, which are not simulated.
     """
 
@@ -87,7 +84,6 @@ class Tier:
         expected_z: Significance of half of the budget, spent on the best channel alone, with a known
             background; a real campaign reaches about two thirds of it.
         window_sigma: Width of the search window, in resolutions of the first channel.
-        channels: Most channels on offer.
         null_fraction: Share of campaigns without a resonance.
         scale_error: Spread of the energy scale.
         resolution_error: Spread of the logarithm of the resolution.
@@ -139,9 +135,6 @@ class Region:
     """A mass region of the real data.
 
     Args:
-        name: Its name.
-        window_gev: Search window.
-        fit_gev: Fit window.
         resolution: sigma / mass there, from fits of the data.
         masses: Names of its resonances in ``PDG``, the largest first.
         candle: A known resonance in another region that calibrates it; empty for none.
@@ -295,8 +288,6 @@ def draw(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, Nature
 
     Args:
         scenario: One of :data:`SCENARIOS`.
-        difficulty: Tier.
-        seed: The episode's seed.
     """
     if scenario in OPEN_DATA:
         return draw_open_data(scenario, difficulty, seed)

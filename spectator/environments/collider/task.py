@@ -6,7 +6,7 @@ A broken hard rule rejects the action. A broken soft rule lowers the grade.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -60,15 +60,6 @@ class Beam:
     days_per_fb: float
     pileup: float
 
-    def to_json(self) -> dict[str, float]:
-        """Return the public description."""
-        return {
-            "sqrt_s_tev": self.sqrt_s_tev,
-            "cost_musd_per_fb": self.cost_musd_per_fb,
-            "days_per_fb": self.days_per_fb,
-            "pileup": self.pileup,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Candle:
@@ -91,7 +82,6 @@ class ChannelTask:
     Args:
         name: Name of the channel.
         relative_resolution: Nominal sigma / mass, the same over the window.
-        window_gev: Search window.
         trigger_hz: Rate of its trigger item at ``trigger_gev``.
         trigger_gev: Threshold at which that rate holds.
         efficiency: Acceptance times efficiency from simulation, good to 5 %.
@@ -143,14 +133,7 @@ class Task:
 
     Args:
         campaign: What is searched for, in words that fit both signal and null.
-        difficulty: Tier.
-        window_gev: Search window.
-        channels: Channels on offer, by name.
-        beams: Beam energies on offer.
-        candles: Known resonances, by name.
-        budget_musd: Money.
         luminosity_fb: Luminosity that the machine may deliver.
-        days: Time.
         real_data: Name of the recorded data; empty for a simulated campaign.
     """
 
@@ -177,7 +160,7 @@ class Task:
             "difficulty": self.difficulty,
             "search_window_gev": list(self.window_gev),
             "channels": [channel.to_json() for channel in self.channels.values()],
-            "beams": [beam.to_json() for beam in self.beams],
+            "beams": [asdict(beam) for beam in self.beams],
             "candles": [candle.to_json() for candle in self.candles.values()],
             "budget_musd": self.budget_musd,
             "luminosity_fb": self.luminosity_fb,

@@ -82,8 +82,6 @@ class WeighedChoice(NamedTuple):
     """One option of a choice.
 
     Args:
-        tool: The tool.
-        given: Its arguments.
         state: State of the match after it; ``None`` if there is no forecast, as in a super over.
         bats: Whether the choosing side then bats.
     """
@@ -101,10 +99,7 @@ def weigh_choice(
 
     Args:
         game: The game, at the toss or with a batter or bowler awaited.
-        side: The side that chooses.
         tool: The tool called; a tool that chooses no player counts as the usual choice.
-        given: Its arguments, as accepted.
-        seed: Seed of the futures.
 
     Returns:
         All options and the one chosen; ``None`` if there is no forecast.
@@ -210,9 +205,7 @@ class IntendedOrder(NamedTuple):
     """An order with the intents that it means.
 
     Args:
-        given: Its arguments.
         state: State of the match, including the next bowler.
-        bowling: How it is bowled.
         batting: How it is batted, by player of the batting side; other players bat as real ones do.
     """
 
@@ -230,7 +223,6 @@ def weigh_orders(game: Game, tool: str, order: str, given: Given, seed: int) -> 
         tool: The tool called; a tool that orders nothing counts as playing like real sides.
         order: The tool for orders in this phase.
         given: Arguments of the call, as accepted.
-        seed: Seed of the futures.
 
     Returns:
         All orders considered and the one given; ``None`` if there is no forecast, as in a super over.

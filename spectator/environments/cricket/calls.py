@@ -51,10 +51,6 @@ Arguments = Mapping[str, Any]
 def call_words(tool: str, given: Arguments) -> str:
     """Describe a call in words.
 
-    Args:
-        tool: Name of the tool.
-        given: Its arguments, as accepted.
-
     >>> call_words("plan_delivery", {"pace": "slower", "length": "full", "line": "outside off"})
     'slower ball, full, outside off'
     >>> call_words("set_strategy", {"aggression": 0.6}), call_words("set_field", {"preset": "leg_side"})
@@ -159,8 +155,6 @@ class Call(NamedTuple):
     """One call that was weighed.
 
     Args:
-        tool: The tool.
-        given: Its arguments, as accepted.
         outcomes: Share of a win in each future, relative to ``level`` of :class:`Weighed`.
         words: The call in words, if tool and arguments do not describe it.
     """
@@ -175,8 +169,6 @@ class Weighed(NamedTuple):
     """All calls that were weighed at a decision.
 
     Args:
-        calls: The calls.
-        futures: Number of futures simulated.
         how: What is simulated, in a sentence.
         level: Chance to which ``outcomes`` are added, and its standard error.
     """
@@ -259,13 +251,7 @@ HOW: Final = (
 
 
 class IntendedCall(NamedTuple):
-    """A call and the captain's resulting intent for the next ball.
-
-    Args:
-        tool: The tool.
-        given: Its arguments.
-        intent: The intent.
-    """
+    """A call and the captain's resulting intent for the next ball."""
 
     tool: str
     given: Mapping[str, Any]
@@ -315,8 +301,6 @@ def batting_calls(own: BattingIntent, legal: Iterable[str], planned: bool) -> It
     They are batting on, every stroke with every intent, and every other strategy.
 
     Args:
-        own: The current intent.
-        legal: Tools that may be used.
         planned: Whether an intent is already planned for this ball; a strategy would not change it.
     """
     yield IntendedCall("play_delivery", {}, own)
@@ -337,9 +321,6 @@ def weigh_ball(
 
     Args:
         game: The game, with a bowler and a striker.
-        calls: The calls considered.
-        decided: The decision.
-        seed: Seed of the futures.
 
     Returns:
         The calls considered and the decision; ``None`` if there is no forecast, as in a super over.

@@ -14,6 +14,7 @@ from statistics import NormalDist
 from typing import Any, Final, Literal
 
 from spectator.environments.contract import OUTCOME, Measure
+from spectator.environments.cricket.ball.prices import RUNS_SD_PER_ROOT_BALL
 from spectator.environments.cricket.forecast.state import chase_chance, runs_to_come
 from spectator.environments.cricket.laws import SIDES, Innings, Side
 from spectator.environments.cricket.match.captain_state import CaptainState
@@ -32,9 +33,6 @@ RESULT_SHARE: Final = 0.52
 QUALITY_SHARE: Final = 0.16
 COHERENCE_SHARE: Final = 0.20
 VALIDITY_SHARE: Final = 0.12
-
-RUNS_SD_PER_ROOT_BALL: Final = 2.95
-"""Spread of a total per square root of its balls: 33 runs over 120 (innings_summary.json), 16 over 30."""
 
 CHARGED_SHARE: Final = 0.4
 """Weight of a charged call relative to a refused one."""
@@ -89,7 +87,6 @@ def rubric(
 
     Args:
         match: The match; ``None`` before the toss.
-        captain: The captain's record.
         side: The side to score.
         rating: The other captain's rating, in Elo points above real sides.
         reward: The reward of the episode, which determines ``score``.
@@ -119,7 +116,6 @@ def account_rubric(account: DecisionAccount, side: Side) -> dict[str, float]:
     ``start_chance``, ``decision_value``, ``rival_value`` and ``luck`` add up to ``win_chance``.
 
     Args:
-        account: The account of the match.
         side: The side whose chance is split.
     """
     own, start, now = account.decided[side], account.start, account.now
@@ -177,11 +173,6 @@ def _quality(match: Match | None, side: Side, expected: float = 0.5) -> float:
         ahead = _deviations(innings)
         scores.append(_below((ahead if batting == side else -ahead) + easier))
     return sum(scores) / len(scores)
-
-
-def _standing(innings: Innings) -> float:
-    """Rate an innings among those of average sides: 0.5 is par."""
-    return _below(_deviations(innings))
 
 
 def _deviations(innings: Innings) -> float:

@@ -6,8 +6,8 @@ changes its state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final, Literal, NamedTuple, TypeVar
 
@@ -22,17 +22,13 @@ class Format:
     """The rules of one length of innings.
 
     Args:
-        overs: Overs per innings.
-        balls: Valid balls per innings.
         wickets: Dismissals that end the innings (10; 2 in a super over).
         powerplay_balls: Valid balls of the first powerplay, in which two fielders may be outside the ring;
             wides and no-balls do not use it up (F7).
         middle_balls: Valid balls after which five fielders may be outside the ring again; before them, after
             the powerplay, the limit is ``middle_limit``. Equal to ``powerplay_balls`` up to 20 overs.
         middle_limit: Fielders outside the ring between the two (4 in one-day cricket).
-        bowler_overs: Overs that every bowler may bowl.
         extra_overs: Number of bowlers who may bowl one more.
-        is_super_over: Whether the innings is a super over.
     """
 
     overs: int
@@ -140,7 +136,6 @@ class Ball(NamedTuple):
 
     Args:
         bat: Runs off the bat, including a boundary's allowance.
-        wide: Called wide.
         noball: Called no-ball; the penalty run is implied and not part of any other field.
         wides: All runs of a wide, including its 1-run penalty; 0 when not wide.
         byes: Byes run or, with ``boundary``, allowed.
@@ -181,11 +176,6 @@ class Ball(NamedTuple):
     def runs(self) -> int:
         """Runs that the ball adds to the total."""
         return self.bat + self.wides + self.noball + self.byes + self.legbyes + self.penalty
-
-    @property
-    def conceded(self) -> int:
-        """Runs conceded by the bowler: no byes, leg-byes or penalties (Laws 21.16, 23)."""
-        return self.bat + self.wides + self.noball
 
     @property
     def extra_kind(self) -> str | None:
@@ -229,9 +219,6 @@ def mark(ball: Ball) -> str:
 def overs_text(balls: int) -> str:
     """Return overs in base-six notation: 22 balls are ``3.4`` and 24 are ``4.0``.
 
-    Args:
-        balls: Valid balls bowled.
-
     >>> overs_text(22)
     '3.4'
     """
@@ -256,36 +243,40 @@ class LawBroken(ValueError):
         super().__init__(f"{rule}: {message}")
 
 
+@dataclass(slots=True, eq=False)
 class BatterLine:
     """A batter's scorecard line; ``number`` is the order of appearance, from 1."""
 
-    __slots__ = ("balls", "bowler", "fielder", "fours", "how", "number", "player", "runs", "sixes")
+    player: int
+    number: int = 0
+    runs: int = 0
+    balls: int = 0
+    fours: int = 0
+    sixes: int = 0
+    how: str | None = None
+    bowler: int | None = None
+    fielder: int | None = None
 
-    def __init__(self, player: int, number: int = 0) -> None:
-        self.player = player
-        self.number = number
-        self.runs = self.balls = self.fours = self.sixes = 0
-        self.how: str | None = None
-        self.bowler: int | None = None
-        self.fielder: int | None = None
 
-
+@dataclass(slots=True, eq=False)
 class BowlerLine:
     """A bowler's scorecard line; ``overs_begun`` counts part overs as whole (O4)."""
 
-    __slots__ = ("balls", "maidens", "noballs", "number", "overs_begun", "player", "runs", "wickets", "wides")
-
-    def __init__(self, player: int, number: int = 0) -> None:
-        self.player = player
-        self.number = number
-        self.balls = self.runs = self.wickets = self.maidens = self.wides = self.noballs = (
-            self.overs_begun
-        ) = 0
+    player: int
+    number: int = 0
+    balls: int = 0
+    runs: int = 0
+    wickets: int = 0
+    maidens: int = 0
+    wides: int = 0
+    noballs: int = 0
+    overs_begun: int = 0
 
 
 CardLine = TypeVar("CardLine", BatterLine, BowlerLine)
 
 
+@dataclass(slots=True, eq=False)
 class Innings:
     """The state of one innings, starting with both ends vacant.
 
@@ -294,83 +285,48 @@ class Innings:
     completed over, and ``over_starters`` the bowler who began each over.
 
     Args:
-        format: The format.
         target: Runs that win it; ``None`` in a first innings.
-        players: Batters in the side (11; K8).
         barred_batters: Players who may not bat after a dismissal in an earlier super over (R6).
         barred_bowlers: Players who may not bowl after bowling the previous super over (R6).
     """
 
-    __slots__ = (
-        "balls",
-        "barred_batters",
-        "barred_bowlers",
-        "batting",
-        "bowler",
-        "bowling",
-        "byes",
-        "closed",
-        "deliveries",
-        "fall",
-        "format",
-        "free_hit",
-        "legbyes",
-        "limit",
-        "noballs",
-        "non_striker",
-        "over_balls",
-        "over_bowlers",
-        "over_conceded",
-        "over_deliveries",
-        "over_runs",
-        "over_starters",
-        "over_wickets",
-        "overs",
-        "partner_balls",
-        "partner_runs",
-        "partnerships",
-        "penalties",
-        "previous_bowlers",
-        "retired",
-        "runs",
-        "striker",
-        "target",
-        "wickets",
-        "wides",
-    )
+    format: Format
+    target: int | None = field(default=None, kw_only=True)
+    barred_batters: Set[int] = field(default=frozenset(), kw_only=True)
+    barred_bowlers: Set[int] = field(default=frozenset(), kw_only=True)
+    limit: int = field(init=False)
+    runs: int = 0
+    wickets: int = 0
+    balls: int = 0
+    deliveries: int = 0
+    wides: int = 0
+    noballs: int = 0
+    byes: int = 0
+    legbyes: int = 0
+    penalties: int = 0
+    striker: int | None = None
+    non_striker: int | None = None
+    batting: dict[int, BatterLine] = field(default_factory=dict)
+    bowling: dict[int, BowlerLine] = field(default_factory=dict)
+    bowler: int | None = None
+    over_bowlers: list[int] = field(default_factory=list)
+    previous_bowlers: list[int] = field(default_factory=list)
+    over_starters: list[int] = field(default_factory=list)
+    over_balls: int = 0
+    over_deliveries: int = 0
+    over_runs: int = 0
+    over_conceded: int = 0
+    over_wickets: int = 0
+    free_hit: bool = False
+    fall: list[tuple[int, int, int, int]] = field(default_factory=list)
+    partner_runs: int = 0
+    partner_balls: int = 0
+    partnerships: list[int] = field(default_factory=list)
+    overs: list[tuple[int, int, bool]] = field(default_factory=list)
+    closed: Literal["overs", "all out", "target"] | None = None
 
-    def __init__(
-        self,
-        format: Format,
-        *,
-        target: int | None = None,
-        players: int = 11,
-        barred_batters: Iterable[int] = (),
-        barred_bowlers: Iterable[int] = (),
-    ) -> None:
-        self.format = format
-        self.target = target
-        self.barred_batters = frozenset(barred_batters)
-        self.barred_bowlers = frozenset(barred_bowlers)
-        self.limit = min(format.wickets, players - 1)
-        self.runs = self.wickets = self.balls = self.deliveries = 0
-        self.wides = self.noballs = self.byes = self.legbyes = self.penalties = 0
-        self.striker: int | None = None
-        self.non_striker: int | None = None
-        self.batting: dict[int, BatterLine] = {}
-        self.bowling: dict[int, BowlerLine] = {}
-        self.bowler: int | None = None
-        self.over_bowlers: list[int] = []
-        self.previous_bowlers: list[int] = []
-        self.over_starters: list[int] = []
-        self.over_balls = self.over_deliveries = self.over_runs = self.over_conceded = self.over_wickets = 0
-        self.free_hit = False
-        self.fall: list[tuple[int, int, int, int]] = []
-        self.partner_runs = self.partner_balls = 0
-        self.partnerships: list[int] = []
-        self.overs: list[tuple[int, int, bool]] = []
-        self.retired: list[int] = []
-        self.closed: Literal["overs", "all out", "target"] | None = None
+    def __post_init__(self) -> None:
+        self.limit = self.format.wickets
 
     @property
     def awaited(self) -> Awaited:
@@ -405,7 +361,4 @@ class Innings:
 
 
 def _copy_line(line: CardLine) -> CardLine:
-    twin = type(line)(line.player)
-    for name in line.__slots__:
-        setattr(twin, name, getattr(line, name))
-    return twin
+    return replace(line)

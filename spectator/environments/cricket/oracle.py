@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.prices import Values
+from spectator.environments.cricket.ball.prices import RUNS, Values
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.tables import (
     BYE,
@@ -26,7 +26,6 @@ from spectator.environments.cricket.captaincy.captains import STYLES, StyledCapt
 from spectator.environments.cricket.captaincy.lookahead import category_values, situation_of
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.win_table import RUNS
 from spectator.observations import Observation
 from spectator.policies.policy import Action, Decision, Preset
 
@@ -109,8 +108,6 @@ class OracleCaptain:
         """Go on, or first make the plan that moves the next ball's value most.
 
         Args:
-            view: Content of the observation.
-            go_on: The tool that goes on.
             plans: Plans to try first.
             sign: 1 to raise the batting side's value, -1 to lower it.
         """

@@ -1,9 +1,7 @@
 """Score balls by the Laws of cricket and decide results.
 
-``apply(innings, ball) -> innings`` scores one ball. Players are indices 0 to 10 of their sides. Rule names
-such as ``N7`` are those of docs/cricket-laws.md. Functions named ``take_...`` change the innings in place
-(for a fast engine); ``apply``, ``send_in`` and ``give_ball`` return a changed copy. Impossible balls are
-rejected.
+Players are indices 0 to 10 of their sides. Rule names such as ``N7`` are those of docs/cricket-laws.md.
+Functions named ``take_...`` change the innings in place. Impossible balls are rejected.
 """
 
 from __future__ import annotations
@@ -26,28 +24,6 @@ from spectator.environments.cricket.laws import (
     LawBroken,
     Side,
 )
-
-__all__ = [
-    "Innings",
-    "LawBroken",
-    "apply",
-    "award_penalty",
-    "check_ball",
-    "check_bowler",
-    "give_ball",
-    "may_bat",
-    "overs_left",
-    "overs_left_of_all",
-    "replace_bowler",
-    "retire",
-    "rule_out",
-    "send_in",
-    "settle",
-    "take_ball",
-    "take_batter",
-    "take_bowler",
-]
-
 
 _NOT_ON_FREE_HIT: Final = DISMISSALS - NO_BALL_DISMISSALS
 
@@ -151,49 +127,6 @@ def settle(ball: Ball, needed: int) -> Ball:
     )
 
 
-def apply(innings: Innings, ball: Ball, fielder: int | None = None) -> Innings:
-    """Score one ball.
-
-    Args:
-        innings: The innings before the ball; not changed.
-        ball: What happened.
-        fielder: The player who caught, stumped or ran out, as an index of the fielding side.
-
-    Returns:
-        The innings after the ball.
-
-    Raises:
-        LawBroken: The ball is impossible; the message names the rule.
-
-    >>> from spectator.environments.cricket.laws import format_of
-    >>> innings = give_ball(send_in(send_in(Innings(format_of(5)), 0), 1), 10)
-    >>> after = apply(apply(innings, Ball(bat=4, boundary=True)), Ball(bat=1, ran=1))
-    >>> after.runs, after.balls, after.striker
-    (5, 2, 1)
-    >>> apply(innings, Ball(wide=True, noball=True, wides=1))
-    Traceback (most recent call last):
-        ...
-    spectator.environments.cricket.laws.LawBroken: N4.wide_and_noball: ...
-    """
-    after = innings.copy()
-    take_ball(after, ball, fielder)
-    return after
-
-
-def send_in(innings: Innings, player: int) -> Innings:
-    """Return the innings with ``player`` at the vacant end; see :func:`take_batter`."""
-    after = innings.copy()
-    take_batter(after, player)
-    return after
-
-
-def give_ball(innings: Innings, player: int) -> Innings:
-    """Return the innings with ``player`` bowling next; see :func:`take_bowler`."""
-    after = innings.copy()
-    take_bowler(after, player)
-    return after
-
-
 def take_batter(innings: Innings, player: int) -> None:
     """Send ``player`` in at the vacant end (K1-K4, K10).
 
@@ -204,12 +137,7 @@ def take_batter(innings: Innings, player: int) -> None:
         raise LawBroken("K10.no_vacancy", "A batter can come in only after a wicket.")
     if not may_bat(innings, player):
         raise LawBroken("K10.batter", "The next batter must be one of the eleven and not have batted yet.")
-    line = innings.batting.get(player)
-    if line is None:
-        innings.batting[player] = BatterLine(player, len(innings.batting) + 1)
-    else:
-        innings.retired.remove(player)
-        line.how = None
+    innings.batting[player] = BatterLine(player, len(innings.batting) + 1)
     if innings.striker is None:
         innings.striker = player
     else:
@@ -217,10 +145,8 @@ def take_batter(innings: Innings, player: int) -> None:
 
 
 def may_bat(innings: Innings, player: int) -> bool:
-    """Check whether ``player`` has not batted or may resume after an injury (K7)."""
-    if not 0 <= player <= 10 or player in innings.barred_batters:
-        return False
-    return player not in innings.batting or player in innings.retired
+    """Check whether ``player`` may come in."""
+    return 0 <= player <= 10 and player not in innings.barred_batters and player not in innings.batting
 
 
 def check_bowler(innings: Innings, player: int) -> None:
@@ -275,27 +201,6 @@ def take_bowler(innings: Innings, player: int) -> None:
     """
     check_bowler(innings, player)
     innings.over_starters.append(player)
-    _hand_over(innings, player)
-
-
-def replace_bowler(innings: Innings, player: int) -> None:
-    """Give ``player`` the rest of an over that its bowler cannot finish (O4).
-
-    Raises:
-        LawBroken: No over is in progress, or the replacement bowled the previous over or is at the limit.
-    """
-    if innings.closed or innings.bowler is None:
-        raise LawBroken("O4.no_over", "No over is in progress to finish.")
-    if player in innings.previous_bowlers or player in innings.over_bowlers:
-        raise LawBroken(
-            "O4.replacement", "The replacement must not have bowled the previous over or this one."
-        )
-    if not overs_left(innings, player):
-        raise LawBroken("O5.bowler_limit", "The replacement has bowled all the overs allowed.")
-    _hand_over(innings, player)
-
-
-def _hand_over(innings: Innings, player: int) -> None:
     line = innings.bowling.get(player)
     if line is None:
         line = innings.bowling[player] = BowlerLine(player, len(innings.bowling) + 1)
@@ -304,63 +209,30 @@ def _hand_over(innings: Innings, player: int) -> None:
     innings.over_bowlers.append(player)
 
 
-def retire(innings: Innings, *, striker: bool, hurt: bool) -> None:
-    """Retire a batter (K7): hurt, with a right to resume, or out, at no one's credit.
-
-    Raises:
-        LawBroken: No batter is in at that end.
-    """
-    player = innings.striker if striker else innings.non_striker
-    if player is None or innings.closed:
-        raise LawBroken("K7.retire", "Only a batter who is in can retire.")
-    line = innings.batting[player]
-    line.how = "retired hurt" if hurt else "retired out"
-    if hurt:
-        innings.retired.append(player)
-    else:
-        _fall(innings, player)
-    if striker:
-        innings.striker = None
-    else:
-        innings.non_striker = None
-    _close_if_over(innings)
-
-
-def rule_out(innings: Innings, player: int) -> None:
-    """Lower the wicket limit because a batter who retired hurt will not resume (K8).
-
-    Raises:
-        LawBroken: The player has not retired hurt.
-    """
-    if player not in innings.retired:
-        raise LawBroken("K8.absent", "Only a batter who retired hurt can be ruled out.")
-    innings.retired.remove(player)
-    innings.limit -= 1
-    _close_if_over(innings)
-
-
-def award_penalty(innings: Innings, runs: int = 5) -> None:
-    """Add penalty runs to an innings of the side that is not batting (R8).
-
-    They go to the side's last innings, or to its next.
-
-    Penalty runs of a first innings raise the target, which is taken from its total.
-
-    Raises:
-        LawBroken: ``runs`` is not a positive multiple of 5.
-    """
-    if runs <= 0 or runs % 5:
-        raise LawBroken("R8.penalty", "Penalty runs must be a positive multiple of 5.")
-    innings.runs += runs
-    innings.penalties += runs
-    _close_if_over(innings)
-
-
 def take_ball(innings: Innings, ball: Ball, fielder: int | None = None) -> Ball:
-    """Score one ball in place; see :func:`apply`.
+    """Score one ball in place.
+
+    Args:
+        fielder: The player who caught, stumped or ran out, as an index of the fielding side.
 
     Returns:
         The ball as counted; :func:`settle` may have shortened it.
+
+    Raises:
+        LawBroken: The ball is impossible; the message names the rule.
+
+    >>> from spectator.environments.cricket.laws import format_of
+    >>> innings = Innings(format_of(5))
+    >>> take_batter(innings, 0), take_batter(innings, 1), take_bowler(innings, 10)
+    (None, None, None)
+    >>> for ball in (Ball(bat=4, boundary=True), Ball(bat=1, ran=1)):
+    ...     _ = take_ball(innings, ball)
+    >>> innings.runs, innings.balls, innings.striker
+    (5, 2, 1)
+    >>> take_ball(innings, Ball(wide=True, noball=True, wides=1))
+    Traceback (most recent call last):
+        ...
+    spectator.environments.cricket.laws.LawBroken: N4.wide_and_noball: ...
     """
     check_ball(innings, ball)
     if innings.target is not None:
@@ -439,13 +311,9 @@ def _dismiss(innings: Innings, ball: Ball, bowler: BowlerLine, fielder: int | No
         innings.striker = None
     else:
         innings.non_striker = None
-    _fall(innings, line.player)
-
-
-def _fall(innings: Innings, player: int) -> None:
     innings.wickets += 1
     innings.over_wickets += 1
-    innings.fall.append((innings.runs, innings.wickets, player, innings.balls))
+    innings.fall.append((innings.runs, innings.wickets, line.player, innings.balls))
     innings.partnerships.append(innings.partner_runs)
     innings.partner_runs = innings.partner_balls = 0
 
@@ -533,8 +401,6 @@ def decide(innings: Sequence[Innings], batting: Sequence[Side], *, super_over: b
 
     Args:
         innings: Closed innings, oldest first: two of the match, then two of each super over.
-        batting: The side that batted in each.
-        super_over: Whether super overs decide a tie.
     """
     if len(innings) % 2:
         return None

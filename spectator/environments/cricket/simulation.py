@@ -4,64 +4,39 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.laws import Side, format_of
 from spectator.environments.cricket.match.engine import (
-    BattingIntent,
-    BowlingIntent,
     Match,
     PlayedBall,
     circumstances_of,
     load_model,
     teams_in,
-    usual_bowler,
 )
-from spectator.environments.cricket.match.field import standard_field
-from spectator.environments.cricket.scorer import may_bat, other
+from spectator.environments.cricket.match.starts import advance
+from spectator.environments.cricket.scorer import other
 from spectator.environments.world import derive_seed
 from spectator.errors import FieldError, InvalidRequest
 
 
-def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Play whole matches between default squads and captains, one row per delivery.
+def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Play whole matches under any of the world's options, one row per delivery.
 
     The default captain bowls and bats with the intent of real sides, sets the standard field and picks the
     usual bowler, so the toss is its only decision. A test shows that an episode with the same seed has the
     same deliveries.
 
     Args:
-        matches: Number of matches.
-        overs: Overs per innings, 1 to 50.
         seed: Seed of the whole run; match ``m`` has the seed ``derive_seed(seed, "match", m)``.
+        options: The complete options.
 
     Yields:
         match_id, innings (1, 2, then 3, 4, ... in super overs), over (0-based), ball (1-based, every delivery
         of the over), runs_off_bat, extras, extra_kind, wicket, dismissal_kind, target, batter, non_striker,
         bowler, free_hit.
-
-    Raises:
-        ValueError: ``overs`` is not in 1 to 50, or ``matches`` is negative.
-
-    >>> deliveries = list(simulate_matches(1, overs=2, seed=3))
-    >>> len(deliveries), sum(ball["runs_off_bat"] + ball["extras"] for ball in deliveries)
-    (25, 34)
-    """
-    format_of(overs)
-    if matches < 0:
-        raise ValueError(f"matches must be 0 or more, not {matches}")
-    for number in range(matches):
-        yield from simulate_match(number + 1, overs, derive_seed(seed, "match", number))
-
-
-def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Play whole matches under any of the world's options.
-
-    Yields:
-        The rows of :func:`simulate_matches`.
 
     Raises:
         InvalidRequest: ``options`` ask for a start other than the toss.
@@ -77,15 +52,11 @@ def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[di
             super_over=options["super_over"],
             options=options,
         )
-        yield from _rows(number + 1, match)
+        yield from match_rows(number + 1, match)
 
 
-def simulate_match(match_id: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Play one match and yield its rows; see :func:`simulate_matches`."""
-    yield from _rows(match_id, open_match(overs, seed))
-
-
-def _rows(match_id: int, match: Match) -> Iterator[dict[str, Any]]:
+def match_rows(match_id: int, match: Match) -> Iterator[dict[str, Any]]:
+    """Play a match and yield its rows; see :func:`simulate`."""
     for played in play_out(match):
         innings = match.innings[played.innings - 1]
         side = match.batting[played.innings - 1]
@@ -125,11 +96,8 @@ def open_match(
     """Return a seed's match after its toss, as an episode of the seed has it.
 
     Args:
-        overs: Overs per innings.
-        seed: Seed of the match.
         caller: The side that calls the toss.
         model: The ball model; by default men's cricket at the tables' own scoring level.
-        super_over: Whether super overs decide a tie.
         elects: What each side does if it wins the toss, ``bat`` or ``field``; the default captain decides for
             a side that is missing.
         options: Options of ground, form, fatigue and squads; by default ordinary ones.
@@ -155,26 +123,7 @@ def open_match(
 
 def play_out(match: Match) -> Iterator[PlayedBall]:
     """Play a match to its result under the default captains, one ball at a time."""
-    batting = BattingIntent()
     while match.result is None:
-        innings = match.innings[-1]
-        awaited = innings.awaited
-        if awaited == "ball":
-            yield match.play(batting, _usual_intent(innings.format.outside_limit(innings.balls)))
-        elif awaited == "batter":
-            send_in_next(match)
-        elif awaited == "bowler":
-            match.give_ball(usual_bowler(match))
-        else:
-            match.close_innings()
-
-
-@cache
-def _usual_intent(outside_limit: int) -> BowlingIntent:
-    return BowlingIntent(field=standard_field(outside_limit))
-
-
-def send_in_next(match: Match) -> None:
-    """Send in the next batter in the natural order."""
-    innings = match.current
-    match.send_in(next(player for player in range(11) if may_bat(innings, player)))
+        played = advance(match)
+        if played is not None:
+            yield played

@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spectator.environments.cricket.ball.prices import RUNS
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import WICKET_FIT, Situation, match_up, out_of_place
 from spectator.environments.cricket.ball.tables import (
@@ -55,9 +56,6 @@ from spectator.environments.cricket.scorer import other
 
 Table = NDArray[np.float32]
 
-RUNS: Final = (0, 1, 2, 3, 4, 6, 0, 0, 1, 2, 1)
-"""Approximate runs of each category: one for a wide, two for a no-ball, one for a bye."""
-
 _NODES: Final = (-math.sqrt(3.0), 0.0, math.sqrt(3.0))
 _SHARES: Final = (1 / 6, 2 / 3, 1 / 6)
 """Three values that represent a normal variable (Gauss-Hermite nodes), and their weights."""
@@ -78,7 +76,6 @@ class WinTable:
 
     Args:
         state: Current state of the match, as the forecast uses it.
-        model: The ball model.
         reply: The chance to win by first-innings total (see :func:`reply_to`); unused in a chase.
         plan: The bowler of each over; by default as the forecast expects.
         places: Places in the order at which the two batters in came in, from 1; by default their own.
@@ -117,7 +114,6 @@ class WinTable:
         Args:
             balls: Valid balls bowled, at least the state's.
             wickets: Wickets lost, at least the state's.
-            runs: Runs scored.
         """
         place = runs - self.state.runs if self._target is None else max(0, self._target - runs)
         lost = min(wickets, self.state.wickets_limit) - self._lost
@@ -153,7 +149,6 @@ def reply_to(state: ForecastState, model: BallModel, plan: Sequence[int] | None 
 
     Args:
         state: A first innings.
-        model: The ball model.
         plan: The bowler of each over of the reply; by default as the forecast expects.
 
     Returns:
@@ -396,11 +391,6 @@ class DecisionAccount:
         self._reply: Table | None = None
         self.start = self.now = EVEN
         self.decided: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
-
-    @property
-    def luck(self) -> float:
-        """What luck has added to the home side's chance so far."""
-        return self.now - self.start - self.decided["home"] + self.decided["away"]
 
     def match_started(self, match: Match) -> None:
         """Record that play is about to begin."""

@@ -9,7 +9,10 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from spectator.environments.collider.reference_physicist import (
+from tests.environments.collider.campaigns import play
+from tools.collider_campaigns import NullClaims, null_section, upper_limit
+from tools.collider_learner import ELITE, Belief, LearningPoint, chart_of, section, table_of
+from tools.collider_physicists import (
     RANGES,
     SIZE,
     SWITCHES,
@@ -17,9 +20,6 @@ from spectator.environments.collider.reference_physicist import (
     TunablePhysicist,
     decisions_of,
 )
-from tests.environments.collider.campaigns import play
-from tools.collider_campaigns import NullClaims, null_section, upper_limit
-from tools.collider_learner import ELITE, Belief, LearningPoint, chart_of, section, table_of
 from tools.collider_skill import section_of, with_section
 
 SENSIBLE = {"first_share": 1.0, "threshold": -0.85, "cut": -0.4, "channels": 5.0, "evidence_z": -0.4,

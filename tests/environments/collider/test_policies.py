@@ -12,19 +12,17 @@ import pytest
 
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.physicists import (
-    BlindPhysicist,
-    BlindScript,
     HeuristicPhysicist,
     OraclePhysicist,
     Plan,
     PlannedPhysicist,
     RandomPhysicist,
-    drawn,
 )
 from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from spectator.observations import Observation
 from spectator.policies.policy import Decision, ScriptedPolicy
 from tests.environments.collider.campaigns import play
+from tools.collider_physicists import BlindPhysicist, BlindScript, drawn
 
 SEEDS = range(1000, 1024)
 

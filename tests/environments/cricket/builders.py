@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spectator.environments.cricket import scorer as laws
-from spectator.environments.cricket.laws import Ball, Format, format_of
-from spectator.environments.cricket.scorer import Innings
+from spectator.environments.cricket.laws import Ball, Format, Innings, LawBroken, format_of
 
 DOT = Ball()
 FOUR = Ball(bat=4, boundary=True)
@@ -34,10 +33,28 @@ def fresh(
     return innings
 
 
+def apply(innings: Innings, ball: Ball) -> Innings:
+    after = innings.copy()
+    laws.take_ball(after, ball)
+    return after
+
+
+def send_in(innings: Innings, player: int) -> Innings:
+    after = innings.copy()
+    laws.take_batter(after, player)
+    return after
+
+
+def give_ball(innings: Innings, player: int) -> Innings:
+    after = innings.copy()
+    laws.take_bowler(after, player)
+    return after
+
+
 def bowl(innings: Innings, *balls: Ball) -> Innings:
     """``innings`` after ``balls``, purely; new batters and bowlers come as needed."""
     for ball in balls:
-        innings = laws.apply(ready(innings), ball)
+        innings = apply(ready(innings), ball)
     return innings
 
 
@@ -57,7 +74,7 @@ def ready(innings: Innings) -> Innings:
 def _may_bowl(innings: Innings, player: int) -> bool:
     try:
         laws.check_bowler(innings, player)
-    except laws.LawBroken:
+    except LawBroken:
         return False
     return True
 

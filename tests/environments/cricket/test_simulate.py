@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.simulation import simulate, simulate_match, simulate_matches
+from spectator.environments.cricket.simulation import match_rows, open_match, simulate
 from spectator.environments.world import derive_seed
 from spectator.errors import InvalidRequest
 from tests.environments.cricket.playing import options, play
@@ -32,7 +32,7 @@ def test_an_episode_of_the_same_seed_has_the_same_deliveries(seed: int, overs: i
         }
         for ball in balls
     ]  # fmt: skip
-    assert list(simulate_match(7, overs, seed)) == told
+    assert list(match_rows(7, open_match(overs, seed))) == told
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_another_start_is_refused_by_name() -> None:
 
 
 def test_one_object_a_delivery_with_exactly_these_fields_in_order() -> None:
-    rows = list(simulate_matches(6, 20, 1))
+    rows = list(simulate(6, 1, options(max_overs=20)))
     assert all(list(row) == FIELDS for row in rows)
     assert sorted({row["match_id"] for row in rows}) == [1, 2, 3, 4, 5, 6]
     assert {row["extra_kind"] for row in rows} <= {None, "wide", "noball", "bye", "legbye", "penalty"}
@@ -79,13 +79,9 @@ def test_one_object_a_delivery_with_exactly_these_fields_in_order() -> None:
 
 
 def test_the_seed_decides_and_each_match_has_its_own() -> None:
-    assert list(simulate_matches(2, 2, 5)) == list(simulate_matches(2, 2, 5))
-    assert list(simulate_matches(2, 2, 5)) != list(simulate_matches(2, 2, 6))
-    second = [row for row in simulate_matches(2, 2, 5) if row["match_id"] == 2]
-    assert second == list(simulate_match(2, 2, derive_seed(5, "match", 1)))
-
-
-@pytest.mark.parametrize(("matches", "overs"), [(-1, 20), (1, 0), (1, 51)])
-def test_bad_numbers_are_refused(matches: int, overs: int) -> None:
-    with pytest.raises(ValueError):
-        list(simulate_matches(matches, overs, 1))
+    given = options(max_overs=2)
+    rows = list(simulate(2, 5, given))
+    assert rows == list(simulate(2, 5, given))
+    assert rows != list(simulate(2, 6, given))
+    second = [row for row in rows if row["match_id"] == 2]
+    assert second == list(match_rows(2, open_match(2, derive_seed(5, "match", 1))))

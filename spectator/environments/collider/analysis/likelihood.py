@@ -6,8 +6,6 @@ their derivatives; Gaussian constraints are part of the likelihood.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -16,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectator.environments.collider.analysis.checks import (
     Floats,
-    Window,
-    checked_array,
     checked_choice,
     checked_mass,
     checked_number,
@@ -30,9 +26,9 @@ from spectator.environments.collider.analysis.shapes import (
     Regression,
     choose_background,
     design,
+    gauss_bins,
     log_likelihood_gap,
     poisson_regression,
-    voigt_bins,
 )
 
 _STEPS: Final = 200
@@ -54,11 +50,9 @@ class LikelihoodProblem(Protocol):
 
     def expected(self, theta: Floats) -> Floats:
         """Return the expected counts of each bin."""
-        ...
 
     def derivatives(self, theta: Floats) -> Floats:
         """Return the derivative of each bin (rows) by each parameter (columns)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +60,6 @@ class Minimum:
     """Result of a minimisation.
 
     Args:
-        theta: The parameters.
-        expected: The counts expected there.
         nll: Negative log-likelihood less that of a perfect description, with constraints.
         converged: Whether the estimated distance to the minimum is negligible.
         at_limit: Which parameters lie at a limit.
@@ -272,9 +264,7 @@ class YieldProblem:
     """``strength x template + nominal x exp(columns @ beta)``, as a :class:`LikelihoodProblem`.
 
     Args:
-        counts: Events.
         template: Events of the signal at strength 1.
-        columns: Design matrix of the background.
         nominal: What the exponential multiplies: bin widths, or a predicted background.
         constraint: Inverse variance of the Gaussian constraint on each coefficient; by default none.
     """
@@ -338,9 +328,6 @@ class PeakSearch:
 
     Args:
         problem: Its likelihood; the strength counts events, those outside the window too.
-        null: The background alone, fitted.
-        background: Its family.
-        edges: Bin edges of the window.
     """
 
     problem: YieldProblem
@@ -355,24 +342,14 @@ def peak_search(
     mass_gev: float,
     resolution_gev: float,
     *,
-    window_gev: Window | None,
     background: str,
-    natural_width_gev: float,
 ) -> PeakSearch:
-    """Check the arguments of a peak search and fit the background alone.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
-    """
+    """Check the arguments of a peak search and fit the background alone."""
     edges, seen = checked_spectrum(edges_gev, counts)
     checked_choice("background", background, ("auto", *BACKGROUNDS))
-    chosen = checked_window(edges, window_gev, bins=4)
-    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
-    if not seen.any():
-        raise invalid("counts", "must hold at least one event in the window")
+    checked_window(edges, None, bins=4)
     mass = checked_mass("mass_gev", mass_gev, edges)
     sigma = checked_number("resolution_gev", resolution_gev, above=0.0, most=float(edges[-1] - edges[0]))
-    gamma = checked_number("natural_width_gev", natural_width_gev, least=0.0)
     name = choose_background(edges, seen) if background == "auto" else background
     columns, bins = design(name, edges), np.diff(edges)
     if columns.shape[1] + 1 > len(seen):
@@ -380,101 +357,5 @@ def peak_search(
             "window_gev", f"must hold at least {columns.shape[1] + 1} bins for the {name} background"
         )
     null = poisson_regression(columns, seen, bins)
-    problem = YieldProblem(seen, voigt_bins(edges, mass, sigma, gamma), columns, bins)
+    problem = YieldProblem(seen, gauss_bins(edges, mass, sigma), columns, bins)
     return PeakSearch(problem, null, name, edges)
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateFit:
-    """Strength of a predicted signal.
-
-    Args:
-        mu: Fitted strength; 1 is the prediction.
-        mu_error: Its standard error.
-        z_observed: sqrt(q0) of the data, 0 without an excess.
-        z_expected: The same for the Asimov data of strength 1.
-        background_pull: How far the background's scale was moved, in units of its error.
-    """
-
-    mu: float
-    mu_error: float
-    z_observed: float
-    z_expected: float
-    background_pull: float
-
-
-def template_fit(
-    counts: ArrayLike, signal: ArrayLike, background: ArrayLike, background_error: float = 0.0
-) -> TemplateFit:
-    """Fit the strength of a predicted signal; the background's scale may float.
-
-    Args:
-        counts: Events in each bin.
-        signal: Events of the signal at strength 1.
-        background: Events of the background; bins without any expectation must be empty and are ignored.
-        background_error: Relative standard error of the background's scale, log-normal.
-
-    Raises:
-        InvalidAnalysis: The arrays differ in length, are negative, or expect no events in a bin with counts.
-
-    >>> fit = template_fit([5, 12, 6], [0.5, 6.0, 0.5], [5.0, 5.0, 5.0])
-    >>> round(fit.mu, 2), round(fit.z_observed, 2), round(fit.z_expected, 2)
-    (1.16, 2.67, 2.33)
-    """
-    seen, s, b = (_checked(name, values) for name, values in _named(counts, signal, background))
-    for name, values in (("signal", s), ("background", b)):
-        if len(values) != len(seen):
-            raise invalid(name, f"must have one value for each count: {len(seen)}, not {len(values)}")
-    error = checked_number("background_error", background_error, least=0.0, most=1.0)
-    if not s.any():
-        raise invalid("signal", "must expect events in some bin")
-    if seen[(b == 0) & (s == 0)].any():
-        raise invalid("background", "must expect events in every bin that has counts")
-    used = b + s > 0
-    problem = _problem(seen[used], s[used], np.maximum(b[used], 1e-6), error)
-    asimov = problem.with_counts(problem.nominal + problem.template)
-    fit = problem.fit()
-    pull = float(fit.theta[1]) if error else 0.0
-    return TemplateFit(float(fit.theta[0]), problem.error(fit), root_q0(problem), root_q0(asimov), pull)
-
-
-def _named(*values: ArrayLike) -> Sequence[tuple[str, ArrayLike]]:
-    return list(zip(("counts", "signal", "background"), values, strict=True))
-
-
-def _checked(name: str, values: ArrayLike) -> Floats:
-    array = checked_array(name, values)
-    if not len(array):
-        raise invalid(name, "must have at least one bin")
-    if array.min() < 0:
-        raise invalid(name, f"must be zero or more, not {array.min():g}")
-    return array
-
-
-def _problem(counts: Floats, signal: Floats, background: Floats, error: float) -> YieldProblem:
-    columns = np.full((len(counts), 1), error)
-    return YieldProblem(counts, signal, columns, background, np.ones(1))
-
-
-def root_q0(problem: YieldProblem) -> float:
-    """Return sqrt(q0), the discovery test statistic; 0 without an excess."""
-    fit, null = problem.fit(), problem.fit(0.0)
-    return math.sqrt(max(2.0 * (null.nll - fit.nll), 0.0)) if fit.theta[0] > 0 else 0.0
-
-
-def expected_significance(signal: ArrayLike, background: ArrayLike, background_error: float = 0.0) -> float:
-    """Return the median significance of a predicted signal, all bins together.
-
-    Raises:
-        InvalidAnalysis: As for :func:`template_fit`.
-
-    >>> round(expected_significance([50.0], [100.0]), 3)
-    4.652
-    """
-    total = _checked("signal", signal)
-    smooth = _checked("background", background)
-    if len(total) != len(smooth):
-        raise invalid(
-            "background", f"must have one value for each bin of signal: {len(total)}, not {len(smooth)}"
-        )
-    return template_fit(total + smooth, total, smooth, background_error).z_expected

@@ -31,7 +31,6 @@ from spectator.environments.collider.analysis.checks import (
 from spectator.environments.collider.analysis.shapes import (
     BACKGROUNDS,
     choose_background,
-    cumulative,
     design,
     gauss_templates,
     goodness,
@@ -47,8 +46,8 @@ STEP: Final = 0.25
 
 MAX_MASSES: Final = 20_000
 
-Resolution: TypeAlias = float | ArrayLike | Callable[[Floats], Floats]
-"""Gaussian width in GeV: a number, one per mass, or a function of the masses."""
+Resolution: TypeAlias = float | Callable[[Floats], Floats]
+"""Gaussian width in GeV: a number, or a function of the masses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +55,9 @@ class Scan:
     """Local significances.
 
     Args:
-        masses_gev: Where a peak was tried.
         z: Signed significance by the score test; use :func:`profile_significance` if it is large.
-        signal: Fitted events.
-        signal_error: Their standard errors.
-        p_local: One-sided chances.
         best_mass_gev: Mass of the largest ``z``.
         best_z: That ``z``.
-        background: Family of the background.
         background_p_value: p-value of the background fit, without the four resolutions around the best
             mass. If it is small, the background does not fit and ``z`` means little.
     """
@@ -71,8 +65,6 @@ class Scan:
     masses_gev: tuple[float, ...]
     z: tuple[float, ...]
     signal: tuple[float, ...]
-    signal_error: tuple[float, ...]
-    p_local: tuple[float, ...]
     best_mass_gev: float
     best_z: float
     background: str
@@ -85,23 +77,16 @@ def scan(
     resolution_gev: Resolution,
     *,
     window_gev: Window | None = None,
-    fit_window_gev: Window | None = None,
     masses_gev: ArrayLike | None = None,
     background: str = "auto",
 ) -> Scan:
     """Try a peak of known width at every mass.
 
     Args:
-        edges_gev: Bin edges.
-        counts: Events.
-        resolution_gev: Gaussian width: a number, an array (with ``masses_gev``), or a function of mass.
-        window_gev: Where peaks are tried; by default the fit window.
-        fit_window_gev: Bins that enter the background; by default all.
+        resolution_gev: Gaussian width: a number, or a function of mass.
+        window_gev: Where peaks are tried; by default everywhere.
         masses_gev: The masses; by default a quarter of a resolution apart.
         background: One of ``BACKGROUNDS``, or ``auto``.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
 
     >>> edges = np.linspace(100.0, 160.0, 61)
     >>> counts = np.full(60, 100.0)
@@ -112,10 +97,7 @@ def scan(
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     checked_choice("background", background, ("auto", *BACKGROUNDS))
-    chosen = checked_window(edges, fit_window_gev, field="fit_window_gev", bins=4)
-    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
-    if not seen.any():
-        raise invalid("counts", "must hold at least one event in the window")
+    checked_window(edges, None, field="edges_gev", bins=4)
     masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
     name = choose_background(edges, seen) if background == "auto" else background
     columns = design(name, edges)
@@ -127,8 +109,6 @@ def scan(
         tuple(masses.tolist()),
         tuple(z.tolist()),
         tuple((z * test.errors).tolist()),
-        tuple(test.errors.tolist()),
-        tuple(cumulative(-z).tolist()),
         float(masses[top]),
         float(z[top]),
         name,
@@ -161,8 +141,6 @@ def scan_grid(
     low, high = float(edges[inside.start]), float(edges[inside.stop])
     if window_gev is not None:
         low, high = max(low, float(np.asarray(window_gev)[0])), min(high, float(np.asarray(window_gev)[1]))
-    if not callable(resolution_gev) and np.ndim(resolution_gev) > 0:
-        raise invalid("resolution_gev", "may be an array only if masses_gev is given")
     return _even_grid(low, high, resolution_gev)
 
 
@@ -179,14 +157,9 @@ def _even_grid(low: float, high: float, resolution: Resolution) -> tuple[Floats,
 
 
 def _sigmas(resolution: Resolution, masses: Floats) -> Floats:
-    values = resolution(masses) if callable(resolution) else resolution
-    if np.ndim(values) == 0:
-        return np.full(len(masses), checked_number("resolution_gev", values, above=0.0))
-    sigmas = checked_array("resolution_gev", values)
-    if len(sigmas) != len(masses):
-        raise invalid(
-            "resolution_gev", f"must have one value for each mass: {len(masses)}, not {len(sigmas)}"
-        )
+    if not callable(resolution):
+        return np.full(len(masses), checked_number("resolution_gev", resolution, above=0.0))
+    sigmas = checked_array("resolution_gev", resolution(masses))
     if (sigmas <= 0).any():
         raise invalid("resolution_gev", "must be above 0")
     return sigmas
@@ -207,14 +180,9 @@ class GlobalSignificance:
     """A local significance corrected for a search over a window.
 
     Args:
-        z_local: The local one.
-        p_local: Its one-sided chance.
         z_global: After the look-elsewhere effect, not below 0.
         p_global: Bound on the chance that the background alone reaches ``z_local`` somewhere, at most 1.
         upcrossings: Mean number of upcrossings of the level 0.
-        upcrossings_error: Its standard error from the toys.
-        trials_factor: ``p_global / p_local``.
-        toys: Number of toys.
         p_toys: Share of toys that reach ``z_local`` somewhere; useful if well above 1 / toys.
     """
 
@@ -223,9 +191,6 @@ class GlobalSignificance:
     z_global: float
     p_global: float
     upcrossings: float
-    upcrossings_error: float
-    trials_factor: float
-    toys: int
     p_toys: float
 
 
@@ -233,9 +198,6 @@ def dataset_digest(edges_gev: ArrayLike, counts: ArrayLike) -> str:
     """Return the SHA-256 digest of a spectrum, 64 hexadecimal digits.
 
     Edges and counts are hashed as little-endian doubles.
-
-    Raises:
-        InvalidAnalysis: The spectrum is invalid.
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     return hashlib.sha256(edges.astype("<f8").tobytes() + seen.astype("<f8").tobytes()).hexdigest()
@@ -245,9 +207,6 @@ def dataset_generator(edges_gev: ArrayLike, counts: ArrayLike, purpose: str) -> 
     """Return a random generator seeded by a spectrum and a purpose.
 
     The same spectrum and purpose always give the same numbers.
-
-    Raises:
-        InvalidAnalysis: The spectrum is invalid.
     """
     key = hashlib.sha256(f"{purpose}:{dataset_digest(edges_gev, counts)}".encode()).digest()
     return np.random.default_rng(np.random.SeedSequence(list(np.frombuffer(key, dtype="<u4"))))
@@ -260,49 +219,38 @@ def global_significance(
     resolution_gev: Resolution,
     *,
     window_gev: Window | None = None,
-    fit_window_gev: Window | None = None,
-    masses_gev: ArrayLike | None = None,
     background: str = "auto",
     toys: int = 400,
-    generator: np.random.Generator | None = None,
 ) -> GlobalSignificance:
     """Correct a local significance for the search over a whole window.
 
-    Toy spectra are drawn from the fitted background and scanned as the data were.
+    Toy spectra are drawn from the fitted background with :func:`dataset_generator` of the spectrum, and
+    scanned as the data were.
 
     Args:
-        edges_gev: Bin edges.
         counts: Events; only the background fitted to them is used.
         z_local: The largest local significance of the search.
         resolution_gev: Gaussian width, as for :func:`scan`.
-        window_gev: The whole range that was searched; by default the fit window.
-        fit_window_gev: Bins that enter the background; by default all.
-        masses_gev: The masses that were tried; by default a quarter of a resolution apart.
+        window_gev: The whole range that was searched; by default everywhere.
         background: One of ``BACKGROUNDS``, or ``auto``.
         toys: Number of toys, 50 .. 1,000,000.
-        generator: Source of the toys; by default :func:`dataset_generator` of this spectrum.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
     """
     edges, seen = checked_spectrum(edges_gev, counts)
     checked_choice("background", background, ("auto", *BACKGROUNDS))
     z = checked_number("z_local", z_local)
     number = int(checked_number("toys", toys, least=50, most=MAX_TOYS))
-    rng = generator or dataset_generator(edges, seen, "look-elsewhere")
-    chosen = checked_window(edges, fit_window_gev, field="fit_window_gev", bins=4)
-    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
-    if not seen.any():
-        raise invalid("counts", "must hold at least one event in the window")
+    rng = dataset_generator(edges, seen, "look-elsewhere")
+    checked_window(edges, None, field="edges_gev", bins=4)
     name = choose_background(edges, seen) if background == "auto" else background
     columns = design(name, edges)
     smooth = poisson_regression(columns, seen, np.diff(edges)).expected
     if not smooth.max() < MAX_EXPECTED:
         raise invalid("counts", f"must stay below {MAX_EXPECTED:g} in a bin, so that toys can be drawn")
-    masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
+    masses, sigmas = scan_grid(edges, resolution_gev, window_gev, None)
     crossings, reached = _toys(edges, smooth, columns, (masses, sigmas), z, number, rng)
-    mean, error = float(crossings.mean()), float(crossings.std() / math.sqrt(number))
-    return _corrected(z, mean, error, number, float(reached.mean()))
+    mean, p_local = float(crossings.mean()), p_of_z(z)
+    p_global = min(p_local + mean * math.exp(-0.5 * (max(z, 0.0) ** 2 - LEVEL**2)), 1.0)
+    return GlobalSignificance(z, p_local, max(z_of_p(p_global), 0.0), p_global, mean, float(reached.mean()))
 
 
 def _toys(
@@ -324,19 +272,3 @@ def _toys(
         crossings.append((above[1:] & ~above[:-1]).sum(axis=0))
         reached.append(lines.max(axis=0) >= z)
     return np.concatenate(crossings).astype(np.float64), np.concatenate(reached).astype(np.float64)
-
-
-def _corrected(z: float, mean: float, error: float, toys: int, p_toys: float) -> GlobalSignificance:
-    p_local = p_of_z(z)
-    p_global = min(p_local + mean * math.exp(-0.5 * (max(z, 0.0) ** 2 - LEVEL**2)), 1.0)
-    return GlobalSignificance(
-        z,
-        p_local,
-        max(z_of_p(p_global), 0.0),
-        p_global,
-        mean,
-        error,
-        p_global / max(p_local, 1e-300),
-        toys,
-        p_toys,
-    )

@@ -47,10 +47,6 @@ class PeakProblem:
     sigma / m that all share, four tail parameters for ``crystal_ball``, the background's coefficients.
 
     Args:
-        edges: Bin edges of the window.
-        counts: Events.
-        columns: The background's design matrix.
-        peaks: Number of peaks.
         model: One of ``MODELS``.
         gamma: Natural full width of the peaks, for ``voigt``.
         widths_gev: Least and largest sigma that is allowed.
@@ -183,9 +179,6 @@ class Start:
     Args:
         mass: In GeV.
         sigma: In GeV.
-        signal: Events.
-        z: Significance of the filter there.
-        beta: Coefficients of an exponential background.
     """
 
     mass: float
@@ -201,8 +194,6 @@ def starts(edges: Floats, counts: Floats, sigmas: tuple[float, float], mass: flo
     A clear best one is returned alone.
 
     Args:
-        edges: Bin edges of the window.
-        counts: Events.
         sigmas: Least and largest width to try.
         mass: Where to look; by default everywhere.
     """
@@ -381,9 +372,7 @@ def _start_sigmas(task: FitTask) -> tuple[float, float]:
     return task.resolution_gev, task.resolution_gev
 
 
-def _fit(
-    task: FitTask, model: str, background: str, places: list[Start], theta: Floats | None = None
-) -> Trial:
+def _fit(task: FitTask, model: str, background: str, places: list[Start]) -> Trial:
     columns = design(background, task.edges)
     resolution = (task.typical[0] / places[0].mass, task.typical[1])
     free = task.resolution_gev is None
@@ -391,13 +380,10 @@ def _fit(
     problem = PeakProblem(
         task.edges, task.counts, columns, len(places), model, task.gamma, sigmas, resolution
     )
-    if theta is None:
-        beta = np.zeros(columns.shape[1])
-        target = design("exponential", task.edges) @ places[0].beta
-        beta = _projected(columns, target)
-        theta = problem.start(
-            [place.signal for place in places], [place.mass for place in places], places[0].sigma, beta
-        )
+    beta = _projected(columns, design("exponential", task.edges) @ places[0].beta)
+    theta = problem.start(
+        [place.signal for place in places], [place.mass for place in places], places[0].sigma, beta
+    )
     minimum = minimise(problem, theta, problem.free())
     chi2, ndf, p_value = goodness(task.counts, minimum.expected, int(problem.free().sum()))
     return Trial(problem, minimum, background, chi2, ndf, p_value)

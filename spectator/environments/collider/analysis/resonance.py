@@ -1,18 +1,14 @@
-"""Fit a resonance in a window, with errors that cover; find all resonances of a spectrum.
+"""Fit a resonance in a window, with errors that cover.
 
 The likelihood of a faint peak has more than one maximum, and if its width was fitted too narrow, the
 curvature understates the error of the mass. So masses and widths are weighted with their likelihood: the
 error is the distance from the fitted mass that holds 68 % of the weight, and at least half of the root mean
 square distance, which includes far maxima.
-
-A search slides windows along a spectrum. A bump counts as a resonance if it exceeds the possible error of
-the local background, is as narrow as the detector's resolution, and no bend of the background explains it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from spectator.environments.collider.analysis.checks import (
     Floats,
-    InvalidAnalysis,
     Window,
     checked_choice,
     checked_mass,
@@ -31,7 +26,7 @@ from spectator.environments.collider.analysis.checks import (
     invalid,
 )
 from spectator.environments.collider.analysis.likelihood import covariance, minimise
-from spectator.environments.collider.analysis.peaks import MODELS, NOTHING, POOR, FitTask, Trial, describe
+from spectator.environments.collider.analysis.peaks import MODELS, POOR, FitTask, Trial, describe
 from spectator.environments.collider.analysis.shapes import (
     BACKGROUNDS,
     ORDERS,
@@ -73,11 +68,6 @@ def mass_spread(
     square distance.
 
     Args:
-        edges: Bin edges of the window.
-        counts: Events.
-        columns: Design matrix of the background.
-        background: Fitted background events.
-        mass: The fitted mass.
         widths: Widths to try, and the cost of each by its constraint, in twice the log-likelihood.
         reach: How far from ``mass`` to go.
     """
@@ -137,7 +127,6 @@ class ResonanceFit:
     """A resonance in a window.
 
     Args:
-        mass_gev: Its mass.
         mass_error_gev: Standard error; if the description is poor it is scaled by sqrt(chi2 / ndf), as the
             Particle Data Group does, and 2e-4 of the mass are added in quadrature.
         width_gev: Gaussian width sigma: the resolution, without the natural width of ``voigt``.
@@ -146,17 +135,13 @@ class ResonanceFit:
         chi2: Pearson's over the bins of the window.
         ndf: Bins less free parameters.
         converged: Whether the likelihood's minimum was found.
-        signal_error: Standard error of the yield.
         width_error_gev: Standard error of the width; 0 if it was given.
         p_value: Chance of a chi-square this large.
-        model: Shape of the peak.
-        background: Family of the background.
         window_gev: Edges of the bins that were used.
         width_at_limit: Whether the width is about as large as the window allows.
         z_over_smooth: Significance of this description over the best smooth background alone, up to a
             quartic, however much that bends. It is large for a narrow peak, small for a shoulder or a
             turn-on.
-        other_peaks_gev: Masses of further fitted peaks in the window.
         expected: Events of the fitted description in each bin.
         expected_background: The same without this peak.
         bins: First bin of the window and the one after its last.
@@ -178,7 +163,6 @@ class ResonanceFit:
     window_gev: tuple[float, float]
     width_at_limit: bool
     z_over_smooth: float
-    other_peaks_gev: tuple[float, ...]
     expected: tuple[float, ...]
     expected_background: tuple[float, ...]
     bins: tuple[int, int]
@@ -213,7 +197,6 @@ def fit_resonance(
 
     Args:
         edges_gev: Bin edges, n + 1 ascending values in GeV.
-        counts: Events, n values.
         window_gev: Lower and upper mass; bins whose centre is inside are used. By default all.
         model: ``gauss``, ``voigt``, ``crystal_ball`` (a tail on either side), or ``auto``.
         background: One of ``BACKGROUNDS``, or ``auto``.
@@ -222,9 +205,6 @@ def fit_resonance(
         resolution_error_gev: Its error, which constrains the width; by default the width is fixed.
         mass_gev: Where to begin; by default the fit searches.
 
-    Raises:
-        InvalidAnalysis: An argument is invalid.
-
     >>> edges = np.linspace(100.0, 150.0, 51)
     >>> from spectator.environments.collider.analysis.shapes import gauss_bins
     >>> counts = 1000 * np.exp(-np.arange(50) / 30) + 2000 * gauss_bins(edges, 125.0, 1.6)
@@ -232,12 +212,10 @@ def fit_resonance(
     >>> round(fit.mass_gev, 1), round(fit.width_gev, 1), round(fit.signal, -1), fit.converged
     (125.0, 1.6, 2000.0, True)
     """
-    task, chosen = _task_of(
-        edges_gev,
-        counts,
-        window_gev,
-        (model, background, natural_width_gev, resolution_gev, resolution_error_gev, mass_gev),
-    )
+    task, chosen = _task(
+        edges_gev, counts, window_gev, background, mass_gev,
+        model, natural_width_gev, resolution_gev, resolution_error_gev,
+    )  # fmt: skip
     best = describe(task)
     return _report(task, best, chosen, _main_peak(best))
 
@@ -246,48 +224,37 @@ def fit_resonances(
     edges_gev: ArrayLike,
     counts: ArrayLike,
     window_gev: Window | None = None,
-    *,
-    background: str = "auto",
     mass_gev: float | None = None,
 ) -> tuple[ResonanceFit, ...]:
     """Fit the peaks of a window together and report each, ordered by mass.
 
     Args:
         edges_gev: Bin edges, n + 1 ascending values in GeV.
-        counts: Events, n values.
         window_gev: Lower and upper mass; by default all bins.
-        background: One of ``BACKGROUNDS``, or ``auto``.
-        mass_gev: Where to begin.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
     """
-    task, chosen = _task_of(edges_gev, counts, window_gev, ("auto", background, None, None, None, mass_gev))
+    task, chosen = _task(edges_gev, counts, window_gev, "auto", mass_gev)
     best = describe(task)
     reports = [_report(task, best, chosen, peak) for peak in range(best.problem.peaks)]
     return tuple(sorted(reports, key=lambda report: report.mass_gev))
 
 
-def _task_of(
+def _task(
     edges_gev: ArrayLike,
     counts: ArrayLike,
     window_gev: Window | None,
-    asked: tuple[str, str, float | None, float | None, float | None, float | None],
+    background: str,
+    mass: float | None,
+    model: str = "auto",
+    gamma: float | None = None,
+    resolution: float | None = None,
+    resolution_error: float | None = None,
 ) -> tuple[FitTask, slice]:
-    edges, seen = checked_spectrum(edges_gev, counts)
-    chosen = checked_window(edges, window_gev, bins=5)
-    return _checked_task(edges[chosen.start : chosen.stop + 1], seen[chosen], asked), chosen
-
-
-def _checked_task(
-    edges: Floats,
-    counts: Floats,
-    asked: tuple[str, str, float | None, float | None, float | None, float | None],
-) -> FitTask:
-    model, background, gamma, resolution, resolution_error, mass = asked
+    all_edges, seen = checked_spectrum(edges_gev, counts)
+    chosen = checked_window(all_edges, window_gev, bins=5)
+    edges, seen = all_edges[chosen.start : chosen.stop + 1], seen[chosen]
     checked_choice("model", model, ("auto", *MODELS))
     checked_choice("background", background, ("auto", *BACKGROUNDS))
-    if not counts.any():
+    if not seen.any():
         raise invalid("counts", "must hold at least one event in the window")
     if gamma is not None:
         checked_number("natural_width_gev", gamma, least=0.0)
@@ -304,7 +271,8 @@ def _checked_task(
             raise invalid("resolution_gev", "must be given if resolution_error_gev is")
     if mass is not None:
         mass = checked_mass("mass_gev", mass, edges)
-    return FitTask(edges, counts, model, background, gamma or 0.0, resolution, resolution_error or 0.0, mass)
+    task = FitTask(edges, seen, model, background, gamma or 0.0, resolution, resolution_error or 0.0, mass)
+    return task, chosen
 
 
 def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFit:
@@ -338,9 +306,6 @@ def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFi
         window_gev=(float(task.edges[0]), float(task.edges[-1])),
         width_at_limit=as_wide,
         z_over_smooth=_z_over_smooth(task, best),
-        other_peaks_gev=tuple(
-            float(theta[problem.peaks + peak]) for peak in range(problem.peaks) if peak != main
-        ),
         expected=tuple(minimum.expected.tolist()),
         expected_background=tuple((minimum.expected - share).tolist()),
         bins=(chosen.start, chosen.stop),
@@ -416,131 +381,3 @@ def _z_local(task: FitTask, best: Trial, main: int) -> float:
         theta[main] = 0.0
         without = minimise(problem, theta, free).nll
     return math.sqrt(max(2.0 * (without - best.minimum.nll), 0.0))
-
-
-DIMUON_RESOLUTION: Final = 0.015
-"""sigma / m of dimuon peaks, roughly: 0.8 % at J/psi to 1.5 % at Z in the shipped data."""
-
-BACKGROUND_ERROR: Final = 0.03
-"""Relative systematic error of a local background below a peak: with millions of events a flaw of one per
-cent must not look like a particle."""
-
-NARROW: Final = (0.3, 3.0)
-"""Range of widths of a resonance, in units of the resolution; natural widths make them larger."""
-
-_REACH: Final = 9.0
-_FIT_REACH: Final = 7.0
-_FEWEST_BINS: Final = 12
-
-
-def find_resonances(
-    edges_gev: ArrayLike,
-    counts: ArrayLike,
-    window_gev: Window | None = None,
-    *,
-    relative_resolution: float = DIMUON_RESOLUTION,
-    threshold: float = 5.0,
-) -> tuple[ResonanceFit, ...]:
-    """Find all resonances of a spectrum, ordered by mass.
-
-    Args:
-        edges_gev: Bin edges.
-        counts: Events.
-        window_gev: Where to look; by default everywhere.
-        relative_resolution: sigma / m that the detector gives a narrow resonance, roughly.
-        threshold: Least significance, including the systematic error of the background.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
-    """
-    edges, seen = checked_spectrum(edges_gev, counts)
-    ratio = checked_number("relative_resolution", relative_resolution, above=0.0, most=0.2)
-    least = checked_number("threshold", threshold, above=0.0)
-    chosen = checked_window(edges, window_gev, bins=5)
-    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
-    found: list[ResonanceFit] = []
-    tried: list[float] = []
-    for mass, _ in sorted(_bumps(edges, seen, ratio, least), key=lambda bump: -bump[1]):
-        near = [
-            *((other.mass_gev, 2.5 * other.width_gev) for other in found),
-            *((m, ratio * m) for m in tried),
-        ]
-        if any(abs(mass - other) < distance for other, distance in near):
-            continue
-        tried.append(mass)
-        for fit in _fits_near(edges, seen, mass, ratio):
-            if not _is_resonance(fit, edges, ratio, least) or _near(fit, found):
-                continue
-            if abs(fit.mass_gev - mass) < ratio * mass or _confirmed(fit, edges, seen, ratio):
-                found.append(fit)
-    return tuple(sorted(found, key=lambda fit: fit.mass_gev))
-
-
-def _bumps(edges: Floats, counts: Floats, ratio: float, least: float) -> Iterator[tuple[float, float]]:
-    """Yield local maxima of the significance, window by window."""
-    middle = max(float(edges[0]), 1e-6)
-    while middle < edges[-1]:
-        reach = _REACH * ratio * middle
-        inside = (edges > middle - reach) & (edges < middle + reach)
-        if inside.sum() >= _FEWEST_BINS and counts[_bins(inside)].sum() > 0:
-            yield from _window_bumps(edges[inside], counts[_bins(inside)], ratio, least)
-        middle += 0.5 * reach
-
-
-def _bins(edges_inside: np.ndarray) -> slice:
-    first = int(np.argmax(edges_inside))
-    return slice(first, first + int(edges_inside.sum()) - 1)
-
-
-def _window_bumps(edges: Floats, counts: Floats, ratio: float, least: float) -> Iterator[tuple[float, float]]:
-    columns, centres = design("quadratic", edges), 0.5 * (edges[1:] + edges[:-1])
-    smooth = poisson_regression(columns, counts, np.diff(edges)).expected
-    test = score_test(gauss_templates(edges, centres, ratio * centres), smooth, columns)
-    z = score_z(test, counts, smooth)
-    for at in range(1, len(z) - 1):
-        if z[at] >= least and z[at] >= z[at - 1] and z[at] > z[at + 1]:
-            below = float(smooth[np.abs(centres - centres[at]) < 2.0 * ratio * centres[at]].sum())
-            if z[at] * test.errors[at] >= 0.3 * least * BACKGROUND_ERROR * below:
-                yield float(centres[at]), float(z[at])
-
-
-def _fits_near(edges: Floats, counts: Floats, mass: float, ratio: float) -> list[ResonanceFit]:
-    """Return the fitted peaks well inside a window around a bump."""
-    reach = _FIT_REACH * ratio * mass
-    window = (max(mass - reach, float(edges[0])), min(mass + reach, float(edges[-1])))
-    try:
-        fits = fit_resonances(edges, counts, window, mass_gev=mass)
-    except InvalidAnalysis:
-        return []
-    return [fit for fit in fits if fit.converged and abs(fit.mass_gev - mass) < 0.7 * reach]
-
-
-def _is_resonance(fit: ResonanceFit, edges: Floats, ratio: float, least: float) -> bool:
-    if fit.background_like or fit.signal <= 0:
-        return False
-    width = fit.width_gev / (ratio * fit.mass_gev)
-    described = fit.chi2 < NOTHING * max(fit.ndf, 1)
-    return described and NARROW[0] < width < NARROW[1] and _with_systematics(fit, edges) >= least
-
-
-def _with_systematics(fit: ResonanceFit, edges: Floats) -> float:
-    """Return the significance with a background error of ``BACKGROUND_ERROR``."""
-    centres = 0.5 * (edges[1:] + edges[:-1])[slice(*fit.bins)]
-    below = np.abs(centres - fit.mass_gev) < 2.0 * fit.width_gev
-    background = float(np.array(fit.expected_background)[below].sum())
-    statistical = fit.signal / max(fit.z_local, 1e-9)
-    return fit.signal / math.hypot(statistical, BACKGROUND_ERROR * background)
-
-
-def _confirmed(fit: ResonanceFit, edges: Floats, counts: Floats, ratio: float) -> bool:
-    """Return whether a second peak of a fit is also found in a window of its own."""
-    return any(
-        abs(other.mass_gev - fit.mass_gev) < 0.5 * ratio * fit.mass_gev
-        and 0.7 < other.width_gev / fit.width_gev < 1.4
-        and _is_resonance(other, edges, ratio, 5.0)
-        for other in _fits_near(edges, counts, fit.mass_gev, ratio)
-    )
-
-
-def _near(fit: ResonanceFit, found: list[ResonanceFit]) -> bool:
-    return any(abs(fit.mass_gev - other.mass_gev) < 2.5 * other.width_gev for other in found)

@@ -31,7 +31,6 @@ from spectator.environments.collider.analysis.checks import (
     Floats,
     Window,
     checked_choice,
-    checked_number,
     checked_spectrum,
     checked_window,
     invalid,
@@ -131,8 +130,6 @@ def crystal_ball_bins(
     """Return the share in each bin of a Gauss core with two power-law tails.
 
     Args:
-        edges: Bin edges.
-        mass: Where the core is centred.
         sigma: Width of the core.
         tails: Start of the lower tail in units of ``sigma`` and its power (above 1), then the same for the
             upper.
@@ -182,8 +179,6 @@ def score_test(templates: Floats, background: Floats, columns: Floats) -> ScoreT
 
     Args:
         templates: Share of each bin, one row per mass.
-        background: Expected events.
-        columns: Design matrix of the background.
     """
     inverse = 1.0 / np.maximum(background, 1e-12)
     information = columns.T @ (background[:, None] * columns)
@@ -212,8 +207,8 @@ BACKGROUNDS: Final = (*ORDERS, "power_law", "dijet")
 """Names of the families. ``power_law`` is linear in ln m. ``dijet`` is (1-x)^p1 x^-(p2 + p3 ln x) with
 x = m / sqrt(s), the form of dijet searches such as CMS arXiv:1911.03947."""
 
-DEFAULT_SQRT_S_GEV: Final = 13_000.0
-"""Default collision energy for ``dijet``; a model input."""
+SQRT_S_GEV: Final = 13_000.0
+"""Collision energy for ``power_law`` and ``dijet``; a model input."""
 
 _RIDGE: Final = 1e-3
 """Weight of the penalty on shape parameters: it keeps them finite in empty spectra, and is negligible with a
@@ -227,14 +222,12 @@ class BackgroundFit:
     """A background alone, fitted to the bins of a window.
 
     Args:
-        background: Its family.
         parameters: Coefficients of the columns of :func:`design`.
         expected: Events in each bin of the window, including excluded stretches.
         chi2: Pearson's, over the bins that entered the fit.
         ndf: Bins less parameters.
         p_value: Chance of a chi-square this large, corrected for low counts.
         bins: First bin of the window and the one after its last.
-        converged: Whether Newton's method converged.
     """
 
     background: str
@@ -257,7 +250,7 @@ class Regression:
     converged: bool
 
 
-def design(background: str, edges: Floats, sqrt_s_gev: float = DEFAULT_SQRT_S_GEV) -> Floats:
+def design(background: str, edges: Floats) -> Floats:
     """Return the columns of a background family at the bin centres.
 
     The first one is constant; they are orthonormal up to a factor.
@@ -266,11 +259,11 @@ def design(background: str, edges: Floats, sqrt_s_gev: float = DEFAULT_SQRT_S_GE
         InvalidAnalysis: The family is unknown, or the masses exceed the collision energy.
     """
     checked_choice("background", background, BACKGROUNDS)
-    return _design(background, edges.tobytes(), sqrt_s_gev)
+    return _design(background, edges.tobytes())
 
 
 @lru_cache(maxsize=256)
-def _design(name: str, encoded: bytes, sqrt_s_gev: float) -> Floats:
+def _design(name: str, encoded: bytes) -> Floats:
     """Return the columns for edges as bytes; cached, because a fit asks for them often."""
     edges = np.frombuffer(encoded)
     centres = 0.5 * (edges[1:] + edges[:-1])
@@ -278,9 +271,9 @@ def _design(name: str, encoded: bytes, sqrt_s_gev: float) -> Floats:
         t = 2.0 * (centres - centres[0]) / max(float(centres[-1] - centres[0]), 1e-12) - 1.0
         columns = np.vander(t, ORDERS[name] + 1, increasing=True)
     else:
-        x = centres / sqrt_s_gev
+        x = centres / SQRT_S_GEV
         if x[-1] >= 1.0:
-            raise invalid("sqrt_s_gev", f"must be above the largest mass, {centres[-1]:g} GeV")
+            raise invalid("edges_gev", f"must be below {SQRT_S_GEV:g} GeV for the {name} background")
         powers = [np.ones_like(x), np.log(x)]
         columns = np.stack(powers if name == "power_law" else [*powers, np.log1p(-x), np.log(x) ** 2], axis=1)
     orthonormal, _ = np.linalg.qr(columns)
@@ -371,8 +364,6 @@ def choose_background(edges: Floats, counts: Floats, kept: NDArray[np.bool_] | N
     """Choose the lowest log-polynomial that the next two orders do not improve (AIC).
 
     Args:
-        edges: Bin edges.
-        counts: Events.
         kept: Which bins enter; by default all.
     """
     chosen = np.ones(len(counts), dtype=bool) if kept is None else kept
@@ -394,27 +385,20 @@ def fit_background(
     window_gev: Window | None = None,
     background: str = "auto",
     exclude_gev: Sequence[Window] = (),
-    sqrt_s_gev: float = DEFAULT_SQRT_S_GEV,
 ) -> BackgroundFit:
     """Fit a smooth background alone.
 
     Args:
         edges_gev: Bin edges, n + 1 ascending values.
-        counts: Events, n values.
         window_gev: Which bins enter; by default all.
         background: One of ``BACKGROUNDS``, or ``auto`` for :func:`choose_background`.
         exclude_gev: Excluded stretches, such as a blinded signal region; the fit interpolates.
-        sqrt_s_gev: Energy of the collisions, for ``dijet``.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
 
     >>> fit = fit_background(np.linspace(100, 160, 31), 1000 * np.exp(-np.arange(30) / 15))
     >>> fit.background, fit.converged
     ('exponential', True)
     """
     edges, seen = checked_spectrum(edges_gev, counts)
-    checked_number("sqrt_s_gev", sqrt_s_gev, above=0.0)
     checked_choice("background", background, ("auto", *BACKGROUNDS))
     chosen = checked_window(edges, window_gev)
     edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
@@ -426,7 +410,7 @@ def fit_background(
     if not seen[kept].any():
         raise invalid("counts", "must hold at least one event outside the excluded stretches")
     name = choose_background(edges, seen, kept) if background == "auto" else background
-    columns, widths = design(name, edges, sqrt_s_gev), np.diff(edges)
+    columns, widths = design(name, edges), np.diff(edges)
     if kept.sum() < columns.shape[1]:
         raise invalid("exclude_gev", f"must leave at least {columns.shape[1]} bins for the {name} background")
     fit = poisson_regression(columns[kept], seen[kept], widths[kept])

@@ -1,4 +1,4 @@
-"""Significance of an excess, and upper limits by the CLs method.
+"""Significance of an excess, its spurious part, and upper limits by the CLs method.
 
 Both for counts and for shapes. Asymptotic formulas, q~mu and expected limits: G. Cowan, K. Cranmer, E.
 Gross, O. Vitells, "Asymptotic formulae for likelihood-based tests of new physics", EPJC 71 (2011) 1554,
@@ -10,23 +10,19 @@ J. Phys. G 28 (2002) 2693; exact for counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis.checks import Floats, Window, checked_number, invalid
+from spectator.environments.collider.analysis.checks import Floats, checked_number, invalid
 from spectator.environments.collider.analysis.likelihood import YieldProblem, peak_search
-from spectator.environments.collider.analysis.shapes import chi2_p, p_of_z, z_of_p
+from spectator.environments.collider.analysis.shapes import chi2_p, p_of_z
 
-EXACT_BELOW: Final = 1e6
-"""Known backgrounds below this are tested by exact Poisson sums: asymptotic formulas are off by 0.2 to 0.3
-sigma if two events are expected."""
-
-_SMALLEST: Final = 1e-290
-"""Chances below this are numerically 0; the asymptotic formula is used instead."""
+ALPHA: Final = 0.05
+"""Limits hold with the confidence 1 - ALPHA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +31,7 @@ class ProfileSignificance:
 
     Args:
         z_local: sqrt(q0), 0 without an excess.
-        p_local: Its one-sided chance.
         q0: Twice the gain in log-likelihood by the signal; 0 without an excess.
-        signal: Fitted events.
-        signal_error: Their standard error.
-        background: Family of the background.
     """
 
     z_local: float
@@ -48,79 +40,6 @@ class ProfileSignificance:
     signal: float
     signal_error: float
     background: str
-
-
-def discovery_significance(
-    signal: ArrayLike, background: ArrayLike, background_error: ArrayLike = 0.0
-) -> Floats:
-    """Return the median significance Z_A of a counting experiment.
-
-    Args:
-        signal: Expected signal, 0 or more; a number or an array.
-        background: Expected background, above 0.
-        background_error: Its standard error in events.
-
-    Returns:
-        An array of the shape of the arguments taken together; a number for numbers.
-
-    Raises:
-        InvalidAnalysis: An argument is negative or not finite, or the background is 0.
-
-    >>> [round(float(discovery_significance(50, 100, error)), 3) for error in (0, 5, 10, 20)]
-    [4.652, 4.099, 3.173, 1.968]
-    """
-    s, b, error = (
-        _least(name, value, 0.0)
-        for name, value in (
-            ("signal", signal),
-            ("background", background),
-            ("background_error", background_error),
-        )
-    )
-    if (b <= 0).any():
-        raise invalid("background", "must be above 0")
-    s, b, error = np.broadcast_arrays(s, b, error)
-    known = 2.0 * ((s + b) * np.log1p(s / b) - s)
-    variance = np.where(error > 0, error, 1.0) ** 2
-    first = (s + b) * np.log((s + b) * (b + variance) / (b * b + (s + b) * variance))
-    second = b * b / variance * np.log1p(variance * s / (b * (b + variance)))
-    return np.sqrt(np.maximum(np.where(error > 0, 2.0 * (first - second), known), 0.0))
-
-
-def _least(name: str, values: ArrayLike, least: float) -> Floats:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise invalid(name, "must hold numbers only") from error
-    if not np.isfinite(array).all() or (array < least).any():
-        raise invalid(name, f"must be finite and at least {least:g}")
-    return array
-
-
-def counting_significance(observed: float, background: float, background_error: float = 0.0) -> float:
-    """Return the significance of an observed count; negative for a deficit.
-
-    A known background is tested by the exact Poisson sum, an uncertain one by the profile likelihood ratio,
-    with its error as the Poisson error of a side measurement.
-
-    Raises:
-        InvalidAnalysis: An argument is negative or not finite, or the background is 0.
-
-    >>> round(counting_significance(12, 4.7), 2)
-    2.71
-    """
-    n = checked_number("observed", observed, least=0.0)
-    b = checked_number("background", background, above=0.0)
-    error = checked_number("background_error", background_error, least=0.0)
-    if error == 0 and b < EXACT_BELOW:
-        from scipy.special import gammainc
-
-        chance = float(gammainc(n, b)) if n > 0 else 1.0
-        if chance > _SMALLEST:
-            return z_of_p(chance)
-    if n <= b:
-        return -_below(n, b, error)
-    return float(discovery_significance(n - b, b, error))
 
 
 def combined_p(z: Sequence[float]) -> float:
@@ -138,86 +57,29 @@ def combined_p(z: Sequence[float]) -> float:
     )
 
 
-def _below(n: float, b: float, error: float) -> float:
-    """Return the root of the likelihood ratio for a deficit."""
-    if error == 0:
-        return math.sqrt(2.0 * (b - n + (n * math.log(n / b) if n > 0 else 0.0)))
-    ratio = b / (error * error)
-    side = b * ratio
-    common = (n + side) / (1.0 + ratio)
-    term = n * math.log(n / common) if n > 0 else 0.0
-    return math.sqrt(max(2.0 * (term + side * math.log(side / (ratio * common))), 0.0))
-
-
 def profile_significance(
     edges_gev: ArrayLike,
     counts: ArrayLike,
     mass_gev: float,
     resolution_gev: float,
     *,
-    window_gev: Window | None = None,
     background: str = "auto",
-    natural_width_gev: float = 0.0,
     spurious_signal: float = 0.0,
 ) -> ProfileSignificance:
     """Test for a peak of given mass and width on a fitted background (q0).
 
     Args:
-        edges_gev: Bin edges.
-        counts: Events.
-        mass_gev: Where the peak is.
-        resolution_gev: Its Gaussian width.
-        window_gev: Bins that enter; by default all.
         background: One of ``BACKGROUNDS``, or ``auto``.
-        natural_width_gev: Full natural width; 0 for a Gauss curve.
         spurious_signal: Error of the yield, in events, from the choice of the background's family; it enters
             as Z -> Z sqrt(V / (V + S^2)) with V the variance of the yield.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
     """
     checked_number("spurious_signal", spurious_signal, least=0.0)
-    search = peak_search(
-        edges_gev,
-        counts,
-        mass_gev,
-        resolution_gev,
-        window_gev=window_gev,
-        background=background,
-        natural_width_gev=natural_width_gev,
-    )
+    search = peak_search(edges_gev, counts, mass_gev, resolution_gev, background=background)
     fit = search.problem.fit(start=search.null.beta)
     signal, error = float(fit.theta[0]), search.problem.error(fit)
     q0 = max(2.0 * (search.null.nll - fit.nll), 0.0) if signal > 0 else 0.0
     z = math.sqrt(q0) * error / math.hypot(error, spurious_signal) if error > 0 else 0.0
     return ProfileSignificance(z, p_of_z(z), q0, signal, error, search.background)
-
-
-@dataclass(frozen=True, slots=True)
-class UpperLimit:
-    """Upper limit on a signal.
-
-    Args:
-        signal: Observed limit, in events.
-        expected: Median limit of the background alone.
-        minus_2: The limit that the background alone gives or undercuts in 2.3 % of experiments.
-        minus_1: The same for 16 %.
-        plus_1: The same for 84 %.
-        plus_2: The same for 97.7 %.
-        confidence: Confidence level.
-        best_signal: Fitted events.
-        background: Family of the background.
-    """
-
-    signal: float
-    expected: float
-    minus_2: float
-    minus_1: float
-    plus_1: float
-    plus_2: float
-    confidence: float
-    best_signal: float
-    background: str
 
 
 def upper_limit(
@@ -226,61 +88,21 @@ def upper_limit(
     mass_gev: float,
     resolution_gev: float,
     *,
-    window_gev: Window | None = None,
     background: str = "auto",
-    natural_width_gev: float = 0.0,
-    confidence: float = 0.95,
-) -> UpperLimit:
-    """Return the CLs limit on the events of a peak of given mass and width.
+) -> float:
+    """Return the 95 % CLs limit on the events of a peak of given mass and Gaussian width."""
+    search = peak_search(edges_gev, counts, mass_gev, resolution_gev, background=background)
+    return limit_of(search.problem, search.null.expected)
+
+
+def limit_of(problem: YieldProblem, background: Floats) -> float:
+    """Return the 95 % CLs limit on a strength.
 
     Args:
-        edges_gev: Bin edges.
-        counts: Events.
-        mass_gev: Where the peak would be.
-        resolution_gev: Its Gaussian width.
-        window_gev: Bins that enter; by default all.
-        background: One of ``BACKGROUNDS``, or ``auto``.
-        natural_width_gev: Full natural width; 0 for a Gauss curve.
-        confidence: Confidence level, 0.5 .. 0.999.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
-    """
-    level = checked_number("confidence", confidence, least=0.5, most=0.999)
-    search = peak_search(
-        edges_gev,
-        counts,
-        mass_gev,
-        resolution_gev,
-        window_gev=window_gev,
-        background=background,
-        natural_width_gev=natural_width_gev,
-    )
-    return limit_of(search.problem, search.null.expected, level, search.background)
-
-
-def limit_of(
-    problem: YieldProblem, background: Floats, confidence: float = 0.95, family: str = "templates"
-) -> UpperLimit:
-    """Return the CLs limit on a strength.
-
-    Args:
-        problem: Its likelihood.
-        background: Events expected without a signal, for the expected limits: the Asimov data set.
-        confidence: Confidence level.
-        family: Name of the background, for the result.
+        background: Events expected without a signal: the Asimov data set.
     """
     observed, asimov = _Statistic(problem), _Statistic(problem.with_counts(background))
-    alpha = 1.0 - confidence
-    scale = asimov.sigma
-    limit = _solve(lambda s: _cls(observed.q(s), asimov.q(s)) - alpha, max(observed.best, 0.0) + scale)
-    bands = [
-        _solve(lambda s, n=n: _band_cls(asimov.q(s), n) - alpha, (2.0 + 0.5 * n) * scale)  # type: ignore[misc]
-        for n in (-2, -1, 0, 1, 2)
-    ]
-    return UpperLimit(
-        limit, bands[2], bands[0], bands[1], bands[3], bands[4], confidence, observed.best, family
-    )
+    return _solve(lambda s: _cls(observed.q(s), asimov.q(s)) - ALPHA, max(observed.best, 0.0) + asimov.sigma)
 
 
 class _Statistic:
@@ -311,12 +133,6 @@ def _cls(q: float, asimov: float) -> float:
     return tail / max(p_of_z((q - asimov) / (2.0 * width)), 1e-300)
 
 
-def _band_cls(asimov: float, deviations: float) -> float:
-    """Return the CLs if the background alone fluctuates by ``deviations`` sigma."""
-    width = math.sqrt(max(asimov, 1e-12))
-    return p_of_z(width - deviations) / (1.0 - p_of_z(deviations))
-
-
 def _solve(excess: Callable[[float], float], guess: float) -> float:
     """Return where a falling function crosses 0, by doubling and Brent's method."""
     from scipy.optimize import brentq
@@ -329,19 +145,13 @@ def _solve(excess: Callable[[float], float], guess: float) -> float:
     raise ArithmeticError("no finite signal is excluded; check the counts and the background")
 
 
-def counting_limit(
-    observed: float, background: float, background_error: float = 0.0, *, confidence: float = 0.95
-) -> float:
-    """Return the exact CLs limit on the expected signal of a counting experiment.
+def counting_limit(observed: float, background: float, background_error: float = 0.0) -> float:
+    """Return the exact 95 % CLs limit on the expected signal of a counting experiment.
 
     Args:
         observed: Events, a whole number.
         background: Expected background, 0 or more.
         background_error: Its standard error: the Poisson chances are averaged over a gamma distribution.
-        confidence: Confidence level, 0.5 .. 0.999.
-
-    Raises:
-        InvalidAnalysis: An argument is invalid.
 
     >>> round(counting_limit(0, 3.0), 2)
     3.0
@@ -350,11 +160,9 @@ def counting_limit(
     if n != int(n):
         raise invalid("observed", "must be a whole number of events")
     b = checked_number("background", background, least=0.0)
-    error = checked_number("background_error", background_error, least=0.0)
-    alpha = 1.0 - checked_number("confidence", confidence, least=0.5, most=0.999)
-    points, weights = _background_points(b, error)
+    points, weights = _background_points(b, checked_number("background_error", background_error, least=0.0))
     below = float(weights @ _poisson_below(n, points))
-    return _solve(lambda s: float(weights @ _poisson_below(n, points + s)) / below - alpha, n + 3.0)
+    return _solve(lambda s: float(weights @ _poisson_below(n, points + s)) / below - ALPHA, n + 3.0)
 
 
 def _background_points(b: float, error: float) -> tuple[np.ndarray, np.ndarray]:
@@ -372,3 +180,67 @@ def _poisson_below(n: float, mean: np.ndarray) -> np.ndarray:
     from scipy.special import gammaincc
 
     return np.asarray(gammaincc(n + 1.0, mean))
+
+
+ALTERNATIVES: Final = ("exponential", "power_law", "quadratic", "cubic")
+"""Background families tried for a spurious signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpuriousSignal:
+    """Spurious signal: what the choice of the background's family adds to the yield.
+
+    Args:
+        signal: Largest difference in yield, in events, between the nominal family and one that fits.
+        relative_to_error: The same over the statistical error of the yield.
+        by_background: Yield by family, of those that fit.
+    """
+
+    signal: float
+    relative_to_error: float
+    by_background: Mapping[str, float]
+
+
+MIN_YIELD_ERROR: Final = 1e-6
+"""Least standard error of a yield, in events; below it there is nothing to measure."""
+
+
+def spurious_signal(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    mass_gev: float,
+    resolution_gev: float,
+    *,
+    background: str = "exponential",
+) -> SpuriousSignal:
+    """Measure how far the yield moves with another background that also fits.
+
+    Args:
+        background: The nominal family. One of ``ALTERNATIVES`` that fits worse, by more than four in twice
+            the log-likelihood, is ignored.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule, or no event is expected under the peak.
+    """
+    yields: dict[str, float] = {}
+    nominal_nll, error = math.inf, math.inf
+    for name in dict.fromkeys((background, *ALTERNATIVES)):
+        search = peak_search(
+            edges_gev,
+            counts,
+            mass_gev,
+            resolution_gev,
+            background=name,
+        )
+        fit = search.problem.fit(start=search.null.beta)
+        if name == background:
+            nominal_nll, error = fit.nll, search.problem.error(fit)
+            if not error > MIN_YIELD_ERROR:
+                raise invalid(
+                    "counts", "must hold events under the peak: without them its yield has no error"
+                )
+        elif fit.nll > nominal_nll + 2.0:
+            continue
+        yields[name] = float(fit.theta[0])
+    most = max(abs(value - yields[background]) for value in yields.values())
+    return SpuriousSignal(most, most / error, yields)

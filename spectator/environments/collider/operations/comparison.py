@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectator.environments.collider import actions, physics
-from spectator.environments.collider.analysis import (
+from spectator.environments.collider.analysis.shapes import fit_background, p_of_z, z_of_p
+from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
+    combined_p,
     counting_limit,
-    fit_background,
     profile_significance,
 )
-from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
-from spectator.environments.collider.analysis.significance import combined_p
 from spectator.environments.collider.experiment import ChannelAnalysis, Counts, Laboratory, angles
 from spectator.environments.collider.operations.inference import (
     COUNTED_SIGMA,

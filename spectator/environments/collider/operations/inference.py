@@ -10,14 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectator.environments.collider import actions
-from spectator.environments.collider.analysis import (
-    fit_resonance,
-    global_significance,
-    profile_significance,
-    scan,
-    spurious_signal,
-)
+from spectator.environments.collider.analysis.mass_scan import global_significance, scan
+from spectator.environments.collider.analysis.resonance import fit_resonance
 from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
+from spectator.environments.collider.analysis.significance import profile_significance, spurious_signal
 from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory
 from spectator.environments.collider.task import HardRule, six
 

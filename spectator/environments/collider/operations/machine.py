@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from spectator.environments.collider import actions, physics
-from spectator.environments.collider.analysis import ResonanceFit, calibrate, fit_resonance
+from spectator.environments.collider.analysis.calibration import calibrate
+from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance
 from spectator.environments.collider.experiment import (
     DetectorScale,
     Laboratory,
@@ -44,12 +46,7 @@ def configure_beam(lab: Laboratory, given: actions.ConfigureBeam) -> dict[str, A
     if beam is lab.beam:
         raise HardRule("redundant", f"The machine runs at {beam.sqrt_s_tev:g} TeV already.")
     lab.beam, lab.planned = beam, None
-    result = {
-        "sqrt_s_tev": beam.sqrt_s_tev,
-        "cost_musd_per_fb": beam.cost_musd_per_fb,
-        "days_per_fb": beam.days_per_fb,
-        "pileup": beam.pileup,
-    }
+    result = asdict(beam)
     lab.add_fact("beam_configured", **result)
     return result
 
@@ -126,7 +123,7 @@ def collect_collisions(lab: Laboratory, given: actions.NoArguments) -> dict[str,
     luminosity, tuning = lab.planned
     if luminosity > lab.left.luminosity_fb:
         raise HardRule("over_luminosity", f"At most {lab.left.luminosity_fb:g} fb^-1 is left.")
-    plan = Plan(len(lab.runs) + 1, lab.beam, luminosity, tuning, lab.thresholds_gev, lab.live_fraction)
+    plan = Plan(len(lab.runs) + 1, lab.beam, luminosity, tuning, dict(lab.thresholds_gev), lab.live_fraction)
     run = collect(lab.task, lab.nature, plan, lab.seed, lab.runs)
     lab.runs.append(run)
     lab.planned = None

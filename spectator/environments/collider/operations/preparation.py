@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectator.environments.collider import actions, physics
-from spectator.environments.collider.analysis import fit_background
+from spectator.environments.collider.analysis.shapes import fit_background
 from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory, Selection, generator
 from spectator.environments.collider.nature import isolation_efficiency
 from spectator.environments.collider.physics import energy_gain

@@ -33,7 +33,6 @@ Boundaries = tuple[float, ...]
 
 USUAL_BOUNDARY_M: Final = 68.0
 """Boundary in every direction of the neutral ground, which the tables represent."""
-MIN_BOUNDARY_M: Final = 59.43
 MAX_BOUNDARY_M: Final = 82.29
 """Limits of the playing conditions: 65 to 90 yards from the centre of the pitch."""
 
@@ -99,7 +98,6 @@ def as_faced(boundaries: Boundaries, over: int, left_handed: bool) -> Boundaries
     Args:
         boundaries: Boundaries of the ground; empty stays empty.
         over: Over of the innings, from 0; the first is bowled to the first end.
-        left_handed: Whether the striker bats left-handed.
 
     >>> lopsided = GROUNDS["lopsided"].boundaries
     >>> as_faced(lopsided, over=0, left_handed=False)[1], as_faced(lopsided, over=1, left_handed=False)[1]
@@ -119,11 +117,8 @@ def ground_factors(
     """Return the ground's multipliers on the eleven categories of a ball.
 
     Args:
-        tables: The fitted tables.
         boundaries: Boundaries of the ground; not empty.
         over: Over of the innings, from 0; only the end matters.
-        left_handed: Whether the striker bats left-handed.
-        phase: Powerplay, middle or death.
         kind: Pace (0) or spin (1).
     """
     nearer = [(USUAL_BOUNDARY_M - metres) / 10.0 for metres in as_faced(boundaries, over % 2, left_handed)]

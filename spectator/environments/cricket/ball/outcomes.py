@@ -173,8 +173,6 @@ def stroke(zone: int, length: int, line: int, aerial: bool, spin: bool) -> str:
         zone: Sector, 1 to 8.
         length: Index in `LENGTHS`.
         line: Index in `LINES`.
-        aerial: Whether the ball flew.
-        spin: Whether the bowler bowls spin.
     """
     if aerial:
         return _SHORT_AIR[zone - 1] if length >= _BACK else _AIR[spin][zone - 1]
@@ -250,7 +248,6 @@ class BallTrack(NamedTuple):
         fielder: Position that fielded or caught the ball, ``keeper`` or ``bowler``; ``None`` if no fielder
             reached it.
         contact: ``middled``, ``mistimed``, ``edged``, ``missed``, ``padded`` or ``left``.
-        aerial: Whether the ball flew.
         pace: ``quick``, ``stock`` or ``slower``.
     """
 
@@ -277,11 +274,9 @@ class BowledBall:
     """One bowled ball; `track` describes how it looked.
 
     Args:
-        ball: The outcome for the scorer.
         at: The situation in which it was bowled.
         draws: Random numbers that determine its track.
         place: Phase, kind of bowling, pair and category that the model drew.
-        tracker: Computes the track.
     """
 
     __slots__ = ("_draws", "_place", "_track", "_tracker", "at", "ball")
@@ -314,11 +309,7 @@ class BowledBall:
 
 
 class BallTracker:
-    """Computes a ball's track from its draws and the model's shares of directions.
-
-    Args:
-        plans: The plans of the model.
-    """
+    """Computes a ball's track from its draws and the model's shares of directions."""
 
     __slots__ = ("_plans", "_zones")
 

@@ -92,7 +92,6 @@ def field_effect(
     Args:
         shape: The field; the neutral shape changes nothing.
         powerplay: Whether the reference is the powerplay's field.
-        phase: Powerplay, middle or death.
         kind: Pace (0) or spin (1).
         zones: Shares of the sectors for dot, 1, 2, 3, 4, 6.
         new_batter: Whether the batter has only just come in.
@@ -183,11 +182,7 @@ class PlannedDelivery(NamedTuple):
 
 
 class PlanEffects:
-    """The plan effects of one model, each computed once.
-
-    Args:
-        tables: The fitted tables.
-    """
+    """The plan effects of one model, each computed once."""
 
     __slots__ = ("_deliveries", "_fields", "_means", "_mixed", "_tables", "lines")
 
@@ -385,7 +380,6 @@ def suitability(shot: str, kind: int, length: int) -> Levers:
     """Return the levers of a stroke of `SHOTS` against a length.
 
     Args:
-        shot: The stroke.
         kind: Pace (0) or spin (1).
         length: Index in `LENGTHS`.
     """

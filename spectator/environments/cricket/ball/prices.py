@@ -57,11 +57,7 @@ class UsualPlay:
     """The average innings of one format.
 
     Args:
-        tables: The fitted tables.
         level: Mean of the shared effect.
-        balls: Valid balls of an innings.
-        powerplay: Valid balls of its powerplay.
-        wickets: Dismissals that end it.
     """
 
     def __init__(self, tables: Tables, level: float, balls: int, powerplay: int, wickets: int) -> None:
@@ -180,10 +176,10 @@ def style_shares() -> tuple[tuple[float, ...], ...]:
 _STEP: Final = 0.02
 """Log ratio of runs at which the slope of a ball's value is measured."""
 
-_RUNS: Final = (0, 1, 2, 3, 4, 6, 0, 0, 1, 2, 1)
+RUNS: Final = (0, 1, 2, 3, 4, 6, 0, 0, 1, 2, 1)
 """Whole runs of each category: a wide is worth about one, a no-ball about two, byes about one."""
-_SD_PER_ROOT_BALL: Final = 2.95
-"""Spread of totals per square root of their balls (innings_summary.json)."""
+RUNS_SD_PER_ROOT_BALL: Final = 2.95
+"""Spread of a total per square root of its balls: 33 runs over 120 (innings_summary.json), 16 over 30."""
 _MOST: Final = 480
 _RUNS_A_BALL: Final = 3
 """Needing more than this many runs per ball left counts as needing exactly this many."""
@@ -193,9 +189,7 @@ class BallPrices:
     """The prices of one format, each computed on first use.
 
     Args:
-        tables: The fitted tables.
         level: Mean of the shared effect.
-        innings_balls: Valid balls of an innings.
         super_over: Whether it is a super over: two wickets, no powerplay.
     """
 
@@ -226,8 +220,6 @@ class BallPrices:
         """Return the value of each category in one state, shape ``(11,)``.
 
         Args:
-            balls: Valid balls bowled.
-            wickets: Wickets lost.
             need: Runs still needed; ``None`` in a first innings.
         """
         if need is None:
@@ -250,7 +242,6 @@ class _FirstInnings(NamedTuple):
 
     Args:
         prices: By ball and category.
-        total: Mean total.
         settling: Runs that a new batter's settling costs, by ball.
         down: Chance of each number of wickets lost, by ball.
         states: By ball, wickets lost and category, on average over how long the batters have been in.
@@ -291,13 +282,13 @@ class _Induction:
         older = np.minimum(np.arange(OLD + 1) + 1, OLD)
         for ball in reversed(range(self.balls)):
             after, p = to_come[ball + 1], shares[ball]
-            prices[ball] = np.array(_RUNS) + after[:-1, older, None]
+            prices[ball] = np.array(RUNS) + after[:-1, older, None]
             for out in (WICKET, RUN_OUT):
-                prices[ball, :, :, out] = after[1:, :1] + _RUNS[out]
+                prices[ball, :, :, out] = after[1:, :1] + RUNS[out]
             extra = p[..., again].sum(axis=2)
             gained = (p * prices[ball]).sum(axis=2) - extra * after[:-1, older]
             to_come[ball, :-1] = gained / (1.0 - extra)
-            prices[ball][..., again] = np.array(_RUNS)[again] + to_come[ball, :-1, :, None]
+            prices[ball][..., again] = np.array(RUNS)[again] + to_come[ball, :-1, :, None]
         state = np.zeros((self.wickets + 1, OLD + 1))
         state[0, 0] = 1.0
         mean, new = np.empty((self.balls, CATEGORIES)), np.empty(self.balls)
@@ -351,12 +342,12 @@ class _Induction:
             now = won[ball]
             now[:-1, 1:] = sure[:, 1:]
             for _ in range(3):
-                again = p[WIDE] * _nearer(now[:-1], _RUNS[WIDE]) + p[NO_BALL] * _nearer(
-                    now[:-1], _RUNS[NO_BALL]
+                again = p[WIDE] * _nearer(now[:-1], RUNS[WIDE]) + p[NO_BALL] * _nearer(
+                    now[:-1], RUNS[NO_BALL]
                 )
                 now[:-1, 1:] = (sure + again)[:, 1:]
         state = np.zeros((self.wickets + 1, self.most + 1))
-        spread = _SD_PER_ROOT_BALL * math.sqrt(self.balls)
+        spread = RUNS_SD_PER_ROOT_BALL * math.sqrt(self.balls)
         state[0, 1:] = np.exp(-0.5 * ((need[1:] - 1 - total) / spread) ** 2)
         mean = np.empty((self.balls, CATEGORIES))
         for ball in range(self.balls):
@@ -364,7 +355,7 @@ class _Induction:
             alive[:, 0] = 0.0
             alive /= max(1e-12, alive.sum())
             after = self._after(won[ball + 1], new[ball])
-            after |= {category: _nearer(won[ball][:-1], _RUNS[category]) for category in (WIDE, NO_BALL)}
+            after |= {category: _nearer(won[ball][:-1], RUNS[category]) for category in (WIDE, NO_BALL)}
             mean[ball] = [(alive * after[category]).sum() for category in range(CATEGORIES)]
             state = self._on(state, self.play.by_need(ball, need))
         return _Chase(mean, won)
@@ -375,18 +366,18 @@ class _Induction:
         same, lost = won[ball + 1, wickets], won[ball + 1, wickets + 1]
         lost_at = min(self.most, need + float(new[ball]))
         runs = np.arange(self.most + 1)
-        worth = np.array([same[max(0, need - more)] for more in _RUNS])
+        worth = np.array([same[max(0, need - more)] for more in RUNS])
         for out in (WICKET, RUN_OUT):
-            worth[out] = np.interp(max(0.0, lost_at - _RUNS[out]), runs, lost)
+            worth[out] = np.interp(max(0.0, lost_at - RUNS[out]), runs, lost)
         for again in (WIDE, NO_BALL):
-            worth[again] = won[ball, wickets, max(0, need - _RUNS[again])]
+            worth[again] = won[ball, wickets, max(0, need - RUNS[again])]
         return worth
 
     def _after(self, won: Values, new: float) -> dict[int, Values]:
         """Return chances after each valid category, by wickets lost and runs needed."""
         same, lost = won[:-1], _farther(won[1:], new)
         return {
-            category: _nearer(lost if category in (WICKET, RUN_OUT) else same, _RUNS[category])
+            category: _nearer(lost if category in (WICKET, RUN_OUT) else same, RUNS[category])
             for category in range(CATEGORIES)
             if category not in (WIDE, NO_BALL)
         }
@@ -401,7 +392,7 @@ class _Induction:
         for _ in range(3):
             again = np.zeros_like(live)
             for category in range(CATEGORIES):
-                part = _scored(live * p[category], _RUNS[category])
+                part = _scored(live * p[category], RUNS[category])
                 if category in (WIDE, NO_BALL):
                     again += part
                 elif category in (WICKET, RUN_OUT):

@@ -94,7 +94,6 @@ def charge_for_gain(
 
     Args:
         asked: Probabilities of the categories under a plan.
-        usual: Probabilities without the plan.
         values: Value of each category to the batting side.
         least: Lower bound on the batting side's gain that is charged, so that losses are not refunded.
         most: Upper bound, likewise.
@@ -149,7 +148,6 @@ class BallModel:
     """The fitted model; it has no match state, so many matches can share it.
 
     Args:
-        tables: The fitted tables.
         level: Mean total of a 20-over first innings; ``None`` keeps the tables' own.
 
     >>> from spectator.environments.cricket.people import draw_fixture

@@ -96,7 +96,6 @@ class FieldShape:
 
     Args:
         ring: Fielders inside the ring who save the single, one count per sector.
-        deep: Fielders near the boundary.
         catching: Close catchers; slips and gully count in the sector they face.
 
     Attributes:
@@ -302,8 +301,6 @@ def delivery_fit(aim: Aim, striker: Player, seen: Sequence[int], leg: float = 0.
     It covers the batter's weaknesses and the deliveries just faced.
 
     Args:
-        aim: The plan.
-        striker: The batter on strike.
         seen: The (length, line) pairs that the batter faced last, oldest first.
         leg: What the ground adds to the batter's preference for the leg side, see :func:`.grounds.lean`.
     """
@@ -331,9 +328,6 @@ def field_fit(shape: FieldShape, reference: FieldShape, striker: Player, leg: fl
     Fielders on the batter's better side save more runs.
 
     Args:
-        shape: The field.
-        reference: The usual field.
-        striker: The batter on strike.
         leg: What the ground adds to the batter's preference for the leg side.
     """
     return -FIELD_GAIN * (striker.bat_leg + leg) * (_leg_side(shape) - _leg_side(reference))
@@ -353,8 +347,6 @@ def shot_fit(
     It covers the batter's better side, a correctly guessed length and gaps in the field.
 
     Args:
-        shot: The stroke.
-        striker: The batter who plays it.
         aim: The bowler's plan; ``None`` without one.
         suits: Whether the stroke suits each length (1) or not (-1).
         gaps: How much less of each sector is covered than by the usual field.
@@ -372,8 +364,6 @@ def intent_fit(aggression: float, attack: float, favour: float) -> float:
     Hitting out pays in a good match-up, attacking for wickets in a bad one.
 
     Args:
-        aggression: The batter's intent.
-        attack: The bowler's intent.
         favour: `match_up` of the two.
     """
     bold, hunting = 2.0 * aggression - 1.0, 2.0 * attack - 1.0
@@ -396,7 +386,6 @@ def loads(starters: Sequence[int], players: int = 11) -> list[float]:
 
     Args:
         starters: The bowler of each over so far.
-        players: Number of players.
     >>> loads([0, 1, 0], players=3)
     [1.6, 0.6, 0.0]
     """
@@ -460,23 +449,16 @@ class Situation:
     """Everything that the next ball depends on.
 
     Args:
-        balls_bowled: Valid balls bowled in the innings.
         innings_balls: Valid balls of a full innings, 6 to 300.
         wickets_lost: 0 to 9.
         runs_required: Runs still needed to win; ``None`` without a target.
-        striker: The batter on strike.
         striker_balls: Balls the striker has faced in the innings.
         bowler: The bowler; one who does not usually bowl counts as an off-spinner.
-        free_hit: Whether it is a free hit.
         powerplay: Whether the powerplay's fielding restrictions apply.
         aggression: Batter's intent from 0 to 1; 0.5 is what real batters do in this situation.
         attack: Bowler's intent, likewise.
-        delivery: The planned delivery.
         shot: A name in `SHOTS`, or ``None``.
-        field: The field.
         effect: Shared shift of the match and innings, from `Effects.of`.
-        conditions: Pitch and evening.
-        second: Whether it is a second innings.
         seen: (length, line) pairs, as indices, of the last deliveries that the striker faced, oldest first.
         place: Place in the order at which the striker came in, from 1; 0 for the natural one.
         wickets_limit: Dismissals that end the innings; 2 in a super over.

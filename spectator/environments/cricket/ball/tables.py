@@ -66,7 +66,6 @@ class Tables:
         bowler: By phase, bowling style (6) and batter's hand (right, left).
         intent: Levers by phase and step of the batter's intent, from -20 to 20.
         attack: Levers by step of the bowler's attack, likewise.
-        free_hit: Weights on a free hit.
         powerplay: Logs of the levers of fielding restrictions that an innings under 20 overs has when a
             longer one has none.
         short: Logs of the levers of a first innings of 5 overs; other lengths get a share in proportion to
@@ -133,7 +132,6 @@ def rhythm(effect: float, over: int, sd: float) -> float:
     Args:
         effect: Shared effect of match and innings.
         over: Over of the innings, from 0.
-        sd: Standard deviation.
     """
     if effect == 0.0:
         return 0.0
@@ -224,8 +222,6 @@ def reference_weights(tables: Tables, phase: int, kind: int) -> list[float]:
     """Return the weights of a phase's usual ball to an average batter.
 
     Args:
-        tables: The fitted tables.
-        phase: Powerplay, middle or death.
         kind: Pace (0) or spin (1).
     """
     over, wickets = REFERENCE_STATES[phase]

@@ -239,17 +239,10 @@ TOOLS: Final[dict[str, type[ToolArguments]]] = {
 }
 """The arguments of each tool, by tool name."""
 
-OVERHEAD: Final = frozenset(
-    {
-        "set_strategy",
-        "set_bowling_strategy",
-        "set_field",
-        "plan_delivery",
-        "plan_shot",
-        "reflect_after_ball",
-        "analyze_situation",
-    }
-)
+OVERHEAD: Final = frozenset({
+    "set_strategy", "set_bowling_strategy", "set_field", "plan_delivery", "plan_shot", "reflect_after_ball",
+    "analyze_situation",
+})  # fmt: skip
 """Tools of which one per ball, six per over, are free."""
 
 ONCE_A_BALL: Final = frozenset({"set_field", "plan_shot"})
@@ -319,8 +312,6 @@ def legal_tools(game: Game, phase: Phase, actor: Side | None) -> tuple[str, ...]
     """Return the tools that ``actor`` may use now, one that advances the game first.
 
     Args:
-        game: The game.
-        phase: The phase of the decision.
         actor: The side that decides; see :meth:`Game.turn`.
     """
     if actor is None:
@@ -353,7 +344,6 @@ def legal_actions(game: Game, tools: tuple[str, ...]) -> Sequence[LegalAction]:
     """Return the legal actions, with the ranges of their arguments.
 
     Args:
-        game: The game.
         tools: The result of :func:`legal_tools`.
     """
     if not tools:

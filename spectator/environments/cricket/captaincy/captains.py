@@ -24,11 +24,9 @@ from spectator.environments.cricket.captaincy.reasons import (
     play_reason,
     toss_reason,
 )
-from spectator.environments.cricket.match.engine import Segment
 from spectator.observations import Observation
 from spectator.policies.policy import (
     Decision,
-    Policy,
     Preset,
     RandomPolicy,
     ScriptedPolicy,
@@ -41,11 +39,7 @@ LEFT_OUT: Final = 0.3
 
 
 class RandomCaptain(RandomPolicy):
-    """Draws a legal tool and lawful arguments.
-
-    Args:
-        seed: Seed of its own generator.
-    """
+    """Draws a legal tool and lawful arguments."""
 
     def arguments(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Draw lawful arguments, all different, leaving some to their defaults."""
@@ -85,13 +79,10 @@ class Style:
     """The way a scripted captain plays.
 
     Args:
-        name: Name in the catalogue.
-        label: Display name.
         summary: A sentence on how it plays.
         batting: Aggression in powerplay, middle and death.
         bowling: Attack, likewise.
         fields: Preset fields, likewise; one that is not lawful yet is replaced by the standard field.
-        spin_first: Whether spin opens the bowling.
         plans_balls: Whether it plans deliveries and strokes for the situation.
         declares: Whether it declares a match plan.
         weighs_toss: Whether it elects by format and evening, instead of as often as real sides do.
@@ -146,7 +137,6 @@ class StyledCaptain(ScriptedPolicy):
     """A captain of one style.
 
     Args:
-        style: Its style.
         seed: Seed of its own generator, for the toss.
     """
 
@@ -180,13 +170,7 @@ class StyledCaptain(ScriptedPolicy):
         restore_generator(self._random, generator)
 
     def elect(self, overs: int, evening: Evening) -> tuple[str, str]:
-        """Return what to call at the toss and what to do first.
-
-        Args:
-            overs: Overs per innings.
-            evening: The evening of the match.
-            evening: The evening of the match.
-        """
+        """Return what to call at the toss and what to do first."""
         call = "heads" if self._random.random() < 0.5 else "tails"
         usual: FirstTask = "field" if self._random.random() < TOSS_FIELD_SHARE else "bat"
         better = better_first(overs, evening) if self.style.weighs_toss else None
@@ -343,11 +327,8 @@ def _shot_for(view: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
     return None
 
 
-def _preset(style: Style) -> Preset:
-    def build(seed: int) -> Policy:
-        return StyledCaptain(style, seed)
-
-    return Preset(style.name, style.label, style.summary, "heuristic", build)
+def _preset(style: Style, kind: type[StyledCaptain] = StyledCaptain) -> Preset:
+    return Preset(style.name, style.label, style.summary, "heuristic", partial(kind, style))
 
 
 CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {RANDOM.name: RANDOM}
@@ -378,14 +359,12 @@ class UnbendingCaptain(StyledCaptain):
     """A styled captain that keeps its tempo at any required rate.
 
     Args:
-        style: Its style.
         seed: Seed of its own generator, for the toss.
     """
 
     def _aggression(self, view: Mapping[str, Any]) -> float:
         """Return the style's intent, hurried or not."""
-        part: Segment = view["segment"]
-        return self.style.batting[("powerplay", "middle", "death").index(part)]
+        return self.style.batting[SEGMENTS.index(view["segment"])]
 
 
 class NoviceCaptain(UnbendingCaptain):
@@ -412,12 +391,7 @@ def _in_turn(view: Mapping[str, Any]) -> str:
     return str(min(own, key=lambda one: float(one["overs"]))["name"])
 
 
-def _weaker_preset(style: Style, kind: type[StyledCaptain]) -> Preset:
-    return Preset(style.name, style.label, style.summary, "heuristic", partial(kind, style))
-
-
 WEAKER: Final = {
-    style.name: _weaker_preset(style, kind)
-    for style, kind in ((NOVICE, NoviceCaptain), (BLOCKER, UnbendingCaptain))
+    style.name: _preset(style, kind) for style, kind in ((NOVICE, NoviceCaptain), (BLOCKER, UnbendingCaptain))
 }
 """Presets by name, the weakest first."""

@@ -181,7 +181,6 @@ def fields(outside_limit: int, faced: Boundaries) -> tuple[Field, ...]:
     """Return the fields considered: the presets, and one packed on either side.
 
     Args:
-        outside_limit: Maximum fielders outside the ring.
         faced: The boundaries from the striker's view; fielders stay inside them.
     """
     own = (
@@ -306,7 +305,6 @@ def tiredness_cost(costs: Costs, tiring: Costs, loads: Sequence[float]) -> Tired
     Args:
         costs: Costs of fresh bowlers, by over and bowler.
         tiring: The same for bowlers with a load of one over.
-        loads: Current load of each bowler.
     """
 
     def cost(order: Sequence[int]) -> float:
@@ -332,8 +330,6 @@ def remaining_over_costs(
 
     Args:
         now: The first ball of the next over.
-        bowlers: Players who may bowl.
-        batters: The two batters in.
         to_come: Batters to come, in the expected order.
         value: Returns the value of a ball.
     """
@@ -394,7 +390,6 @@ def balls_covered(view: Mapping[str, Any], bowlers: Sequence[str]) -> list[Situa
     """Return balls that represent those of orders: each batter in, over by over.
 
     Args:
-        view: The observation.
         bowlers: Names of the overs' bowlers; an unnamed over is represented by one bowler of each kind.
     """
     now, people = situation_of(view), cards(view, fielding(view))
@@ -413,7 +408,6 @@ def bowling_orders(view: Mapping[str, Any], bowlers: Sequence[str], decides: fro
     """Return orders for bowling: delivery, field and attack, but not the bowlers.
 
     Args:
-        view: The observation.
         bowlers: Names of the overs' bowlers, as far as known.
         decides: Parts decided here; the rest stays usual.
     """

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from spectator.environments.cricket.ball.situation import LENGTHS, LINES
+from spectator.environments.cricket.captaincy.arguments import batters
 from spectator.environments.cricket.forecast.state import runs_to_come
 from spectator.environments.cricket.laws import Format, Innings, Side, overs_text
 from spectator.environments.cricket.match.captain_state import CaptainState, overs_ahead
@@ -14,7 +15,7 @@ from spectator.environments.cricket.match.event_data import dismissal_text, extr
 from spectator.environments.cricket.match.game import Game, Phase
 from spectator.environments.cricket.match.starts import shown_circumstances
 from spectator.environments.cricket.people import Team
-from spectator.environments.cricket.scorer import may_bat, overs_left
+from spectator.environments.cricket.scorer import overs_left
 
 
 class CaptainsCard:
@@ -22,9 +23,6 @@ class CaptainsCard:
 
     It omits the batters at the crease and the current bowler: an observation has their latest figures under
     ``striker``, ``non_striker`` and ``bowler``.
-
-    Args:
-        match: The match.
     """
 
     def __init__(self, match: Match) -> None:
@@ -148,8 +146,6 @@ def observation_content(
     Args:
         game: The game.
         squads: Cards of both elevens, the same object in every observation.
-        phase: The phase of the decision.
-        side: The side that decides.
         card: The scorecard; see :class:`CaptainsCard`.
     """
     view: dict[str, Any] = {
@@ -293,9 +289,7 @@ def _choices_ahead(game: Game, phase: Phase) -> dict[str, Any]:
     match = game.playing
     found: dict[str, Any] = {"overs": overs_ahead(match, game.decisions)}
     if phase == "batting_plan":
-        team = match.teams[match.batting_side]
-        waiting = [player.name for index, player in enumerate(team.players) if may_bat(match.current, index)]
-        return {**found, "batters": waiting}
+        return {**found, "batters": batters(game)}
     return found if match.current.bowler is not None else {**found, **_bowling_choices(game)}
 
 
@@ -317,7 +311,5 @@ def _bowling_choices(game: Game) -> dict[str, Any]:
 
 
 def _batting_choices(game: Game) -> dict[str, Any]:
-    match = game.playing
-    team = match.teams[match.batting_side]
-    free = [player.name for index, player in enumerate(team.players) if may_bat(match.current, index)]
+    free = batters(game)
     return {"batters": free, "usual": free[0]}

@@ -47,7 +47,6 @@ class OversAhead(NamedTuple):
     """Costs of the remaining overs by bowler, for :func:`.lookahead.best_order`.
 
     Args:
-        names: Names of the bowlers.
         costs: By over and bowler.
         left: Overs that each may still bowl.
         resting: The bowler who may not bowl the next over.
@@ -99,11 +98,10 @@ class PlannerCaptain(StyledCaptain):
         return [super().snapshot(), self._innings, self.left, [*self.ordered.items()]]
 
     def restore(self, snapshot: Any) -> None:
-        """Continue from a snapshot; older snapshots without the overs left are accepted."""
-        kept, self._innings, left, *ordered = snapshot if len(snapshot) > 2 else (snapshot, 0, {})
+        """Continue from a snapshot."""
+        kept, self._innings, self.left, ordered = snapshot
         super().restore(kept)
-        self.ordered = dict(ordered[0] if ordered else ())
-        self.left = {**left}
+        self.ordered = dict(ordered)
 
     def _give_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         self._remember(view)

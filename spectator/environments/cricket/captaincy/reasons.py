@@ -27,10 +27,6 @@ def better_first(overs: int, evening: Evening) -> FirstTask | None:
 
     Measured by simulation (docs/cricket-game.md, the toss).
 
-    Args:
-        overs: Overs per innings.
-        evening: The evening of the match.
-
     >>> better_first(5, "wearing"), better_first(20, "wearing"), better_first(20, "even")
     ('field', 'bat', None)
     """

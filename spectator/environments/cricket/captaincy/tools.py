@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.cricket.ball.grounds import Boundaries
@@ -123,7 +123,8 @@ def order_bowling(game: Game, side: Side, captain: CaptainState, arguments: Bowl
         LawBroken: A named bowler may not bowl then, or the field is unlawful.
     """
     match = game.playing
-    named = arguments.bowlers if isinstance(arguments, BowlSession) else _listed(arguments.bowler)
+    one = [] if isinstance(arguments, BowlSession) or arguments.bowler is None else [arguments.bowler]
+    named = arguments.bowlers if isinstance(arguments, BowlSession) else one
     bowlers = _bowlers(game, named)
     if arguments.preset is not None or arguments.fielders is not None:
         field = chosen_field(arguments.preset, arguments.fielders, game.outside_limit, match.faced)
@@ -170,17 +171,16 @@ def _announce(
     game.emit("plan_changed", {"side": side, "part": part, "plan": {**shown, "note": note}})
 
 
-def _named(team: Team, name: str, able: Iterable[int], rule: str, verb: str) -> str:
-    able = list(able)
+def _index(team: Team, name: str, able: Sequence[int], rule: str, verb: str) -> int:
     index = team.find(name)
     if index is None or index not in able:
         names = ", ".join(team.named(player) for player in able)
         raise LawBroken(rule, f"{clean_text(name, NAME_LIMIT)!r} cannot {verb}. These can: {names}.")
-    return team.named(index)
+    return index
 
 
-def _listed(name: str | None) -> list[str]:
-    return [] if name is None else [name]
+def _named(team: Team, name: str, able: Sequence[int], rule: str, verb: str) -> str:
+    return team.named(_index(team, name, able, rule, verb))
 
 
 def _bowlers(game: Game, names: list[str]) -> list[str]:
@@ -202,9 +202,7 @@ def _bowlers(game: Game, names: list[str]) -> list[str]:
             and overs_left(innings, player) > found.count(player)
             and player not in innings.barred_bowlers
         ]
-        index = team.find(_named(team, name, able, "O3.bowler", f"bowl over {overs[number]}"))
-        assert index is not None
-        found.append(index)
+        found.append(_index(team, name, able, "O3.bowler", f"bowl over {overs[number]}"))
     return [team.named(index) for index in found]
 
 
@@ -212,10 +210,9 @@ def _bowlers_within_over(team: Team, bowler: int, names: list[str], overs: list[
     """Return the bowlers named within an over, which its current bowler must finish."""
     if not names:
         return []
-    first = _named(team, names[0], [bowler], "O4.bowler", f"bowl over {overs[0]}, which has begun")
+    _index(team, names[0], [bowler], "O4.bowler", f"bowl over {overs[0]}, which has begun")
     if len(names) > len(overs):
         raise LawBroken("arguments.bowlers", f"You named {len(names)} bowlers for {len(overs)} overs.")
-    assert first
     return [_named(team, name, range(11), "O3.bowler", "bowl") for name in names[1:]]
 
 
@@ -253,16 +250,7 @@ def _call_toss(game: Game, side: Side, captain: CaptainState, arguments: CallTos
             return
     game.elected = arguments.elect
     winner = game.toss_winner
-    game.emit(
-        "toss_made",
-        {
-            "caller": game.caller,
-            "call": game.called,
-            "winner": winner,
-            "elected": arguments.elect,
-            "team": game.teams[winner].name,
-        },
-    )
+    game.announce_toss()
     game.start_match(winner if arguments.elect == "bat" else other(winner))
 
 
@@ -329,13 +317,7 @@ def _batter(game: Game, name: str | None, taken: int | None) -> int:
     match = game.playing
     team, innings = match.teams[match.batting_side], match.current
     free = [index for index in range(11) if may_bat(innings, index) and index != taken]
-    if name is None:
-        return free[0]
-    index = team.find(name)
-    if index is None or index not in free:
-        names = ", ".join(team.players[index].name for index in free)
-        raise LawBroken("K10.batter", f"{clean_text(name, NAME_LIMIT)!r} cannot come in. These can: {names}.")
-    return index
+    return free[0] if name is None else _index(team, name, free, "K10.batter", "come in")
 
 
 def _select_bowler(game: Game, side: Side, captain: CaptainState, arguments: SelectBowler) -> None:

@@ -92,23 +92,14 @@ class InningsArrays:
     """The state of an innings in every future; arrays are ``(n,)`` unless noted.
 
     Args:
-        innings_balls: Valid balls of the innings.
-        powerplay_balls: Valid balls of its powerplay.
-        wickets_limit: Dismissals that end it.
         target: Runs that win; ``None`` in a first innings.
-        balls: Valid balls bowled.
-        runs: Runs scored.
-        wickets: Wickets lost.
         order: Places of the batting side in batting order, shape ``(11,)`` or ``(11, n)``; it must include
             all batters to come.
         striker: Place of the striker.
         partner: Place of the other batter in.
         faced: Balls that the striker has faced.
-        faced_partner: Balls that the partner has faced.
         next_in: Number of players of ``order`` who have come in.
         bowlers: Place of each over's bowler, shape ``(overs,)`` or ``(overs, n)``.
-        effect: Match and innings effect.
-        free_hit: Whether the next ball is a free hit.
         today: Log ratios of runs against pace and against spin, by pitch and evening.
         styles: Log ratios of runs by over and bowling style, see `BallPrices.styles`.
         boundaries: Boundaries of the ground; empty for the neutral one.
@@ -153,12 +144,7 @@ class InningsTotals:
     """The end of an innings in every future.
 
     Args:
-        runs: Runs scored.
-        wickets: Wickets lost.
-        balls: Valid balls bowled.
         deliveries: Number of balls simulated in all.
-        marked_runs: Runs at the mark.
-        marked_wickets: Wickets lost at the mark.
     """
 
     runs: Ints
@@ -174,20 +160,10 @@ class SimulatedBalls:
     """The balls of one step, for callbacks: arrays over the futures still in progress.
 
     Args:
-        future: Index of the future.
-        base: Row of the base table.
-        person: Row of the person table.
-        category: Outcome.
-        runs: Runs added, including extras.
         required: Runs required before it, or a large number.
-        balls: Valid balls before it.
-        wickets: Wickets lost before it.
-        score: Runs before it.
         striker: Place of the striker.
         bowler: Place of the bowler.
         valid: Whether it counted as a valid ball.
-        out: Whether a wicket fell.
-        chasing: Whether there is a target.
     """
 
     future: Ints
@@ -283,7 +259,6 @@ class SituationWeights:
         weights: Shape ``(rows + 1, 11)``; the last row is a free hit.
         row_of_ball: First row by valid balls bowled; wickets lost (and in a chase the place of the required
             rate) add to it.
-        phase_of_ball: Phase by valid balls bowled.
     """
 
     weights: Floats

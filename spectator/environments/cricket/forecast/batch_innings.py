@@ -59,10 +59,7 @@ def play(
     """Simulate an innings to its end in every future.
 
     Args:
-        model: The model.
-        skills: All players' skills.
         at: The state of the innings; its arrays are not changed.
-        rng: Source of all randomness.
         watch: Called once per step with the balls simulated.
         forced: Category of the first ball in every future; drawn by default.
     """

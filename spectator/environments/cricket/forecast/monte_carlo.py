@@ -42,25 +42,20 @@ class Forecast(NamedTuple):
 
     Args:
         p_win: Chance that the batting side wins; a tie counts half, since a super over decides it.
-        p_win_se: Its standard error.
         p_tie: Chance that the scores end level.
         total: Mean total of the current innings.
-        total_se: Its standard error.
         total_low: 10th percentile of the totals.
         total_median: Median of the totals.
         total_high: 90th percentile of the totals.
         wickets: Mean wickets lost at the end of the innings.
         over_runs: Mean runs still to come in this over.
         over_wicket: Chance of a wicket in the rest of this over.
-        futures: Number of futures simulated.
-        deliveries: Number of balls simulated.
     """
 
     p_win: float
     p_win_se: float
     p_tie: float
     total: float
-    total_se: float
     total_low: float
     total_median: float
     total_high: float
@@ -77,9 +72,7 @@ def forecast(
     """Simulate ``n`` futures of a match in which both sides do what real sides do.
 
     Args:
-        state: Current state of the match.
         n: Number of futures, at least 1.
-        rng: Source of all randomness.
         model: The ball model; by default the shipped men's model.
 
     Raises:
@@ -110,9 +103,7 @@ def next_ball_values(
     plans without the noise of simulating both: see `decision_value`.
 
     Args:
-        state: Current state of the match.
         n: Number of futures for each category, at least 1.
-        rng: Source of all randomness.
         model: The ball model; by default the shipped men's model.
     """
     if n < 1:
@@ -140,10 +131,6 @@ class Futures:
     """The futures of one state.
 
     Args:
-        state: Current state of the match.
-        n: Number of futures.
-        rng: Source of all randomness.
-        model: The ball model.
         common: See :class:`..arrays.InningsArrays`; the next innings uses other numbers.
         called: Effect of captains' calls on the current innings, see :class:`..arrays.InningsArrays`.
         sharing: See :class:`..arrays.InningsArrays`; it must divide ``n``.
@@ -194,7 +181,6 @@ class Futures:
             p_win_se=math.sqrt(max(p_win * (1.0 - p_win), 0.0) / self.n),
             p_tie=float((won == 0.5).mean()),
             total=float(ends.runs.mean()),
-            total_se=float(ends.runs.std() / math.sqrt(self.n)),
             total_low=low,
             total_median=median,
             total_high=high,
@@ -292,10 +278,8 @@ def wins(state: ForecastState, n: int, seed: int, model: BallModel, called: Floa
     """Simulate ``n`` futures from ``state`` and return who wins.
 
     Args:
-        state: Current state of the match.
         n: Number of futures, at least 1.
         seed: Seed of their random numbers, 0 or more; use the same seed for all calls to compare.
-        model: The ball model.
         called: See :class:`..arrays.InningsArrays`.
     """
     futures = Futures(state, n, np.random.default_rng(seed), model, (seed,), called)
@@ -309,10 +293,7 @@ def next_ball_wins(state: ForecastState, rows: int, seed: int, model: BallModel)
     futures on the difference between categories, by which calls differ, and less precise on each category.
 
     Args:
-        state: Current state of the match.
         rows: Number of independent rows, at least 1.
-        seed: Seed of their random numbers.
-        model: The ball model.
 
     Returns:
         1, 0.5 or 0, shape ``(rows, 11)``.

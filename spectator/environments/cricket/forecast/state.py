@@ -44,7 +44,6 @@ def runs_to_come(balls_left: int, wickets_lost: int) -> float:
     """Return the runs that an average side still makes in a first innings.
 
     Args:
-        balls_left: Valid balls left.
         wickets_lost: 0 to 10.
 
     >>> round(runs_to_come(balls_left=60, wickets_lost=3))
@@ -63,9 +62,7 @@ def chase_chance(balls_left: int, wickets_lost: int, needed: int) -> float:
     It is the reference logistic of ``data/win_prob_model.json``.
 
     Args:
-        balls_left: Valid balls left.
         wickets_lost: 0 to 10.
-        needed: Runs still needed.
 
     >>> round(chase_chance(balls_left=30, wickets_lost=4, needed=45), 2)
     0.68
@@ -101,13 +98,11 @@ class BowlingAttack:
     """A side's bowling between two overs; players are indices of its eleven.
 
     Args:
-        overs: Overs of the innings.
         limit: Overs that a bowler may bowl.
         extra: Number of bowlers who may bowl one more (Law O5).
         starters: The bowler who began each over so far.
         left: Overs that each player may still begin.
         worth: Value of each player as a bowler, see `Team.bowling_worth`.
-        bowls: Whether each player usually bowls.
         spins: Whether each player bowls spin when bowling.
         death_bowlers: The best quick bowlers, best first.
         habit: How late the side turns to spin, 0 to 1.
@@ -131,8 +126,6 @@ class BowlingAttack:
         """Return an eleven's bowling before an innings; non-bowlers get no overs.
 
         Args:
-            players: The eleven.
-            overs: Overs of the innings.
             limit: Overs that a bowler may bowl.
             extra: Number of bowlers who may bowl one more.
             habit: How late the side turns to spin, 0 to 1.
@@ -176,7 +169,6 @@ def choose_bowler(attack: BowlingAttack, eligible: Sequence[int]) -> int:
     quick bowlers for the end, and never leaves overs that no player may bowl.
 
     Args:
-        attack: The bowling so far.
         eligible: Players who may bowl the over; not empty.
     """
     over, overs, limit, left = len(attack.starters), attack.overs, attack.limit, attack.left
@@ -265,16 +257,8 @@ class ForecastState(NamedTuple):
     """The forecast's state of a match; players are indices of their eleven.
 
     Args:
-        innings_balls: Valid balls per innings.
-        powerplay_balls: Valid balls of the powerplay.
         balls: Valid balls bowled in the innings.
-        runs: Runs scored in it.
-        wickets: Wickets lost in it.
         target: Runs that win; ``None`` in a first innings.
-        striker: The batter on strike.
-        striker_balls: Balls that the striker has faced.
-        partner: The other batter in.
-        partner_balls: Balls that the partner has faced.
         to_come: Batters to come, in the expected order.
         batting: The batting side's eleven.
         bowling: The other side's eleven; a player who does not bowl counts as an off-spinner.
@@ -282,16 +266,11 @@ class ForecastState(NamedTuple):
         overs_left: Overs that each player of the bowling side may still begin.
         last_bowler: The bowler of the previous over, who may not bowl the next.
         bowler_overs: Overs that a bowler may bowl in a whole innings, for the next innings.
-        free_hit: Whether the next ball is a free hit.
-        wickets_limit: Dismissals that end an innings.
         effect_mean: Expected match and innings effect relative to the model's level; 0 without information.
         effect_sd: Its uncertainty; ``None`` means the model's own spread.
         attack: The bowling side's bowling so far; by default derived from ``bowling`` and ``overs_left``.
-        conditions: Pitch and evening.
-        second: Whether it is a second innings.
         reply: The batting side's bowling in the next innings; by default derived from ``batting``.
         boundaries: Boundaries of the ground; empty for the neutral one.
-        fatigue: Whether bowlers tire.
     """
 
     innings_balls: int
@@ -355,7 +334,6 @@ def tired_overs(plan: Sequence[int], bowling: Sequence[Player]) -> Floats:
 
     Args:
         plan: The bowler of each over, including past overs.
-        bowling: The bowling side's eleven.
 
     Returns:
         Log ratio of runs, and ratio of wides and no-balls, shape ``(2, overs)``.

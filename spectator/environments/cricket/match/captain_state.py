@@ -43,22 +43,16 @@ class CaptainState:
     Args:
         plan: The match plan as last declared; ``None`` before the first.
         bound: The plan in force since the start of the over, with which intents are compared.
-        aggression: Batting strategy.
         shot: Planned stroke of the next ball.
         shot_aggression: Intent of the next ball if it differs from the strategy.
-        attack: Bowling strategy.
         delivery: Planned delivery until the end of the over.
-        field: The field.
         notes: The last few notes, oldest first.
         free_calls: Free overhead calls left in this over.
         turn_calls: Calls since the game last advanced.
         reflected: Whether the captain has looked back at the last ball.
         turn_tools: Once-a-ball tools already used for the next ball.
-        calls: Number of accepted calls.
-        refusals: Number of refused calls.
         refused_in_a_row: Refused calls since the last accepted one.
         charged: Overhead calls beyond the free ones.
-        plan_changes: Updates of the match plan.
         closeness: Sum over balls of the intent's coherence with the plan, each 0 to 1; see :meth:`judge`.
         balls: Balls for which this captain had an intent.
         analysis: Answer of the analyst, until the next ball.

@@ -65,9 +65,6 @@ class Circumstances:
     """What both captains know of a match before its toss, except the squads.
 
     Args:
-        conditions: Pitch and evening.
-        ground: The ground.
-        fatigue: Whether bowlers tire.
         formed: Whether players have a form of the day.
         difference: Elo points by which the home squad is stronger; ``None`` for equally drawn squads.
 
@@ -91,12 +88,7 @@ ORDINARY: Final = Circumstances()
 
 
 def circumstances_of(seed: int, options: Mapping[str, Any]) -> Circumstances:
-    """Return the circumstances of a match; missing options mean ordinary ones.
-
-    Args:
-        seed: Seed of the match.
-        options: Options of the match.
-    """
+    """Return the circumstances of a match; missing options mean ordinary ones."""
     ground, squads = options.get("ground", NEUTRAL_GROUND.name), options.get("squads", DRAWN)
     if squads == UNEVEN:
         difference: float | None = draw_difference(_generator(seed, "difference"))
@@ -112,13 +104,7 @@ def circumstances_of(seed: int, options: Mapping[str, Any]) -> Circumstances:
 
 
 def teams_in(seed: int, circumstances: Circumstances, overs: int) -> dict[Side, Team]:
-    """Return both teams of a match.
-
-    Args:
-        seed: Seed of the match.
-        circumstances: Circumstances of the match.
-        overs: Overs per innings.
-    """
+    """Return both teams of a match."""
     home, away = with_difference(
         draw_fixture(derive_seed(seed, "squads")), circumstances.difference or 0.0, overs
     )
@@ -154,7 +140,6 @@ class BowlingIntent(NamedTuple):
     Args:
         attack: 0 to 1; 0.5 is what real sides do in this situation.
         delivery: Planned length, line and pace, or ``None`` for the bowler's own choice.
-        field: The field.
     """
 
     attack: float = NEUTRAL
@@ -171,16 +156,11 @@ class PlayedBall(NamedTuple):
         ball: Number of the valid ball within the over, 1 to 6.
         delivery: Number of the delivery within the over, 1, 2, ...
         striker: Index of the batter who faced it.
-        non_striker: Index of the other batter.
-        bowler: Index of the bowler.
-        free_hit: Whether it was a free hit.
         powerplay: Whether it was bowled in the first powerplay.
-        counted: The ball as it counted.
         delivered: The ball as the model drew it.
         out: Index of the dismissed batter.
         fielder: Index of the fielder who took part in a dismissal.
         position: Position of that fielder; ``keeper`` or ``bowler``.
-        over_ended: Whether it completed the over.
     """
 
     innings: int
@@ -221,12 +201,8 @@ class Match:
     """A match from its first ball to its result.
 
     Args:
-        format: Format of both innings.
-        teams: Both teams.
         batting_first: The side that bats first.
-        model: The ball model.
         rng: Source of all randomness of the balls.
-        super_over: Whether super overs decide a tie.
         circumstances: Pitch, evening, ground, and whether bowlers tire.
 
     Attributes:
@@ -296,11 +272,7 @@ class Match:
         self.settle_result()
 
     def send_in(self, player: int) -> None:
-        """Send a batter in.
-
-        Raises:
-            LawBroken: See :func:`.scorer.take_batter`.
-        """
+        """Send a batter in."""
         scorer.take_batter(self.innings[-1], player)
 
     def give_ball(self, player: int) -> None:
@@ -515,10 +487,6 @@ def analyze(match: Match, side: Side) -> dict[str, Any]:
     """Return the analyst's figures as plain JSON.
 
     They are par, projection or chance, and the overs that bowlers have left.
-
-    Args:
-        match: The match.
-        side: The side that asks.
     """
     innings = match.current
     balls_left, lost = innings.balls_left, innings.wickets

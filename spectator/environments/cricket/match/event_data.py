@@ -18,20 +18,7 @@ ZONE_WORDS: Final[tuple[str, ...]] = (
 )  # fmt: skip
 """Direction of a ball in words, by sector 1 to 8."""
 
-_NUMBERS: Final = (
-    "no",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-)
+_NUMBERS: Final = "no one two three four five six seven eight nine ten eleven".split()
 
 
 def number_word(number: int) -> str:
@@ -53,8 +40,6 @@ def how_out(kind: str, bowler: str, fielder: str, keeper: str) -> str:
     """Return a dismissal as scorecards write it, such as ``c Colvane b Pendarro``.
 
     Args:
-        kind: One of the scorer's dismissals.
-        bowler: Name of the bowler.
         fielder: Name of the fielder; empty without one.
         keeper: Name of the wicket-keeper, marked with a dagger.
 
@@ -424,7 +409,6 @@ def scorecard(match: Match, number: int) -> dict[str, Any]:
     """Return an innings' card: batting, bowling, extras, fall of wickets, overs.
 
     Args:
-        match: The match.
         number: 1, 2, then 3, 4, ... in super overs.
     """
     innings, side = match.innings[number - 1], match.batting[number - 1]

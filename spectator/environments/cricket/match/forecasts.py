@@ -33,7 +33,6 @@ class Expected(NamedTuple):
 
     Args:
         mean: Shift of the log odds of boundaries relative to the model's level.
-        sd: Its standard deviation.
     """
 
     mean: float
@@ -47,7 +46,6 @@ class _InningsReading:
     Args:
         gradient: Gradient of the log likelihood by the effect, over completed overs.
         information: Its expected curvature, likewise.
-        over: Over of the last ball.
         balls: Sums over the current over's balls: gradient by effect and by the over's shift, and the three
             entries of their information (effect, both, shift).
     """
@@ -66,9 +64,6 @@ class _InningsReading:
 
 class PitchReading:
     """Estimates a match's effect from its balls' outcomes, which any viewer sees.
-
-    Args:
-        model: The model of the match.
 
     >>> model = BallModel.load()
     >>> reading = PitchReading(model)
@@ -245,8 +240,6 @@ def forecast_data(
     """Return a ``cricket.forecast`` without decision values; ``None`` in a super over.
 
     Args:
-        match: The match.
-        futures: Number of futures to simulate.
         seed: Seed of their randomness, separate from the match's own.
         reading: The reading of the balls so far; without one the day counts as unknown.
     """
@@ -305,10 +298,7 @@ def decision_values(
 
     Args:
         match: The match, just before the ball.
-        batting: The batting captain's decision.
-        bowling: The fielding captain's decision.
         futures: Number of futures to simulate, shared among the outcomes.
-        seed: Seed of their randomness.
         reading: The reading of the balls so far; without one the day counts as unknown.
     """
     innings = match.current

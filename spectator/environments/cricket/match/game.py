@@ -32,31 +32,24 @@ class Account(Protocol):
 
     def match_started(self, match: Match) -> None:
         """Record that play is about to begin, at the toss or in mid-match."""
-        ...
 
     def before_over(self, match: Match, bowler: int) -> None:
         """Record that ``bowler`` is about to get the next over."""
-        ...
 
     def before_batters(self, match: Match, batters: Sequence[int]) -> None:
         """Record that ``batters`` are about to be sent in, in this order."""
-        ...
 
     def before_ball(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
         """Record that a ball is about to be bowled with these intents."""
-        ...
 
     def after_ball(self, match: Match) -> None:
         """Record that a ball was bowled and all its consequences applied."""
-        ...
 
     def dump(self) -> dict[str, Any]:
         """Return the account as plain JSON for :meth:`load`."""
-        ...
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Continue from a :meth:`dump`."""
-        ...
 
 
 BATTER: Final = (50, 100, 150, 200, 250, 300)
@@ -122,12 +115,8 @@ class Game:
     """A game from the toss to the result.
 
     Args:
-        format: Format of both innings.
-        teams: Both teams.
-        model: The ball model.
         rng: Source of all randomness of the toss and the balls.
         caller: The side that calls the toss.
-        super_over: Whether super overs decide a tie.
         decisions: Scope of one decision of a captain.
         account: Account of the value of decisions; by default none.
         futures: Number of futures simulated for the forecast after each ball; 0 for no forecast.
@@ -242,6 +231,17 @@ class Game:
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Add an event to the pending ones."""
         self.pending.append(Fact(f"cricket.{kind}", data))
+
+    def announce_toss(self) -> None:
+        """Announce who won the toss and what they elected."""
+        team = self.teams[self.toss_winner].name if self.toss_winner else ""
+        toss = {
+            "caller": self.caller,
+            "call": self.called,
+            "winner": self.toss_winner,
+            "elected": self.elected,
+        }
+        self.emit("toss_made", {**toss, "team": team})
 
     def new_match(self, batting_first: Side) -> Match:
         """Return a match between the two sides, before its first ball."""

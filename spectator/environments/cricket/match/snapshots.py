@@ -130,6 +130,7 @@ def _load_field(preset: str, outside: int, fielders: list[list[Any]]) -> Field:
 
 
 _LISTS_OF_TUPLES = ("fall", "overs")
+_PLAIN_OF_INNINGS = sorted({*Innings.__slots__} - {"format", "batting", "bowling"})
 
 
 def _dump_match(match: Match) -> dict[str, Any]:
@@ -153,13 +154,8 @@ def _load_match(data: Mapping[str, Any], game: Game) -> Match:
 
 
 def _dump_innings(innings: Innings) -> dict[str, Any]:
-    plain = {
-        name: getattr(innings, name)
-        for name in Innings.__slots__
-        if name not in ("format", "batting", "bowling")
-    }
     return {
-        **plain,
+        **{name: getattr(innings, name) for name in _PLAIN_OF_INNINGS},
         "barred_batters": sorted(innings.barred_batters),
         "barred_bowlers": sorted(innings.barred_bowlers),
         "batting": [_dump_line(line) for line in innings.batting.values()],
@@ -168,11 +164,12 @@ def _dump_innings(innings: Innings) -> dict[str, Any]:
 
 
 def _dump_line(line: BatterLine | BowlerLine) -> dict[str, Any]:
-    return {name: getattr(line, name) for name in line.__slots__}
+    return {name: getattr(line, name) for name in sorted(line.__slots__)}
 
 
 def _load_innings(data: Mapping[str, Any], innings: Innings) -> Innings:
-    for name, value in data.items():
+    for name in (*_PLAIN_OF_INNINGS, "batting", "bowling"):
+        value = data[name]
         if name in _LISTS_OF_TUPLES:
             value = [tuple(item) for item in value]
         elif name.startswith("barred"):
@@ -184,7 +181,4 @@ def _load_innings(data: Mapping[str, Any], innings: Innings) -> Innings:
 
 
 def _load_line(card: str, data: Mapping[str, Any]) -> BatterLine | BowlerLine:
-    line = BatterLine(data["player"]) if card == "batting" else BowlerLine(data["player"])
-    for name, value in data.items():
-        setattr(line, name, value)
-    return line
+    return BatterLine(**data) if card == "batting" else BowlerLine(**data)

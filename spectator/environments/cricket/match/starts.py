@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from spectator.environments.cricket.ball.situation import SECTORS
@@ -16,6 +17,7 @@ from spectator.environments.cricket.match.engine import (
     BowlingIntent,
     Circumstances,
     Match,
+    PlayedBall,
     usual_bowler,
 )
 from spectator.environments.cricket.match.event_data import scorecards
@@ -119,16 +121,7 @@ def play_to_start(game: Game, start: str, seeded: Callable[[str, int], random.Ra
     home_first = start not in ("chase", "super_over")
     first: Side = "home" if home_first else "away"
     game.toss_winner, game.elected, game.called = "home", "bat" if home_first else "field", "heads"
-    game.emit(
-        "toss_made",
-        {
-            "caller": game.caller,
-            "call": game.called,
-            "winner": "home",
-            "elected": game.elected,
-            "team": game.teams["home"].name,
-        },
-    )
+    game.announce_toss()
     match = game.new_match(first)
     match = _REACH[start](match, seeded)
     match.rng = game.rng
@@ -141,25 +134,30 @@ def play_to_start(game: Game, start: str, seeded: Callable[[str, int], random.Ra
         game.open_field()
 
 
+def advance(match: Match) -> PlayedBall | None:
+    """Do what the match awaits under the usual captains, and return the ball if one was bowled."""
+    innings, awaited = match.current, match.awaited
+    if awaited == "ball":
+        return match.play(BattingIntent(), _usual_bowling(innings.format.outside_limit(innings.balls)))
+    if awaited == "batter":
+        match.send_in(next(player for player in range(11) if may_bat(innings, player)))
+    elif awaited == "bowler":
+        match.give_ball(usual_bowler(match))
+    else:
+        match.close_innings()
+    return None
+
+
+@cache
+def _usual_bowling(outside_limit: int) -> BowlingIntent:
+    return BowlingIntent(field=standard_field(outside_limit))
+
+
 def play_until(match: Match, rng: random.Random, stop: Callable[[Match], bool]) -> Match:
     """Play ``match`` under the usual captains until ``stop`` holds or it is over."""
     match.rng = rng
-    batting = BattingIntent()
-    while not stop(match):
-        awaited = match.awaited
-        if awaited == "ball":
-            innings = match.current
-            match.play(
-                batting, BowlingIntent(field=standard_field(innings.format.outside_limit(innings.balls)))
-            )
-        elif awaited == "batter":
-            match.send_in(next(player for player in range(11) if may_bat(match.current, player)))
-        elif awaited == "bowler":
-            match.give_ball(usual_bowler(match))
-        elif awaited == "innings":
-            match.close_innings()
-        else:
-            break
+    while match.result is None and not stop(match):
+        advance(match)
     return match
 
 

@@ -71,11 +71,7 @@ class _RecordingPlanner(PlannerCaptain):
 
 
 class Teacher:
-    """The teacher of one side through a match.
-
-    Args:
-        seed: Seed of its planner.
-    """
+    """The teacher of one side through a match."""
 
     def __init__(self, seed: int) -> None:
         self.planner = _RecordingPlanner(seed)
@@ -205,12 +201,9 @@ class Example:
     """One sentence to learn.
 
     Args:
-        seed: Seed of its match.
         ids: Tokens of the situation, then of the sentence.
         begins: Index of the sentence's first token.
-        at: Indices of chosen tokens.
         allowed: Tokens allowed at each of them.
-        shares: Probabilities of the allowed tokens.
         acts: Whether each choice has an effect or is only words.
     """
 

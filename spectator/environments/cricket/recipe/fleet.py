@@ -17,20 +17,18 @@ from typing import Any, NamedTuple
 from threadpoolctl import threadpool_limits
 
 from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.environments.cricket.laws import SIDES
 from spectator.environments.cricket.recipe.examples import options_of_match, plain_options, scripted
 from spectator.environments.cricket.trained.network import Tokenizer
 from spectator.environments.cricket.trained.perception import Sight
 from spectator.environments.cricket.trained.speech import ORDER_PARTS, SpokenOrder, calls_of
 from spectator.environments.world import derive_seed
 
-SIDES = ("home", "away")
-
 
 class MatchJob(NamedTuple):
     """One match to play.
 
     Args:
-        key: Its key.
         seed: Its seed.
         options: Its complete options.
         seats: What decides for each side: the number of a network, or the name of a captain.
@@ -47,11 +45,6 @@ class Ask(NamedTuple):
 
     Args:
         number: Its number within the worker.
-        network: Number of the network.
-        role: Kind of decision.
-        prompt: Tokens of the situation.
-        said: First tokens of the sentence.
-        allowed: Tokens that may follow.
         acts: Whether the choice has an effect.
     """
 
@@ -76,17 +69,6 @@ class Round(NamedTuple):
     asks: list[Ask]
     worth: list[tuple[int, float]]
     over: list[tuple[Any, dict[str, float]]]
-
-
-def self_play(first: int, seats: Mapping[str, int | str]) -> Iterator[MatchJob]:
-    """Yield matches of all kinds without end, most of them of five overs."""
-    for number in itertools.count(first):
-        rng = random.Random(derive_seed(number, "captain", "self-play"))
-        options = dict(options_of_match(rng))
-        if rng.random() < 0.7:
-            options["max_overs"] = 5
-        options["reward"] = "decision_value"
-        yield MatchJob(number, number, plain_options(options), seats)
 
 
 class _Match:
@@ -218,14 +200,20 @@ def _play(
 
 @dataclass(frozen=True)
 class SelfPlay:
-    """Creates :func:`self_play` in a worker."""
+    """Matches of all kinds without end, most of them of five overs, made in the worker."""
 
     first: int
     seats: Mapping[str, int | str]
 
     def __call__(self) -> Iterator[MatchJob]:
-        """Return the matches."""
-        return self_play(self.first, self.seats)
+        """Yield the matches."""
+        for number in itertools.count(self.first):
+            rng = random.Random(derive_seed(number, "captain", "self-play"))
+            options = dict(options_of_match(rng))
+            if rng.random() < 0.7:
+                options["max_overs"] = 5
+            options["reward"] = "decision_value"
+            yield MatchJob(number, number, plain_options(options), self.seats)
 
 
 Choose = Callable[[list[Ask]], "Answering"]
@@ -247,12 +235,7 @@ class Answering:
 
 
 class MatchFleet:
-    """Worker processes that play matches.
-
-    Args:
-        workers: Number of processes.
-        words: The vocabulary.
-    """
+    """Worker processes that play matches."""
 
     def __init__(self, workers: int, words: Sequence[str]) -> None:
         context = multiprocessing.get_context("spawn")

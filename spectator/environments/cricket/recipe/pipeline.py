@@ -52,12 +52,12 @@ PACKS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def jobs_of(pack: str, seeds: int, own: int | str, rival: int | str, first: int = HELD_OUT) -> list[MatchJob]:
+def jobs_of(pack: str, seeds: int, own: int | str, rival: int | str) -> list[MatchJob]:
     """Return jobs for both seats of each seed."""
     options = plain_options(dict(PACKS[pack]))
     return [
         MatchJob((seed, side), seed, options, {side: own, "away" if side == "home" else "home": rival})
-        for seed in range(first, first + seeds)
+        for seed in range(HELD_OUT, HELD_OUT + seeds)
         for side in ("home", "away")
     ]
 
@@ -124,21 +124,10 @@ class Recipe:
     """The settings of a run.
 
     Args:
-        folder: Folder of all its files.
-        workers: Number of processes that play.
         examples_s: Seconds for which the workers make examples.
-        supervised_s: Seconds of supervised training.
         self_play_s: Seconds of self-play; 0 for none.
         seeds: Seeds per evaluation; 0 for none.
-        width: Width of the network.
-        layers: Layers of the network.
-        heads: Attention heads of the network.
-        tokens: Tokens per batch.
-        rate: Learning rate of supervised training.
         words: Matches from which the vocabulary is built.
-        practice_rate: Learning rate of self-play.
-        decisions: Decisions per step of self-play.
-        minibatch: Decisions per update.
         matches: Matches that each worker plays at once.
         closeness: See :class:`.trainers.SelfPlaySettings`.
         first: Seed of the first example.
@@ -165,12 +154,7 @@ class Recipe:
 
 
 class RecipeRun:
-    """One run of a recipe.
-
-    Args:
-        recipe: Its settings.
-        say: Receives lines of progress.
-    """
+    """One run of a recipe."""
 
     def __init__(self, recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> None:
         self.recipe, self._say, self._start = recipe, say, time.monotonic()
@@ -308,12 +292,7 @@ class RecipeRun:
 
 
 def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """Run the unfinished stages of a recipe and return all results.
-
-    Args:
-        recipe: Its settings.
-        say: Receives lines of progress.
-    """
+    """Run the unfinished stages of a recipe and return all results."""
     one = RecipeRun(recipe, say)
     one.log("torch", torch.__version__, one.device)
     one.words()
@@ -338,16 +317,10 @@ def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[
     return one.results
 
 
-def export(source: Path, folder: Path, name: str = "cricket-captain-1") -> None:
-    """Write the weights of a playing captain in eight bits, and their card.
-
-    Args:
-        source: Weights written by :func:`.torch_network.save`.
-        folder: Destination.
-        name: Name of the model in records.
-    """
+def export(source: Path, folder: Path) -> None:
+    """Write the weights of a playing captain in eight bits, and their card."""
     with np.load(source) as file:
         head = json.loads(str(file["head"]))
         arrays = {one: file[one] for one in file.files if one != "head" and not one.startswith("worth")}
-    about = {"name": name, "world": WORLD.version, **head["about"]}
+    about = {"name": "cricket-captain-1", "world": WORLD.version, **head["about"]}
     write_captain(folder, arrays, {"shape": head["shape"], "words": head["words"]}, about)

@@ -98,7 +98,6 @@ class TorchNetwork(nn.Module):
     """A decoder with tied embeddings, and a head that predicts a decision's value.
 
     Args:
-        shape: Its size.
         numbers: See :func:`number_features`.
     """
 
@@ -250,8 +249,6 @@ class BatchedSpeech(Answering):
     """The networks' answers in one round.
 
     Args:
-        networks: The networks, by number.
-        asks: The decisions.
         greedy: Whether choices with an effect take the best token; otherwise all tokens are drawn.
         generator: Random generator.
         shuffled: Whether each decision sees another match's situation of the same kind, as a control.

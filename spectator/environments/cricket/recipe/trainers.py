@@ -102,25 +102,19 @@ def learn(
     more: Callable[[], list[Example]],
     log: Log,
     saved: Callable[[], None],
-    seed: int = 1,
 ) -> dict[str, float]:
     """Train for a number of seconds; the learning rate falls along a cosine.
 
     Args:
-        network: The network, changed in place.
         examples: Examples; those of every twentieth match are held out.
         seconds: Duration.
-        rate: Highest learning rate.
-        tokens: Tokens per batch.
         more: Returns examples added since its last call.
-        log: Receives progress.
         saved: Called regularly to save the weights.
-        seed: Seed of the order of examples.
 
     Returns:
         Steps, sentences seen, and number of examples.
     """
-    rng, device = random.Random(seed), str(next(network.parameters()).device)
+    rng, device = random.Random(1), str(next(network.parameters()).device)
     optimizer, start, step, seen, recent = optimizer_of(network, rate), time.monotonic(), 0, 0, []
     context, last_saved = network.shape.context, time.monotonic()
     while True:
@@ -153,9 +147,9 @@ def learn(
 
 
 @torch.no_grad()
-def held_out(network: TorchNetwork, examples: Sequence[Example], most: int = 4000) -> dict[str, float]:
+def held_out(network: TorchNetwork, examples: Sequence[Example]) -> dict[str, float]:
     """Measure how close the network is to the teacher on held-out matches."""
-    kept = [example for example in examples if example.seed % 20 == 0][:most]
+    kept = [example for example in examples if example.seed % 20 == 0][:4000]
     device, totals = str(next(network.parameters()).device), np.zeros(6)
     for begin in range(0, len(kept), 256):
         batch = ExampleBatch(kept[begin : begin + 256], device, network.shape.context)
@@ -192,7 +186,6 @@ class SelfPlayDecision:
     """One decision of self-play.
 
     Args:
-        example: Its sentence.
         chances: Log probability of each chosen token.
         role: Kind of decision.
         worth: Its value in win chances.
@@ -210,14 +203,9 @@ class SelfPlaySettings:
 
     Args:
         seconds: Duration.
-        decisions: Decisions per step.
-        rate: Learning rate.
         closeness: Weight of the distance to the initial network.
-        minibatch: Decisions per update.
         epochs: Number of passes over each decision.
         width: Matches that each worker plays at once.
-        most: Maximum number of steps.
-        first: First seed.
     """
 
     seconds: float

@@ -110,7 +110,6 @@ def after_wicket(data: Data, state: Data) -> str:
 
     Args:
         data: Data of the ``cricket.ball_bowled`` that took it.
-        state: The viewers' state after it.
     """
     return _said(_of_wicket(data, state["world"]), data, state)
 
@@ -120,7 +119,6 @@ def after_over(data: Data, state: Data) -> str:
 
     Args:
         data: Data of ``cricket.over_completed``.
-        state: The viewers' state after it.
     """
     won = data["need"] is not None and data["need"] <= 0
     if won or not data["balls_left"] or data["score"]["wickets"] >= 10:

@@ -73,13 +73,7 @@ def opening_field(outside_limit: int) -> Patch:
 
 def batter(line: Mapping[str, Any]) -> Patch:
     """Return what viewers see of a batter's line."""
-    return {
-        "name": line["name"],
-        "runs": line["runs"],
-        "balls": line["balls"],
-        "fours": line["fours"],
-        "sixes": line["sixes"],
-    }
+    return {key: line[key] for key in ("name", "runs", "balls", "fours", "sixes")}
 
 
 def at_crease(world: Mapping[str, Any], ends: Mapping[str, Any], known: Mapping[str, Patch]) -> Patch:
@@ -93,15 +87,7 @@ def at_crease(world: Mapping[str, Any], ends: Mapping[str, Any], known: Mapping[
 
 def bowler(line: Mapping[str, Any]) -> Patch:
     """Return what viewers see of a bowler's line."""
-    return {
-        "name": line["name"],
-        "kind": line["kind"],
-        "overs": line["overs"],
-        "maidens": line["maidens"],
-        "runs": line["runs"],
-        "wickets": line["wickets"],
-        "left": line["left"],
-    }
+    return {key: line[key] for key in ("name", "kind", "overs", "maidens", "runs", "wickets", "left")}
 
 
 def par_line(world: Mapping[str, Any], innings: int) -> Patch:
@@ -204,24 +190,17 @@ def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
     return opening_field(limit)
 
 
+_SHOWN_OF_BALL: Final = (
+    "at", "innings", "mark", "kind", "words", "runs", "striker", "bowler", "length", "line", "speed_kmh",
+    "shot", "free_hit", "aerial",
+)  # fmt: skip
+
+
 def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     ball: Patch = {
         "seq": event.seq,
-        "at": data["at"],
-        "innings": data["innings"],
-        "mark": data["mark"],
-        "kind": data["kind"],
-        "words": data["words"],
-        "runs": data["runs"],
-        "striker": data["striker"],
-        "bowler": data["bowler"],
-        "length": data["length"],
-        "line": data["line"],
-        "speed_kmh": data["speed_kmh"],
-        "shot": data["shot"],
-        "free_hit": data["free_hit"],
-        "aerial": data["aerial"],
+        **{key: data[key] for key in _SHOWN_OF_BALL},
         "intents": {key: value for key, value in data["intents"].items() if value is not None},
         **planned_levels(state["world"], data),
     }

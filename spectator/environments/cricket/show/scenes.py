@@ -36,7 +36,6 @@ def faced_rope(world: Mapping[str, Any], over: int, striker: str) -> Boundaries:
     Args:
         world: The world's part of the viewers' state.
         over: Over of the innings, from 0.
-        striker: Name of the striker.
     """
     ground = world.get("ground")
     if not ground:

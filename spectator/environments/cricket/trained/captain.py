@@ -87,12 +87,7 @@ def _build(seed: int) -> Policy:
 
 
 def trained_captain(world_version: str, folder: Path = FOLDER) -> Preset:
-    """Return the preset of the trained captain.
-
-    Args:
-        world_version: Version of the world to play.
-        folder: Folder with weights and card.
-    """
+    """Return the preset of the trained captain."""
     card, summary = card_of(folder), SUMMARY
     if card is not None and card.world != world_version:
         summary += (

@@ -98,7 +98,6 @@ class Network:
 
     Args:
         arrays: Weights by name; matrices have eight bits with a scale for each row.
-        head: Shape and vocabulary.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], head: Mapping[str, Any]) -> None:
@@ -153,11 +152,7 @@ class Network:
 
 
 class Memory:
-    """The state of one sentence: keys and values of all tokens read so far.
-
-    Args:
-        network: The network.
-    """
+    """The state of one sentence: keys and values of all tokens read so far."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -244,9 +239,6 @@ def write_captain(
     """Write weights and their card.
 
     Args:
-        folder: Destination.
-        arrays: Weights by name.
-        head: Shape and vocabulary.
         about: Content of the card besides digest and size: at least ``name`` and ``world``.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 Players of the batting side are ``b1`` to ``b11`` and those of the fielding side ``f1`` to ``f11``, by their
 place in the natural order. A reason is a clause with a weight for the strength of its fact. A captain may
-give only these clauses, so it cannot say anything false; :mod:`.claims` checks them independently.
+give only these clauses, so it cannot say anything false; tests check them independently.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class Sight:
     """One observation, parsed.
 
     Args:
-        view: The observation's content.
         legal: Names of the legal tools, the one that advances the game first.
 
     Attributes:

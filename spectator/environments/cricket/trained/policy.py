@@ -199,11 +199,6 @@ ACTIONS: Final = 2
 class TrainedPolicy(ModelPolicy):
     """A seat of the trained captain.
 
-    Args:
-        seed: Seed of its wording.
-        clock: The clock.
-        folder: Folder with the weights.
-
     Raises:
         ConfigurationError: The weights are missing or damaged.
     """

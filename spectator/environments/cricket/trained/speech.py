@@ -237,10 +237,6 @@ def _heads(sight: Sight) -> list[str]:
 class SpokenOrder:
     """One sentence while it is spoken, token by token.
 
-    Args:
-        sight: The situation.
-        tokenizer: The tokenizer.
-
     Attributes:
         ids: All tokens spoken.
         allowed: Tokens that may follow; empty once the sentence is complete.

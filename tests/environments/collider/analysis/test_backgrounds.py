@@ -3,8 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis import fit_background
-from spectator.environments.collider.analysis.shapes import BACKGROUNDS, design, goodness, poisson_regression
+from spectator.environments.collider.analysis.shapes import (
+    BACKGROUNDS,
+    design,
+    fit_background,
+    goodness,
+    poisson_regression,
+)
 
 EDGES = np.linspace(200.0, 2000.0, 91)
 CENTRES = 0.5 * (EDGES[1:] + EDGES[:-1])

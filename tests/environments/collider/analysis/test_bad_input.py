@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectator.environments.collider import analysis
-from spectator.environments.collider.analysis import InvalidAnalysis
+from spectator.environments.collider.analysis import calibration, mass_scan, resonance, shapes, significance
+from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.errors import InvalidRequest
+from tools.collider_validation import counting, search
 
 EDGES = np.linspace(100.0, 160.0, 61)
 COUNTS = np.full(60, 100.0)
@@ -39,15 +40,15 @@ SPECTRA: dict[str, tuple[Any, Any, str, str]] = {
 }
 
 CALLS: dict[str, Callable[[Any, Any], object]] = {
-    "fit_resonance": analysis.fit_resonance,
-    "fit_resonances": analysis.fit_resonances,
-    "find_resonances": analysis.find_resonances,
-    "fit_background": analysis.fit_background,
-    "scan": lambda e, n: analysis.scan(e, n, 1.6),
-    "global_significance": lambda e, n: analysis.global_significance(e, n, 4.0, 1.6),
-    "profile_significance": lambda e, n: analysis.profile_significance(e, n, 125.0, 1.6),
-    "upper_limit": lambda e, n: analysis.upper_limit(e, n, 125.0, 1.6),
-    "spurious_signal": lambda e, n: analysis.spurious_signal(e, n, 125.0, 1.6),
+    "fit_resonance": resonance.fit_resonance,
+    "fit_resonances": resonance.fit_resonances,
+    "find_resonances": search.find_resonances,
+    "fit_background": shapes.fit_background,
+    "scan": lambda e, n: mass_scan.scan(e, n, 1.6),
+    "global_significance": lambda e, n: mass_scan.global_significance(e, n, 4.0, 1.6),
+    "profile_significance": lambda e, n: significance.profile_significance(e, n, 125.0, 1.6),
+    "upper_limit": lambda e, n: significance.upper_limit(e, n, 125.0, 1.6),
+    "spurious_signal": lambda e, n: significance.spurious_signal(e, n, 125.0, 1.6),
 }
 
 
@@ -63,175 +64,133 @@ def test_a_bad_spectrum_is_rejected_everywhere(call: str, case: str) -> None:
 
 BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a window in MeV": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, (110_000, 140_000)),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, (110_000, 140_000)),
         "window_gev",
         "divide by 1000",
     ),
     "a window outside": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, (20, 40)),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, (20, 40)),
         "window_gev",
         "within the data",
     ),
     "a window that reaches out": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, (110, 200)),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, (110, 200)),
         "window_gev",
         "within the data",
     ),
     "a window of one bin": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, (120.0, 121.0)),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, (120.0, 121.0)),
         "window_gev",
         "at least 5 bins, not 1",
     ),
     "a window that falls": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, (140, 110)),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, (140, 110)),
         "window_gev",
         "must ascend",
     ),
     "three ends of a window": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, (110, 120, 130)),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, (110, 120, 130)),
         "window_gev",
         "a pair",
     ),
     "a window without events": (
-        lambda: analysis.fit_resonance(EDGES, np.where(EDGES[:-1] < 130, 9.0, 0.0), (140, 150)),
+        lambda: resonance.fit_resonance(EDGES, np.where(EDGES[:-1] < 130, 9.0, 0.0), (140, 150)),
         "counts",
         "in the window",
     ),
     "an unknown model": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, model="lorentz"),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, model="lorentz"),
         "model",
         "gauss, voigt, crystal_ball",
     ),
     "an unknown background": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, background="flat"),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, background="flat"),
         "background",
         "power_law",
     ),
     "voigt without its width": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, model="voigt"),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, model="voigt"),
         "natural_width_gev",
         "must be given",
     ),
     "a natural width for gauss": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, model="gauss", natural_width_gev=1.0),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, model="gauss", natural_width_gev=1.0),
         "model",
         "voigt",
     ),
     "a resolution of zero": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, resolution_gev=0.0),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, resolution_gev=0.0),
         "resolution_gev",
         "above 0",
     ),
     "an error without its value": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, resolution_error_gev=0.1),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, resolution_error_gev=0.1),
         "resolution_gev",
         "must be given",
     ),
     "a start in MeV": (
-        lambda: analysis.fit_resonance(EDGES, COUNTS, mass_gev=125_000.0),
+        lambda: resonance.fit_resonance(EDGES, COUNTS, mass_gev=125_000.0),
         "mass_gev",
         "divide by 1000",
     ),
     "a mass that is not a number": (
-        lambda: analysis.profile_significance(EDGES, COUNTS, "heavy", 1.6),  # type: ignore[arg-type]
+        lambda: significance.profile_significance(EDGES, COUNTS, "heavy", 1.6),  # type: ignore[arg-type]
         "mass_gev",
         "must be a number",
     ),
     "masses outside the scan": (
-        lambda: analysis.scan(EDGES, COUNTS, 1.6, masses_gev=[90.0]),
+        lambda: mass_scan.scan(EDGES, COUNTS, 1.6, masses_gev=[90.0]),
         "masses_gev",
         "within the data",
     ),
-    "a resolution for too few masses": (
-        lambda: analysis.scan(EDGES, COUNTS, [1.0, 2.0], masses_gev=[110.0, 120.0, 130.0]),
-        "resolution_gev",
-        "one value for each mass",
-    ),
     "a resolution that asks for too many masses": (
-        lambda: analysis.scan(EDGES, COUNTS, 1e-6),
+        lambda: mass_scan.scan(EDGES, COUNTS, 1e-6),
         "resolution_gev",
         "at most",
     ),
     "a NaN significance": (
-        lambda: analysis.global_significance(EDGES, COUNTS, float("nan"), 1.6),
+        lambda: mass_scan.global_significance(EDGES, COUNTS, float("nan"), 1.6),
         "z_local",
         "finite",
     ),
     "too few toys": (
-        lambda: analysis.global_significance(EDGES, COUNTS, 4.0, 1.6, toys=3),
+        lambda: mass_scan.global_significance(EDGES, COUNTS, 4.0, 1.6, toys=3),
         "toys",
         "at least 50",
     ),
-    "a confidence of one": (
-        lambda: analysis.upper_limit(EDGES, COUNTS, 125.0, 1.6, confidence=1.0),
-        "confidence",
-        "at most",
+    "half an event": (lambda: significance.counting_limit(2.5, 1.0), "observed", "whole number"),
+    "a negative signal": (lambda: counting.discovery_significance(-1.0, 10.0), "signal", "at least 0"),
+    "no background": (lambda: counting.discovery_significance(1.0, 0.0), "background", "above 0"),
+    "an unknown candle": (lambda: calibration.calibrate("top", EDGES, COUNTS), "candle", "jpsi"),
+    "a candle outside the data": (
+        lambda: calibration.calibrate("z", EDGES, COUNTS),
+        "edges_gev",
+        "91.1879 GeV",
     ),
-    "half an event": (lambda: analysis.counting_limit(2.5, 1.0), "observed", "whole number"),
-    "a negative signal": (lambda: analysis.discovery_significance(-1.0, 10.0), "signal", "at least 0"),
-    "no background": (lambda: analysis.discovery_significance(1.0, 0.0), "background", "above 0"),
-    "an unknown candle": (lambda: analysis.calibrate("top", EDGES, COUNTS), "candle", "jpsi"),
-    "a candle outside the data": (lambda: analysis.calibrate("z", EDGES, COUNTS), "edges_gev", "91.1879 GeV"),
     "a candle in MeV": (
-        lambda: analysis.calibrate("jpsi", np.linspace(2800, 3400, 61), COUNTS),
+        lambda: calibration.calibrate("jpsi", np.linspace(2800, 3400, 61), COUNTS),
         "edges_gev",
         "divide by 1000",
     ),
     "a candle that is not there": (
-        lambda: analysis.calibrate("z", np.linspace(80, 102, 61), COUNTS),
+        lambda: calibration.calibrate("z", np.linspace(80, 102, 61), COUNTS),
         "candle",
         "must stand out by at least 5",
     ),
-    "no calibrations": (lambda: analysis.combine_calibrations([]), "calibrations", "at least one"),
-    "an angle beyond 1": (lambda: analysis.angular_llr([0.2, 1.4]), "cos_theta", "-1 .. 1"),
-    "no angles": (lambda: analysis.angular_llr([]), "cos_theta", "at least one"),
-    "too few weights": (
-        lambda: analysis.angular_llr([0.1, 0.2], weights=[1.0]),
-        "weights",
-        "one value for each",
-    ),
-    "weights without signal": (
-        lambda: analysis.angular_llr([0.1, 0.2], weights=[1.0, -1.0]),
-        "weights",
-        "more than 0",
-    ),
-    "an unknown hypothesis": (
-        lambda: analysis.angular_llr([0.1], ["spin0", "spin7"]),
-        "hypotheses",
-        "spin1_ll",
-    ),
-    "one hypothesis that is left": (
-        lambda: analysis.angular_llr([0.1], ["spin0", "spin1_ll"], channel="diphoton"),
-        "hypotheses",
-        "at least two",
-    ),
-    "no acceptance anywhere": (
-        lambda: analysis.angular_llr([0.1], acceptance=lambda c: 0 * c),
-        "acceptance",
-        "not 0 everywhere",
-    ),
     "templates of two lengths": (
-        lambda: analysis.template_fit([1, 2], [1.0], [1.0, 1.0]),
+        lambda: counting.template_fit([1, 2], [1.0], [1.0, 1.0]),
         "signal",
         "one value for each",
     ),
     "events where none can be": (
-        lambda: analysis.template_fit([1, 2], [1.0, 0.0], [1.0, 0.0]),
+        lambda: counting.template_fit([1, 2], [1.0, 0.0], [1.0, 0.0]),
         "background",
         "in every bin that has counts",
     ),
-    "no channels": (lambda: analysis.combine([], 125.0), "channels", "at least one"),
-    "masses without errors": (lambda: analysis.combine_masses([(125.0, 0.0)]), "masses", "above 0"),
-    "two exact values": (lambda: analysis.compatibility((1.0, 0.0), (2.0, 0.0)), "second", "above 0"),
     "everything excluded": (
-        lambda: analysis.fit_background(EDGES, COUNTS, exclude_gev=[(100, 160)]),
+        lambda: shapes.fit_background(EDGES, COUNTS, exclude_gev=[(100, 160)]),
         "exclude_gev",
         "must leave at least",
-    ),
-    "an unknown stretch of data": (
-        lambda: analysis.open_data.dimuon_events("top"),
-        "window",
-        "jpsi",
     ),
 }
 
@@ -249,9 +208,9 @@ def test_an_error_is_an_invalid_request_and_a_value_error_and_leaves_the_data_al
     counts = COUNTS - 200
     before = counts.copy()
     with pytest.raises(InvalidRequest):
-        analysis.fit_resonance(EDGES, counts)
+        resonance.fit_resonance(EDGES, counts)
     with pytest.raises(ValueError, match="counts: must be zero or more"):
-        analysis.fit_resonance(EDGES, counts)
+        resonance.fit_resonance(EDGES, counts)
     assert (counts == before).all()
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis import counting_limit, upper_limit
+from spectator.environments.collider.analysis.significance import counting_limit, upper_limit
 from tests.environments.collider.analysis.toys import Toy
 
 
@@ -12,26 +12,18 @@ def test_limits_cover(true_z: float) -> None:
     """CLs covers the true signal at least as often as its level says."""
     toy = Toy(z=true_z, bins=30)
     limits = [
-        upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential").signal
-        for seed in range(120)
+        upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential") for seed in range(120)
     ]
     assert (np.array(limits) >= toy.signal).mean() >= 0.93
 
 
-def test_without_a_signal_the_limits_scatter_as_their_bands_say() -> None:
+def test_without_a_signal_the_median_limit_is_that_of_the_background() -> None:
     toy = Toy(z=0.0, bins=30)
     expected = upper_limit(toy.edges, toy.background, 125.0, 1.6, background="exponential")
-    assert expected.minus_2 < expected.minus_1 < expected.expected < expected.plus_1 < expected.plus_2
-    assert expected.signal == pytest.approx(expected.expected, rel=0.02)
-    limits = np.array(
-        [
-            upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential").signal
-            for seed in range(150)
-        ]
-    )
-    assert np.median(limits) == pytest.approx(expected.expected, rel=0.1)
-    inside = (limits > expected.minus_1) & (limits < expected.plus_1)
-    assert inside.mean() == pytest.approx(0.68, abs=0.12)
+    limits = [
+        upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential") for seed in range(150)
+    ]
+    assert np.median(limits) == pytest.approx(expected, rel=0.1)
 
 
 def test_the_limit_is_that_of_pyhf() -> None:
@@ -73,7 +65,7 @@ def test_the_limit_is_that_of_pyhf() -> None:
         [*seen, *model.config.auxdata], model, np.linspace(0, 8, 81)
     )
     problem = YieldProblem(seen, signal, np.ones((3, 1)), smooth)
-    assert limit_of(problem, problem.fit(0.0).expected).signal == pytest.approx(float(observed), rel=0.02)
+    assert limit_of(problem, problem.fit(0.0).expected) == pytest.approx(float(observed), rel=0.02)
 
 
 @pytest.mark.parametrize(("n", "b", "expected"), [(0, 0.0, 2.996), (0, 3.0, 2.996), (3, 0.0, 7.754)])
@@ -88,14 +80,8 @@ def test_counting_limits_cover_exactly() -> None:
     assert np.mean([limits[int(n)] >= 6.0 for n in seen]) >= 0.93
 
 
-def test_an_uncertain_background_weakens_a_limit_and_confidence_raises_it() -> None:
+def test_an_uncertain_background_weakens_a_limit() -> None:
     assert counting_limit(10, 5.0, 2.0) > counting_limit(10, 5.0)
-    assert counting_limit(10, 5.0, confidence=0.99) > counting_limit(10, 5.0)
-    toy = Toy(z=0.0)
-    low, high = (
-        upper_limit(toy.edges, toy.draw(2), 125.0, 1.6, confidence=level).signal for level in (0.90, 0.99)
-    )
-    assert low < high
 
 
 @pytest.mark.parametrize(("n", "b"), [(5, 5.0), (2, 6.0), (40, 31.5)])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.collider.analysis.open_data import ELECTRON_MASS_GEV, MUON_MASS_GEV, PDG
+from spectator.environments.collider.analysis.open_data import PDG
 
 
 @pytest.mark.parametrize("name", PDG)
@@ -16,10 +16,3 @@ def test_the_table_is_that_of_the_particle_package(name: str) -> None:
     assert held.mass_gev == pytest.approx(known.mass / 1000, rel=1e-6)
     assert held.mass_error_gev == pytest.approx(known.mass_upper / 1000, rel=1e-6)
     assert held.width_gev == pytest.approx(known.width / 1000, rel=1e-3)
-
-
-def test_the_leptons_are_those_of_the_particle_package() -> None:
-    from particle import Particle
-
-    for pdgid, held in ((13, MUON_MASS_GEV), (11, ELECTRON_MASS_GEV)):
-        assert held == pytest.approx((Particle.from_pdgid(pdgid).mass or 0) / 1000, rel=1e-9)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis import ResonanceFit, fit_resonance, fit_resonances
 from spectator.environments.collider.analysis.checks import Floats
+from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance, fit_resonances
 from spectator.environments.collider.analysis.shapes import design, gauss_bins, log_likelihood_gap, voigt_bins
 from tests.environments.collider.analysis.toys import Toy
 

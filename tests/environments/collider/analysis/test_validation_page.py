@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from spectator.environments.collider.analysis import fit_resonance, open_data
+from spectator.environments.collider.analysis import open_data
+from spectator.environments.collider.analysis.resonance import fit_resonance
 from tools.collider_validation.drawing import Chart, Layer, draw
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "reports"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.captaincy.captains import STYLES, RandomCaptain, StyledCaptain
+from spectator.environments.cricket.captaincy.captains import RandomCaptain
 from spectator.environments.cricket.captaincy.lookahead import situation_of
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent
@@ -107,9 +107,3 @@ def test_it_goes_on_from_a_snapshot_as_if_it_had_never_stopped() -> None:
             decision = usual.choose(observation)
         observation = environment.step(decision.action)
     assert asked == 5, "it has bowlers who rest"
-
-
-def test_a_snapshot_of_before_is_taken_up_without_the_overs_left() -> None:
-    planner, usual = PlannerCaptain(1), StyledCaptain(STYLES[0], 2)
-    planner.restore(usual.snapshot())
-    assert planner.left == {} and planner.elect(20, "even") == usual.elect(20, "even")

@@ -13,8 +13,9 @@ from spectator.environments.cricket.forecast.state import BowlingAttack, plan_ov
 from spectator.environments.cricket.laws import format_of
 from spectator.environments.cricket.match.engine import Match, load_model
 from spectator.environments.cricket.match.forecasts import forecast_state
+from spectator.environments.cricket.match.starts import advance
 from spectator.environments.cricket.people import draw_fixture, teams_of
-from spectator.environments.cricket.simulation import play_out, send_in_next
+from spectator.environments.cricket.simulation import play_out
 
 MATCHES = 60
 CHASES = 12
@@ -52,8 +53,8 @@ def _misses(overs: int, level: str | float, profile: str, seed: int) -> tuple[li
     totals, starts, chases = [], [], []
     for number in range(MATCHES):
         match = Match(format_of(overs), teams, "home", model, random.Random(1000 * seed + number))
-        send_in_next(match)
-        send_in_next(match)
+        advance(match)
+        advance(match)
         if before is None:
             state = forecast_state(match)
             assert state is not None
@@ -80,8 +81,8 @@ def _play_first(match: Match) -> None:
         if match.innings[0].closed:
             break
     match.close_innings()
-    send_in_next(match)
-    send_in_next(match)
+    advance(match)
+    advance(match)
 
 
 @pytest.mark.parametrize("overs", [5, 8, 12, 20])
@@ -90,8 +91,8 @@ def test_the_forecast_expects_the_bowlers_that_the_engine_uses(overs: int) -> No
     for seed in range(12):
         match = Match(format_of(overs), teams_of(draw_fixture(seed)), "home", load_model("men", "all"),
                       random.Random(seed))  # fmt: skip
-        send_in_next(match)
-        send_in_next(match)
+        advance(match)
+        advance(match)
         state = forecast_state(match)
         assert state is not None
         expected = plan_overs(state)

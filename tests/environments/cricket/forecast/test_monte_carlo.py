@@ -122,7 +122,7 @@ def test_a_five_over_match_spreads_and_falls_as_it_should() -> None:
     """Sd 14 to 15 runs, 2.5 to 3 wickets (data README, point 4); drawn squads add a little."""
     people = average(HOME.players)
     seen = forecast(state(5, batting=people), 20_000, np.random.default_rng(5))
-    sd = seen.total_se * 20_000**0.5
+    sd = (seen.total_high - seen.total_low) / 2.563
     assert 13.0 < sd < 15.5
     assert 2.5 < seen.wickets < 3.1
 

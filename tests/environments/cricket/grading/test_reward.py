@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from spectator.environments.cricket import grading
+from spectator.environments.cricket.ball.prices import RUNS_SD_PER_ROOT_BALL
 from spectator.environments.cricket.forecast.state import runs_to_come
 from spectator.environments.cricket.laws import Ball, Innings
 from spectator.environments.world import derive_seed
@@ -22,6 +23,11 @@ SEEDS = range(200)
 OVERS = 3
 INTENTS = [f"{role}_{part}" for role in ("batting", "bowling") for part in ("powerplay", "middle", "death")]
 Probe = Callable[[int], Chooser]
+
+
+def standing(innings: Innings) -> float:
+    """An innings among those of average sides: 0.5 is par."""
+    return grading._below(grading._deviations(innings))
 
 
 def score_of(seed: int, home: str | Chooser) -> float:
@@ -200,15 +206,15 @@ def test_a_chase_won_early_is_worth_what_it_was_worth() -> None:
     early = chase(SIX, SIX, SIX)
     assert early.closed == "target" and early.balls_left == 27
     used = runs_to_come(30, 0) - runs_to_come(27, 0)
-    spread = grading.RUNS_SD_PER_ROOT_BALL * math.sqrt(30)
+    spread = RUNS_SD_PER_ROOT_BALL * math.sqrt(30)
     expected = 0.5 * (1.0 + math.erf((18 - used) / spread / math.sqrt(2.0)))
-    assert grading._standing(early) == pytest.approx(expected) and expected > 0.75
+    assert standing(early) == pytest.approx(expected) and expected > 0.75
     unasked = bowl(fresh(5), SIX, SIX, SIX, *[DOT] * 27)
-    assert unasked.closed is not None and grading._standing(unasked) < 0.2, "as a whole innings it is poor"
+    assert unasked.closed is not None and standing(unasked) < 0.2, "as a whole innings it is poor"
 
 
 def test_the_earlier_a_target_is_reached_with_the_same_wickets_the_better() -> None:
-    found = [grading._standing(chase(*[DOT] * late, SIX, SIX, SIX)) for late in (0, 6, 12, 18, 24)]
+    found = [standing(chase(*[DOT] * late, SIX, SIX, SIX)) for late in (0, 6, 12, 18, 24)]
     assert found == sorted(found, reverse=True) and len(set(found)) == len(found)
 
 
@@ -216,14 +222,14 @@ def test_a_chase_that_lost_wickets_used_more_to_get_there() -> None:
     at_ease = chase(DOT, DOT, SIX, SIX, SIX)
     in_need = chase(BOWLED, BOWLED, SIX, SIX, SIX)
     assert at_ease.balls_left == in_need.balls_left
-    assert grading._standing(at_ease) > grading._standing(in_need)
+    assert standing(at_ease) > standing(in_need)
 
 
 def test_a_target_that_was_missed_is_worth_no_more_than_it_was() -> None:
     missed = chase(SIX, *[DOT] * 29)
     unasked = bowl(fresh(5), SIX, *[DOT] * 29)
     assert missed.closed not in (None, "target")
-    assert grading._standing(missed) == grading._standing(unasked) < 0.05
+    assert standing(missed) == standing(unasked) < 0.05
 
 
 def test_coherence_is_one_for_deeds_as_planned_and_nought_without_a_plan() -> None:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from spectator.environments.cricket import scorer
-from spectator.environments.cricket.laws import SUPER_OVER, Ball, Side
-from spectator.environments.cricket.scorer import Innings, LawBroken, give_ball
-from tests.environments.cricket.builders import BOWLED, DOT, FOUR, SIX, WIDE, bowl, fresh, ready, runs
+from spectator.environments.cricket.laws import SUPER_OVER, Ball, Innings, LawBroken, Side
+from tests.environments.cricket.builders import (
+    BOWLED,
+    DOT,
+    FOUR,
+    SIX,
+    WIDE,
+    bowl,
+    fresh,
+    give_ball,
+    ready,
+    runs,
+)
 
 
 def made(total: int, *, target: int | None = None) -> Innings:

@@ -8,9 +8,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectator.environments.cricket import scorer as laws
-from spectator.environments.cricket.laws import DISMISSALS, SUPER_OVER, Ball, Format, format_of
-from spectator.environments.cricket.scorer import Innings, LawBroken
-from tests.environments.cricket.builders import everything, fresh, ready
+from spectator.environments.cricket.laws import (
+    DISMISSALS,
+    SUPER_OVER,
+    Ball,
+    Format,
+    Innings,
+    LawBroken,
+    format_of,
+)
+from tests.environments.cricket.builders import apply, everything, fresh, ready
 
 KINDS = sorted(DISMISSALS)
 
@@ -98,7 +105,7 @@ def test_A1_to_A4_hold_after_every_lawful_ball(format: Format, target: int | Non
             break
         innings = ready(innings)
         try:
-            innings = laws.apply(innings, ball)
+            innings = apply(innings, ball)
         except LawBroken as broken:
             assert broken.rule.startswith(("N3", "N7", "S6")), broken
         adds_up(innings)
@@ -114,14 +121,14 @@ def test_any_ball_is_scored_so_that_it_adds_up_or_refused_by_name(
     innings = fresh(2, target=40)
     for earlier in before:
         try:
-            innings = laws.apply(ready(innings), earlier)
+            innings = apply(ready(innings), earlier)
         except LawBroken:
             continue
     if waits and not innings.closed:
         innings = ready(innings)
     held = everything(innings)
     try:
-        after = laws.apply(innings, ball)
+        after = apply(innings, ball)
     except LawBroken as broken:
         assert "." in broken.rule
         assert broken.message.endswith((".", ")"))

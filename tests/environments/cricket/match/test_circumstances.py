@@ -18,7 +18,6 @@ from spectator.environments.cricket.ball.grounds import (
     GROUND_NAMES,
     GROUNDS,
     MAX_BOUNDARY_M,
-    MIN_BOUNDARY_M,
     as_faced,
     draw_ground,
     ground_factors,
@@ -40,8 +39,9 @@ from spectator.environments.cricket.match.engine import (
 )
 from spectator.environments.cricket.match.field import inside_the_rope, is_inside_ground, standard_field
 from spectator.environments.cricket.match.forecasts import forecast_state
+from spectator.environments.cricket.match.starts import advance
 from spectator.environments.cricket.people import Player
-from spectator.environments.cricket.simulation import open_match, play_out, send_in_next
+from spectator.environments.cricket.simulation import open_match, play_out
 from spectator.environments.cricket.win_table import WinTable
 from spectator.environments.world import derive_seed
 from tests.environments.cricket.playing import Told, begin, captain, options, play
@@ -164,7 +164,7 @@ def test_every_ground_is_lawful_and_the_drawn_ones_favour_no_side() -> None:
     drawn = [draw_ground(random.Random(seed)).boundaries for seed in range(400)]
     assert len(set(drawn)) == 6
     for name in GROUND_NAMES[1:]:
-        assert all(MIN_BOUNDARY_M <= metres <= MAX_BOUNDARY_M for metres in GROUNDS[name].boundaries)
+        assert all(59.43 <= metres <= MAX_BOUNDARY_M for metres in GROUNDS[name].boundaries)
     leans = [lean(as_faced(sizes, 0, False)) for sizes in drawn]
     assert abs(fmean(leans)) < 3.5 * stdev(leans) / 20
     assert fmean(fmean(sizes) for sizes in drawn) == pytest.approx(69.0, abs=1.5)
@@ -188,8 +188,8 @@ def test_a_load_grows_with_overs_and_rest_takes_it_off() -> None:
 
 def test_tired_or_out_of_form_bowlers_concede_more_and_are_slower() -> None:
     match = open_match(5, 3)
-    send_in_next(match)
-    send_in_next(match)
+    advance(match)
+    advance(match)
     match.give_ball(match.eligible_bowlers()[-1])
     ball = match.situation(BattingIntent(), BowlingIntent())
     assert ball is not None
@@ -256,8 +256,8 @@ def test_the_table_of_chances_knows_what_the_forecast_knows(given: dict[str, Any
             if match.awaited == "innings" and match.number == 1:
                 break
         match.close_innings()
-        send_in_next(match)
-        send_in_next(match)
+        advance(match)
+        advance(match)
         state = forecast_state(match)
         assert state is not None
         gaps.append(WinTable(state, match.model).chance(0, 0, 0) - forecast(state, 1500, rng).p_win)

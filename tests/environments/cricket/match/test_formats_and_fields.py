@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.laws import SUPER_OVER, format_of, overs_text
+from spectator.environments.cricket.laws import SUPER_OVER, LawBroken, format_of, overs_text
 from spectator.environments.cricket.match.field import (
     BOUNDARY_M,
     POSITIONS,
@@ -23,7 +23,6 @@ from spectator.environments.cricket.match.field import (
     standard_field,
     zone_of,
 )
-from spectator.environments.cricket.scorer import LawBroken
 from tests.environments.cricket.builders import DOT, NO_BALL, WIDE, bowl, fresh
 
 # T20I playing conditions from July 2025: overs of a shortened innings and of its powerplay.

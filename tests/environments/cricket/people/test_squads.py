@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.people import GIVEN, SURNAMES, TEAMS, Squad, draw_fixture, name_fault
+from spectator.environments.cricket.people import GIVEN, SURNAMES, TEAMS, draw_fixture
 from tests.hash_seeds import printed
 
 
@@ -18,7 +18,6 @@ def test_any_seed_draws_a_side_that_can_play(seed: int) -> None:
     squad, _ = draw_fixture(seed)
     assert [player.order for player in squad.players] == list(range(1, 12))
     assert len({player.surname for player in squad.players}) == 11
-    assert all(name_fault(player.name) is None for player in squad.players)
     assert squad.keeper.bowls is None
     assert 6 <= len(squad.bowlers) <= 7
     assert {player.bowls for player in squad.bowlers} == {"pace", "spin"}
@@ -37,17 +36,6 @@ def test_two_sides_of_a_fixture_share_no_name() -> None:
         assert not {player.surname for player in home.players} & {player.surname for player in away.players}
 
 
-def test_a_given_name_is_kept_and_not_drawn_again() -> None:
-    for seed in range(100):
-        home, away = draw_fixture(seed, (TEAMS[0], None))
-        assert home.name == TEAMS[0] != away.name
-
-
-def test_a_name_that_breaks_the_rule_is_refused() -> None:
-    with pytest.raises(ValueError, match="must start with a letter"):
-        draw_fixture(1, ("<script>", None))
-
-
 def test_skill_spreads_as_between_real_players() -> None:
     """Over many squads the ratios centre on 1 with the latent sd of player_skill.json."""
     squads = [squad for seed in range(400) for squad in draw_fixture(seed)]
@@ -62,47 +50,6 @@ def test_skill_spreads_as_between_real_players() -> None:
     assert statistics.mean(left) == pytest.approx(0.395, abs=0.06)
 
 
-def test_our_own_names_obey_the_rule_and_differ() -> None:
+def test_our_names_differ() -> None:
     for names in (GIVEN, SURNAMES, TEAMS):
         assert len(set(names)) == len(names)
-        assert [name for name in names if name_fault(name)] == []
-
-
-@pytest.mark.parametrize("name", ["O'Darrow", "Zoë Müller-Ito", "Новак", "पंत", "St. Ives", "A’Court"])
-def test_names_of_any_script_are_valid(name: str) -> None:
-    assert name_fault(name) is None
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "A",
-        "x" * 41,
-        " Ada",
-        "Ada ",
-        "Ada  B",
-        "4da",
-        "Ada4",
-        "A\nB",
-        "Ada\u202eB",
-        "A<b>",
-        "A\u200bB",
-        "é",
-        None,
-        7,
-        "A" + "\u0301",
-    ],
-)
-def test_names_that_could_not_be_printed_or_spoken_are_not(name: object) -> None:
-    assert name_fault(name)
-
-
-def test_a_squad_needs_eleven() -> None:
-    squad, _ = draw_fixture(1)
-    with pytest.raises(ValueError, match="11"):
-        Squad("Ten", squad.players[:10])
-    with pytest.raises(ValueError, match="distinct"):
-        Squad("Twins", (*squad.players[:10], squad.players[0]))
-    with pytest.raises(KeyError):
-        squad.player("nobody")

@@ -10,13 +10,13 @@ import pytest
 
 from spectator.environments.cricket.people import STYLE_TITLES
 from spectator.environments.cricket.trained.captain import FOLDER
-from spectator.environments.cricket.trained.claims import false_claims
 from spectator.environments.cricket.trained.network import Tokenizer
 from spectator.environments.cricket.trained.perception import KINDS, Sight
 from spectator.environments.cricket.trained.policy import network
 from spectator.environments.cricket.trained.speech import SpokenOrder, calls_of
 from spectator.observations import Observation
 from tests.environments.cricket.playing import begin
+from tests.environments.cricket.trained.claims import false_claims
 
 VARIED: dict[str, Any] = {"ground": "drawn", "form": "drawn", "fatigue": True, "squads": "uneven"}
 KINDS_OF_MATCH: dict[str, dict[str, Any]] = {

@@ -15,12 +15,12 @@ import pytest
 from spectator.clock import SystemClock
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.trained.captain import CARD, FOLDER, WEIGHTS, card_of, trained_captain
-from spectator.environments.cricket.trained.claims import false_claims
 from spectator.environments.cricket.trained.network import Memory, in_eight_bits
 from spectator.environments.cricket.trained.policy import TrainedPolicy, network
 from spectator.errors import ConfigurationError
 from spectator.policies.policy import Decision, Thought
 from tests.environments.cricket.playing import begin, captain
+from tests.environments.cricket.trained.claims import false_claims
 
 FIVE: dict[str, Any] = {"decisions": "over", "ground": "drawn", "form": "drawn", "fatigue": True}
 

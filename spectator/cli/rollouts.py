@@ -234,6 +234,8 @@ OUT = click.Path(file_okay=False, path_type=Path)
 @click.group()
 def rollouts() -> None:
     """Play many episodes with a model, for training data."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # so that module:name is found in the current directory
 
 
 rollouts.add_command(export_rollouts)
@@ -244,8 +246,9 @@ rollouts.add_command(failures)
 @rollouts.command()
 @click.option(
     "--env", "environment", required=True,
-    help="World to play, or the address of one on another server: http://HOST:PORT/ENV_NAME of a pooled "
-    "rollout server, openenv+ws://HOST:PORT of an OpenEnv server.",
+    help="World to play; or MODULE:NAME, a class with get_task_prompt() and step(text); or the address of "
+    "one on another server: http://HOST:PORT/ENV_NAME of a pooled rollout server, openenv+ws://HOST:PORT of "
+    "an OpenEnv server.",
 )  # fmt: skip
 @click.option("--base-url", required=True, help="The model's endpoint, without /chat/completions.")
 @click.option("--model", required=True, help="The model's name at its endpoint.")

@@ -97,8 +97,8 @@ class World:
         profile: Default profile of rewards and actions.
         profiles: Profiles for options that change the rewards (never the actions): the first whose option
             values match the episode's applies.
-        remote: Opens the environment of an episode, by its id, on another server; ``None`` if
-            ``environment`` makes it here.
+        remote: Opens the environment of an episode, by its id, on another server or on its own thread;
+            ``None`` if ``environment`` makes it.
         conversation: Reads the chat messages for a language model from an observation that contains a
             conversation; ``None`` if the prompt is built from the observation.
         step_cap: Turns after which an episode with these options is cut off; well beyond any real length.

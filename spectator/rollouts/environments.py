@@ -16,6 +16,7 @@ from spectator.environments.contract import Stepped, Stepper
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, EnvironmentFault, EnvironmentUnavailable
 from spectator.policies.policy import Action
+from spectator.rollouts.prompt_environment import import_prompt_world
 from spectator.runs.actors import Transport
 from spectator.steppers.http import HttpEnvironment
 from spectator.steppers.openenv import socket_url
@@ -39,6 +40,8 @@ class EnvironmentAddress:
     EnvironmentAddress(transport='inproc', url=None, name='counting')
     >>> EnvironmentAddress.read("http://localhost:36663/qa")
     EnvironmentAddress(transport='http', url='http://localhost:36663/qa', name='http:/qa')
+    >>> EnvironmentAddress.read("my_module:QaEnv").env_name
+    'QaEnv'
     >>> EnvironmentAddress.read("openenv+ws://localhost:8000/envs/counting").url
     'ws://localhost:8000/envs/counting/ws'
     """
@@ -49,8 +52,9 @@ class EnvironmentAddress:
 
     @classmethod
     def read(cls, environment: str) -> EnvironmentAddress:
-        """Parse ``environment``: a world of the catalogue, or an address.
+        """Parse ``environment``: a world of the catalogue, ``module:name``, or an address.
 
+        ``module:name`` makes objects of this process (:class:`.prompt_environment.PromptEnvironment`).
         ``http://`` and ``https://`` are pooled rollout servers, up to the environment's name;
         ``openenv+ws://``, ``openenv+http://``, ``ws://`` and the same with TLS are OpenEnv servers.
 
@@ -80,9 +84,12 @@ class EnvironmentAddress:
 
         Raises:
             InvalidRequest: The catalogue does not have the world.
-            ConfigurationError: The server is unreachable, or does not describe the world.
+            ConfigurationError: The server is unreachable, or does not describe the world; or ``module:name``
+                cannot be imported.
         """
         if self.url is None:
+            if ":" in self.name:
+                return import_prompt_world(self.name, max_steps=max_steps)
             return load(self.name)
         if self.transport == "openenv":
             return remote_world(self.url, max_steps=max_steps)
@@ -92,9 +99,9 @@ class EnvironmentAddress:
 
     @property
     def env_name(self) -> str:
-        """Name of the environment: the world's, or the last part of the address; else ``remote``."""
+        """Name of the environment: the world's, or the last part of address or module; else ``remote``."""
         if self.url is None:
-            return self.name
+            return self.name.rpartition(":")[2]
         return _path(self.url).removesuffix("/ws").rpartition("/")[2] or "remote"
 
     @property

@@ -53,6 +53,7 @@ from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunSt
 from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
 from spectator.runs.run_plan import Attempt
 from spectator.runs.scheduler import Handle, Result, Scheduler, leases_of, result_of, shared_ledger
+from spectator.steppers.http import HttpStepper
 from spectator.steppers.local import InlineStepper, OpenStepper, inline, on_a_thread
 
 logger = logging.getLogger(__name__)
@@ -106,6 +107,8 @@ class RolloutPlayer:
         job, address = self._run.jobs[attempt.number], self._address
         make = partial(self._open_stepper, self._planned.world, attempt.episode_id)
         stepper = make()
+        if isinstance(stepper, HttpStepper):
+            stepper.must_reset = attempt.begun
         if not isinstance(stepper, InlineStepper):
             stepper = prepared = PreparedStepper(make, self._clock, stepper)
             await prepared.make_ready(

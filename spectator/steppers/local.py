@@ -266,7 +266,10 @@ def given_up_before() -> EnvironmentFault:
     return EnvironmentFault("the environment was closed or abandoned")
 
 
-class ThreadStepper:
+_Environment = TypeVar("_Environment", bound=Environment)
+
+
+class ThreadStepper(Generic[_Environment]):
     """A :class:`Stepper` whose environment lives on its own thread.
 
     A call that misses its deadline cannot be stopped; its thread is abandoned and ends as soon as the call
@@ -275,10 +278,17 @@ class ThreadStepper:
     Args:
         build: Makes the environment; called on the thread, before the first call.
         name: Name of the thread.
+        dispose: Releases the environment; called last on the thread, if it was made.
     """
 
-    def __init__(self, build: Callable[[], Environment], *, name: str = "environment") -> None:
-        self._thread: OwnThread[Environment] = OwnThread(build, name=name)
+    def __init__(
+        self,
+        build: Callable[[], _Environment],
+        *,
+        name: str = "environment",
+        dispose: Callable[[_Environment], None] | None = None,
+    ) -> None:
+        self._thread: OwnThread[_Environment] = OwnThread(build, name=name, dispose=dispose)
 
     @property
     def given_up(self) -> bool:

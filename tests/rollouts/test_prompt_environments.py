@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from aiohttp import web
@@ -64,8 +64,8 @@ def test_a_server_that_rejects_reset_otherwise_is_not_played(tmp_path: Path) -> 
 class Sums:
     """Asks for the numbers after its seed, one after another."""
 
-    threads: list[int] = []
-    closed = 0
+    threads: ClassVar[list[int]] = []
+    closed: ClassVar[int] = 0
 
     def __init__(self, seed: int, turns: int = 2) -> None:
         self.number, self.turns, self.turn = seed % 1000, turns, 0
@@ -93,7 +93,8 @@ def play(
 
 
 def test_objects_of_this_process_are_played_each_on_its_own_thread(tmp_path: Path) -> None:
-    Sums.threads, Sums.closed = [], 0
+    Sums.threads.clear()
+    Sums.closed = 0
     with endpoint(sayer) as fake:
         report = play(fake, tmp_path, options={"turns": 3})
         seeds = {one.seed for one in recorded(tmp_path)}

@@ -174,6 +174,7 @@ def test_a_server_without_reset_begins_an_episode_once() -> None:
         stepper.must_reset = True
         with pytest.raises(EnvironmentFault, match="reset: the server answers 404"):
             await stepper.reset(seed=5, episode_id="ep-1", options={}, limit_s=20)
+        await stepper.aclose()
 
     run(scenario)
 

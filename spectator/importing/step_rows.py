@@ -77,7 +77,7 @@ def _collected(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
     yield ForeignEpisode(
         key=[COLLECTOR, text(value.get("episode_id")) or row.digest],
         anonymous=not text(value.get("episode_id")),
-        environment=text(value.get("environment")) or "collider",
+        environment=text(value.get("environment")) or COLLECTOR,
         agent=text(value.get("model")),
         turns=turns,
         seed=count(value.get("seed")),

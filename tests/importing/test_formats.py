@@ -295,7 +295,7 @@ def test_the_predecessors_files_are_read_without_their_truth(tmp_path: Path) -> 
     played = imported(lines(tmp_path / "e.jsonl", row, capped), tmp_path / "run")
     first, second = sorted(played, key=lambda one: one.summary.seed)
     assert (first.summary.environment, first.summary.reason, second.summary.reason) == (
-        "collider_imported", "finished", "step_cap",
+        "collector", "finished", "step_cap",
     )  # fmt: skip
     assert [one.end["total_reward"] for one in (first, second)] == [0.5, 0.5]
     assert b"125.25" not in (tmp_path / "run" / "journal.db").read_bytes()

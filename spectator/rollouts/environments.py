@@ -15,6 +15,7 @@ from spectator.clock import Clock
 from spectator.environments.contract import Stepped, Stepper
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, EnvironmentFault, EnvironmentUnavailable
+from spectator.observations import Observation
 from spectator.policies.policy import Action
 from spectator.rollouts.prompt_environment import import_prompt_world
 from spectator.runs.actors import Transport
@@ -198,6 +199,8 @@ class PreparedStepper:
         self.waiting: Callable[[bool], None] = lambda begun: None
         """Called with ``True`` before and ``False`` after each wait for the environment."""
         self._begun: _Beginning | None = None
+        self.shown: Observation | None = None
+        """The observation after the last step."""
 
     async def make_ready(
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
@@ -256,7 +259,9 @@ class PreparedStepper:
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
         with self._waits():
-            return await self._stepper.step(action, limit_s=limit_s)
+            stepped = await self._stepper.step(action, limit_s=limit_s)
+        self.shown = stepped.observation
+        return stepped
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""

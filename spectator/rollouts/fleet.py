@@ -36,7 +36,15 @@ from spectator.policies.spending import Caps, SpendLedger
 from spectator.process_environment import read_cast, read_key
 from spectator.rollouts.environments import EnvironmentAddress, PreparedStepper
 from spectator.rollouts.fleet_plan import IN_FOLDER, Deadlines, FleetPlan, keep_plan, read_plan
-from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, EpisodeOutcome, NullHandler
+from spectator.rollouts.handlers import (
+    END_S,
+    EpisodeContext,
+    EpisodeHandler,
+    EpisodeOutcome,
+    NullHandler,
+    info_of,
+    within,
+)
 from spectator.rollouts.model_seat import FleetSeat, ModelOutage, fleet_client
 from spectator.rollouts.request import (
     ACTOR,
@@ -154,14 +162,15 @@ class RolloutPlayer:
         result = result_of(attempt, handle.group_id, ended)
         if ended is not None:
             outcome = EpisodeOutcome(result.total_reward, result.failure_class, _outcome_details(ended))
-            self._notify_handler(context, outcome)
+            info = info_of(getattr(handle.stepper, "shown", None))
+            await self._notify_handler(replace(context, step=max(1, result.decisions), info=info), outcome)
         return result
 
-    def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
-        """Call the handler at the end of an episode; what it raises is only logged."""
+    async def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
+        """Call the handler at the end of an episode; a failure is only logged."""
         try:
             with typed_as(lambda error: EpisodeError(f"{type(error).__name__}: {error}"), passing=()):
-                self._seat.handler.on_episode_end(context, outcome)
+                await within(self._seat.handler.on_episode_end(context, outcome), END_S)
         except EpisodeError:
             logger.exception("the handler failed at the end of %s", context.env_id)
 

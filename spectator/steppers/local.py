@@ -81,6 +81,8 @@ class InlineStepper:
         self._monotonic = monotonic
         self._environment: Environment | None = None
         self._given_up = False
+        self.shown: Observation | None = None
+        """The observation after the last step."""
 
     @property
     def given_up(self) -> bool:
@@ -102,7 +104,9 @@ class InlineStepper:
 
     def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
         """Step without a coroutine; see :meth:`Stepper.step`."""
-        return self._call(limit_s, lambda world: answered(world, world.step(action)))
+        stepped = self._call(limit_s, lambda world: answered(world, world.step(action)))
+        self.shown = stepped.observation
+        return stepped
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""

@@ -317,8 +317,8 @@ class ColliderOptions(OptionsModel):
     )
     reward: Literal["score", "steps"] = Field(
         default="score",
-        description="`score`: the score at the end; `steps`: part of it for each stage of the analysis, so that "
-        "an episode that is cut short counts for its stages",
+        description="`score`: the score at the end; `steps`: part of it for each stage of the analysis, so "
+        "that an episode that is cut short counts for its stages",
         exclude_if=lambda chosen: chosen == "score",
     )
 

@@ -55,6 +55,8 @@ from spectator.rollouts.request import (
     keep_request,
     plan_rollouts,
 )
+from spectator.rollouts.sessions import DataManager
+from spectator.rollouts.sinks import MakeSink, SinkDelivery
 from spectator.runs.actors import ActorHandle
 from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, HaltingRule, play_episode, resume
 from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunState
@@ -80,6 +82,7 @@ class RolloutPlayer:
         address: Where the environments are.
         deadlines: Time limits.
         state: Counts the decisions.
+        ended: Called with the id of each episode that has ended.
     """
 
     def __init__(
@@ -94,7 +97,9 @@ class RolloutPlayer:
         address: EnvironmentAddress | None = None,
         deadlines: Deadlines | None = None,
         state: RunState | None = None,
+        ended: Callable[[str], None] = lambda episode_id: None,
     ) -> None:
+        self._ended = ended
         self._planned = planned
         self._run = planned.run
         self._journal = journal
@@ -164,6 +169,7 @@ class RolloutPlayer:
             outcome = EpisodeOutcome(result.total_reward, result.failure_class, _outcome_details(ended))
             info = info_of(getattr(handle.stepper, "shown", None))
             await self._notify_handler(replace(context, step=max(1, result.decisions), info=info), outcome)
+            self._ended(attempt.episode_id)
         return result
 
     async def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
@@ -235,6 +241,7 @@ class FleetReport:
         over: Episodes that are done.
         halted: Why the rest is not played; ``None`` if nothing is left or the run was asked to stop.
         failed_elsewhere: Why episodes of other processes, or of earlier commands, have no verdict.
+        sink_missed: Which sessions of this process did not reach the sink, and why; ``None`` if all did.
     """
 
     report: RunReport[Attempt]
@@ -242,6 +249,7 @@ class FleetReport:
     over: int
     halted: str | None = None
     failed_elsewhere: Sequence[FailureClass] = ()
+    sink_missed: str | None = None
 
     @property
     def only_failures(self) -> bool:
@@ -291,6 +299,7 @@ class Worker:
         day: Budget for models per day, over all workers of a run.
         episode: Budget for models per episode.
         handler: Adds to prompts and learns from ends.
+        sink: Makes a sink for copies of the sessions.
         open_stepper: Makes the stepper of each episode; if omitted, as the run's plan says.
         spare_factor: Actors leased and made ready per actor in use.
         patience_s: Seconds that the database may be unreachable.
@@ -314,6 +323,7 @@ class Worker:
     interval_s: float = INTERVAL_S
     on_begin: OnBegin = lambda running: None
     recorded: Callable[[str], None] = lambda episode_id: None
+    sink: MakeSink | None = None
 
 
 async def run_rollouts(
@@ -326,6 +336,7 @@ async def run_rollouts(
     rng: random.Random | None = None,
     key: ApiKey | None = None,
     handler: EpisodeHandler | None = None,
+    sink: MakeSink | None = None,
     ledger: SpendLedger | None = None,
     open_stepper: OpenStepper = inline,
     deadlines: Deadlines | None = None,
@@ -347,6 +358,7 @@ async def run_rollouts(
         rng: Draws waits; what is played does not depend on it.
         key: The endpoint's key; read from the variable ``request.model.api_key_env`` if omitted.
         handler: Adds to prompts and learns from ends.
+        sink: Makes a :class:`~spectator.rollouts.sinks.StepSink`, which gets a copy of each session.
         ledger: Holds the caps of the run; no limit if omitted.
         open_stepper: Makes the stepper of each episode; in this thread if omitted.
         deadlines: Time limits.
@@ -365,7 +377,7 @@ async def run_rollouts(
     async with opened_run(folder, plan, clock, load, rng) as (row, journal, _):
         worker = Worker(
             journal, concurrency, clock, load, rng, read, day, episode,
-            handler or NullHandler(), open_stepper, SPARE_FACTOR, 0.0, on_begin=on_begin,
+            handler or NullHandler(), open_stepper, SPARE_FACTOR, 0.0, on_begin=on_begin, sink=sink,
         )  # fmt: skip
         return await play_run(row, worker)
 
@@ -460,9 +472,20 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
 
     Raises:
         InvalidRequest: The run, or the world in this process, is of another version.
-        ConfigurationError: The key is missing, or the environment's server cannot be reached.
+        ConfigurationError: The key is missing, the environment's server cannot be reached, or the sink cannot
+            be made.
         JournalError: The database cannot be reached at the beginning.
     """
+    if worker.sink is None:
+        return await _play_run(row, worker, lambda episode_id: None)
+    delivery = SinkDelivery(worker.sink, DataManager(read_plan(row).request, worker.journal))
+    async with delivery.running():
+        report = await _play_run(row, worker, delivery.put)
+    return replace(report, sink_missed=delivery.missed)
+
+
+async def _play_run(row: FleetRow, worker: Worker, ended: Callable[[str], None]) -> FleetReport:
+    """See :func:`play_run`; ``ended`` is called with the id of each episode that ends here."""
     plan, clock = read_plan(row), worker.clock
     request, limits = plan.request, plan.limits
     key = worker.key(request.model.api_key_env)
@@ -488,7 +511,7 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
             stepper = on_a_thread if plan.stepper == "thread" else inline
             player = RolloutPlayer(
                 planned, log, clock, seat, ledger, worker.open_stepper or stepper,
-                address=address, deadlines=limits, state=state,
+                address=address, deadlines=limits, state=state, ended=ended,
             )  # fmt: skip
             scheduler = Scheduler(
                 planned.run, worker.journal, log, player, clock, worker.rng, concurrency=worker.concurrency,

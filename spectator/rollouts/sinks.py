@@ -157,9 +157,7 @@ class SinkDelivery:
             SinkError: It raised, or did not return in time.
         """
         late = f"{name} did not return within {self._limit_s:g} s, so the sink is not called any more"
-        with typed_as(
-            lambda error: SinkError(f"{name}: {type(error).__name__}: {error}"), passing=(SinkError,)
-        ):
+        with typed_as(partial(_failed, name), passing=(SinkError,)):
             try:
                 async with asyncio.timeout(self._limit_s):
                     result = await self._thread.call_within(self._limit_s, call)

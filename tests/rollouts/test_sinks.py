@@ -21,7 +21,6 @@ from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.rollouts.test_fleet import TURNS, request, run
 
-
 Fails = Callable[[str, SessionContext | None], None]
 
 

@@ -12,6 +12,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from spectator.cli.journal import FORMS
+from spectator.importing.importer import NAMES
 from spectator.importing.inspect_logs import member_bytes
 from tests.importing.imported import DATA, Imported, episodes_in, lines, picture, run_import
 
@@ -325,3 +327,8 @@ def test_steps_of_a_pooled_system_are_sessions_in_whatever_order(tmp_path: Path)
     assert whole.calls[1].call.messages == talk and list(whole.calls[0].call.weight_versions) == [("7", 0)]
     assert (whole.summary.environment, whole.summary.score, whole.summary.group_id) == ("qa", 1.0, "qa:g")
     assert (left.summary.reason, cut.summary.reason) == ("interrupted", "step_cap")
+
+
+def test_every_format_can_be_chosen_and_is_on_the_page() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "import.md").read_text(encoding="utf-8")
+    assert set(FORMS) == set(NAMES) and [name for name in NAMES if f"`{name}`" not in page] == []

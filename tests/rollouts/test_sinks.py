@@ -35,16 +35,16 @@ class Kept:
         self.steps: dict[str, list[SessionStep]] = {}
         self.closed = 0
 
-    def create_session(self, session: SessionContext) -> None:
+    def create_session(self, session: SessionContext) -> Any:
         self.fails("create_session", session)
         self.sessions[session.session_id] = session
         self.steps[session.session_id] = []
 
-    def record_step(self, session: SessionContext, step: SessionStep) -> None:
+    def record_step(self, session: SessionContext, step: SessionStep) -> Any:
         self.fails("record_step", session)
         self.steps[session.session_id].append(step)
 
-    def close(self) -> None:
+    def close(self) -> Any:
         self.fails("close", None)
         self.closed += 1
 

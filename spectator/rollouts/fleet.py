@@ -56,7 +56,7 @@ from spectator.rollouts.request import (
     plan_rollouts,
 )
 from spectator.rollouts.sessions import DataManager
-from spectator.rollouts.sinks import MakeSink, SinkDelivery
+from spectator.rollouts.sinks import AnySink, SinkDelivery
 from spectator.runs.actors import ActorHandle
 from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, HaltingRule, play_episode, resume
 from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunState
@@ -299,7 +299,7 @@ class Worker:
         day: Budget for models per day, over all workers of a run.
         episode: Budget for models per episode.
         handler: Adds to prompts and learns from ends.
-        sink: Makes a sink for copies of the sessions.
+        sink: Gets copies of the sessions.
         open_stepper: Makes the stepper of each episode; if omitted, as the run's plan says.
         spare_factor: Actors leased and made ready per actor in use.
         patience_s: Seconds that the database may be unreachable.
@@ -323,7 +323,7 @@ class Worker:
     interval_s: float = INTERVAL_S
     on_begin: OnBegin = lambda running: None
     recorded: Callable[[str], None] = lambda episode_id: None
-    sink: MakeSink | None = None
+    sink: AnySink | None = None
 
 
 async def run_rollouts(
@@ -336,7 +336,7 @@ async def run_rollouts(
     rng: random.Random | None = None,
     key: ApiKey | None = None,
     handler: EpisodeHandler | None = None,
-    sink: MakeSink | None = None,
+    sink: AnySink | None = None,
     ledger: SpendLedger | None = None,
     open_stepper: OpenStepper = inline,
     deadlines: Deadlines | None = None,
@@ -358,7 +358,7 @@ async def run_rollouts(
         rng: Draws waits; what is played does not depend on it.
         key: The endpoint's key; read from the variable ``request.model.api_key_env`` if omitted.
         handler: Adds to prompts and learns from ends.
-        sink: Makes a :class:`~spectator.rollouts.sinks.StepSink`, which gets a copy of each session.
+        sink: A :class:`~spectator.rollouts.sinks.StepSink`, or what makes it; gets a copy of each session.
         ledger: Holds the caps of the run; no limit if omitted.
         open_stepper: Makes the stepper of each episode; in this thread if omitted.
         deadlines: Time limits.

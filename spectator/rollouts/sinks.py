@@ -53,6 +53,9 @@ class StepSink(Protocol):
 MakeSink = Callable[[], StepSink]
 """Makes a sink; called on the thread on which its methods are called."""
 
+AnySink = StepSink | MakeSink
+"""A sink, or a class or function that makes one, for sinks that must stay on one thread."""
+
 
 class SinkError(SpectatorError):
     """A sink failed; the message says where and how."""
@@ -72,13 +75,13 @@ class SinkDelivery:
     """Passes the sessions of one process on to a sink, in the background.
 
     Args:
-        make: Makes the sink.
+        sink: The sink, or what makes it.
         data: The record that the sessions are read from.
         limit_s: Seconds that a call may take.
     """
 
-    def __init__(self, make: MakeSink, data: DataManager, *, limit_s: float = SINK_S) -> None:
-        self._thread: OwnThread[StepSink] = OwnThread(lambda: _checked(make()), name="sink")
+    def __init__(self, sink: AnySink, data: DataManager, *, limit_s: float = SINK_S) -> None:
+        self._thread: OwnThread[StepSink] = OwnThread(lambda: _made(sink), name="sink")
         self._data = data
         self._limit_s = limit_s
         self._ended: asyncio.Queue[str | None] = asyncio.Queue()
@@ -172,7 +175,9 @@ def _failed(name: str, error: Exception) -> SinkError:
     return SinkError(f"{name}: {type(error).__name__}: {error}")
 
 
-def _checked(sink: Any) -> StepSink:
+def _made(given: Any) -> StepSink:
+    is_sink = not isinstance(given, type) and hasattr(given, "record_step")
+    sink = given if is_sink else given()
     absent = [name for name in METHODS if not callable(getattr(sink, name, None))]
     if absent:
         raise ConfigurationError(f"{type(sink).__name__} is not a sink: it has no {', '.join(absent)}()")
@@ -181,13 +186,13 @@ def _checked(sink: Any) -> StepSink:
 
 
 async def send_sessions(
-    data: DataManager, make: MakeSink, only: Iterable[str] | None = None, *, limit_s: float = SINK_S
+    data: DataManager, sink: AnySink, only: Iterable[str] | None = None, *, limit_s: float = SINK_S
 ) -> str | None:
     """Pass the ended sessions of a run on to a sink, such as those that it missed.
 
     Args:
         data: The run's record.
-        make: Makes the sink.
+        sink: The sink, or what makes it.
         only: Ids of the sessions; all that have ended if omitted.
         limit_s: Seconds that a call of the sink may take.
 
@@ -197,7 +202,7 @@ async def send_sessions(
     Raises:
         ConfigurationError: The sink cannot be made, or lacks a method.
     """
-    delivery = SinkDelivery(make, data, limit_s=limit_s)
+    delivery = SinkDelivery(sink, data, limit_s=limit_s)
     wanted = None if only is None else set(only)
     async with delivery.running():
         async for session in data.sessions():

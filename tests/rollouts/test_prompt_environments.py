@@ -18,7 +18,7 @@ from spectator.errors import ConfigurationError, EnvironmentMalformed, InvalidRe
 from spectator.rollouts.fleet import FleetReport
 from spectator.rollouts.prompt_environment import PromptEnvironment, prompt_world
 from tests.llm.endpoints import endpoint
-from tests.llm.fake_server import FakeModelServer
+from tests.llm.fake_server import FakeModelServer, Mode
 from tests.rollouts.pooled_server import PooledServer
 from tests.rollouts.test_fleet import recorded, request, run
 from tests.rollouts.test_remote_fleet import SOON, asked, pooled, sayer
@@ -102,6 +102,31 @@ def test_objects_of_this_process_are_played_each_on_its_own_thread(tmp_path: Pat
     assert {one.total_reward for one in report.report.results} == {1.5}
     assert threading.get_ident() not in Sums.threads and len(set(Sums.threads)) == 4
     assert Sums.closed == 4
+
+
+def test_an_episode_that_was_left_goes_on_with_a_new_object(tmp_path: Path) -> None:
+    left = [Mode.OK] * 3 + [Mode.UNAUTHORIZED] * 1000
+    with endpoint(sayer, left) as fake:
+        halted = play(fake, tmp_path, options={"turns": 4}, episodes=1, group_size=1)
+    with endpoint(sayer) as fake:
+        report = play(fake, tmp_path, options={"turns": 4}, episodes=1, group_size=1)
+        asked = len(fake.received)
+    assert halted.halted is not None and halted.over == 0
+    (result,) = report.report.results
+    assert (result.total_reward, result.attempt, asked) == (2.0, 1, 1), (
+        "its recorded answers are not asked again"
+    )
+
+
+def test_an_episode_left_on_a_server_without_reset_is_played_again(tmp_path: Path) -> None:
+    server = BareServer(turns=4)
+    with pooled(server) as url:
+        for modes in ([Mode.OK] * 3 + [Mode.UNAUTHORIZED] * 1000, [Mode.OK]):
+            with endpoint(sayer, modes) as fake:
+                report = run(asked(fake, f"{url}/qa", episodes=1, group_size=1), tmp_path, deadlines=SOON)
+    (lost, whole) = report.report.results
+    assert (lost.failure_class, lost.again, whole.attempt, whole.total_reward) == ("killed", True, 2, 2.0)
+    assert set(server.steps.values()) == {1}, "no step of an environment is sent twice"
 
 
 def test_the_command_line_plays_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

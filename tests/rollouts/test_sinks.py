@@ -16,7 +16,7 @@ from spectator.errors import ConfigurationError
 from spectator.rollouts import sinks
 from spectator.rollouts.fleet import FleetReport
 from spectator.rollouts.sessions import DataManager, SessionContext, SessionStep
-from spectator.rollouts.sinks import StepSink, send_sessions
+from spectator.rollouts.sinks import AnySink, StepSink, send_sessions
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.rollouts.test_fleet import TURNS, request, run
@@ -49,7 +49,7 @@ class Kept:
         self.closed += 1
 
 
-def played(folder: Path, make: Callable[[], StepSink], **changes: Any) -> FleetReport:
+def played(folder: Path, make: AnySink, **changes: Any) -> FleetReport:
     with endpoint(counter) as fake:
         report = run(request(fake, episodes=6, group_size=3, message_cut=2, **changes), folder, sink=make)
     assert (report.over, report.report.succeeded) == (6, True), "whatever the sink does"
@@ -66,7 +66,7 @@ def steps_on_record(folder: Path) -> dict[str, list[SessionStep]]:
 
 def test_every_step_of_every_session_reaches_the_sink(tmp_path: Path) -> None:
     sink = Kept()
-    report = played(tmp_path, lambda: sink)
+    report = played(tmp_path, sink)
     assert sink.steps == steps_on_record(tmp_path) and sum(map(len, sink.steps.values())) == 6 * TURNS
     assert {one.total_reward for one in sink.sessions.values()} == {1.0}
     assert (sink.closed, report.sink_missed) == (1, None)

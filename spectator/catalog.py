@@ -8,7 +8,8 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from typing import Final
+from pkgutil import resolve_name
+from typing import Any, Final
 
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, FieldError, InvalidRequest, typed_as
@@ -92,6 +93,31 @@ def _import(entry: EntryPoint) -> object:
 
     with typed_as(unusable, passing=()):
         return entry.load()
+
+
+def import_object(name: str, what: str) -> Any:
+    """Import ``module:name``, which a user named.
+
+    Args:
+        name: The module and the name in it, such as ``my_module:MyClass``.
+        what: What it is, for the message, such as ``the environment``.
+
+    Raises:
+        ConfigurationError: It cannot be imported, or cannot be called.
+
+    >>> import_object("fractions:Fraction", "the number")
+    <class 'fractions.Fraction'>
+    """
+    with typed_as(
+        lambda error: ConfigurationError(
+            f"{what} {name[:200]!r} cannot be imported: {type(error).__name__}: {error}; use MODULE:NAME"
+        ),
+        passing=(),
+    ):
+        found = resolve_name(name)
+    if not callable(found):
+        raise ConfigurationError(f"{what} {name[:200]!r} is not a class or a function")
+    return found
 
 
 def unknown_name(field: str, name: str, known: Iterable[str]) -> FieldError:

@@ -220,7 +220,8 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
 
 
 FORMS: Final = (
-    "ndjson", "hf-traces", "nemo-gym", "messages", "groups", "episode-record", "verifiers", "trl", "inspect",
+    "ndjson", "hf-traces", "nemo-gym", "messages", "groups", "episode-record", "collector", "steps",
+    "verifiers", "trl", "inspect",
 )  # fmt: skip
 
 INTERRUPTED: Final = "\ninterrupted; finished episodes are kept. Repeat the command to import the rest."

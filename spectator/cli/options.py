@@ -43,7 +43,7 @@ def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE, such as max_overs=5")
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE")
         try:
             options[name] = json.loads(value)
         except json.JSONDecodeError:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
+from click.core import ParameterSource
 
 from spectator.cli.export import check_out, format_options, write_export
 from spectator.cli.options import (
     RUN_FOLDER,
     is_in_database,
     journal_options,
+    parse_options,
     recorded_run,
     required_run_name,
     run_place,
@@ -36,9 +38,11 @@ from spectator.cli.rollouts_run import (
     play_folder,
     play_runs,
     run_busily,
+    sink_of,
 )
 from spectator.errors import ON_INVALID, FailureClass
 from spectator.exports.formats import ExportFormat, ExportSource
+from spectator.process_environment import read_captain
 
 if TYPE_CHECKING:
     from spectator.journal.coordination import FleetRow
@@ -228,27 +232,61 @@ def _unended(found: RunStatus, quiet: bool) -> list[str]:
     ]
 
 
+@click.command()
+@RUN_FOLDER
+@journal_options
+@click.option("--sink", metavar="MODULE:NAME", required=True, help="Class or function that makes the sink.")
+def send(folder: Path | None, journal: str | None, run_name: str | None, sink: str) -> None:
+    """Pass all ended sessions of a run on to a sink, such as those that it missed; safe while it runs.
+
+    \b
+    Exit code: 0 all sessions reached the sink, 1 some did not.
+    \b
+    Example: spectator rollouts send runs/first --sink my_store:Store
+    """
+    from spectator.rollouts.sessions import DataManager
+    from spectator.rollouts.sinks import import_sink, send_sessions
+
+    make, place = import_sink(sink), run_place(folder, journal, run_name)
+
+    async def pass_on() -> str | None:
+        async with _recorded(place, journal, run_name) as (request, opened):
+            return await send_sessions(DataManager(request, opened), make)
+
+    if (missed := asyncio.run(pass_on())) is not None:
+        raise click.ClickException(missed)
+
+
 OUT = click.Path(file_okay=False, path_type=Path)
 
 
 @click.group()
 def rollouts() -> None:
     """Play many episodes with a model, for training data."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # so that module:name is found in the current directory
 
 
 rollouts.add_command(export_rollouts)
 rollouts.add_command(status)
 rollouts.add_command(failures)
+rollouts.add_command(send)
 
 
 @rollouts.command()
 @click.option(
     "--env", "environment", required=True,
-    help="World to play, or the address of one on another server: http://HOST:PORT/ENV_NAME of a pooled "
-    "rollout server, openenv+ws://HOST:PORT of an OpenEnv server.",
+    help="World to play; or MODULE:NAME, a class with get_task_prompt() and step(text); or the address of "
+    "one on another server: http://HOST:PORT/ENV_NAME of a pooled rollout server, openenv+ws://HOST:PORT of "
+    "an OpenEnv server.",
 )  # fmt: skip
-@click.option("--base-url", required=True, help="The model's endpoint, without /chat/completions.")
-@click.option("--model", required=True, help="The model's name at its endpoint.")
+@click.option(
+    "--captain",
+    help="Model captain of the captains file, such as llm:NAME, instead of --base-url and --model; other "
+    "options that are given replace its fields.",
+)
+@click.option("--base-url", help="The model's endpoint, without /chat/completions.")
+@click.option("--model", help="The model's name at its endpoint.")
 @click.option("--episodes", type=click.IntRange(min=1), required=True, help="Episodes in all.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 4096), default=64, show_default=True, help="Episodes at once."
@@ -301,6 +339,19 @@ rollouts.add_command(failures)
 @click.option("--temperature", type=click.FloatRange(0, 2))
 @click.option("--max-answer-tokens", type=click.IntRange(16, 131_072), default=1024, show_default=True)
 @click.option(
+    "--tool-choice", type=click.Choice(["auto", "required"]),
+    help="Sent with the tools of --style tools; omitted by default.",
+)  # fmt: skip
+@click.option(
+    "--extra", multiple=True, metavar="NAME=VALUE", callback=parse_options,
+    help="Further field of each request, repeatable, such as top_p=0.9, top_k=20 or enable_thinking=false; a "
+    "value may be JSON.",
+)  # fmt: skip
+@click.option(
+    "--by-session", is_flag=True,
+    help="Append the episode's id to --base-url, for endpoints that keep a session per episode.",
+)  # fmt: skip
+@click.option(
     "--call-timeout", "--timeout", "timeout_s", type=click.FloatRange(1, 900), default=300.0,
     show_default=True, help="Seconds for one decision of the model, including waits and retries.",
 )  # fmt: skip
@@ -338,6 +389,11 @@ rollouts.add_command(failures)
 @click.option(
     "--handler", type=click.Choice(["none", "template", "ucb", "contextual-ucb"]), default="none",
     show_default=True, help="How an experience is chosen.",
+)  # fmt: skip
+@click.option(
+    "--sink", metavar="MODULE:NAME",
+    help="Class or function that makes a sink: create_session, record_step and close get a copy of each "
+    "session that has ended.",
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(0, 1024), default=0, show_default=True,
@@ -380,6 +436,7 @@ def run(**given: Any) -> None:
     if given["resume"]:
         read_request(out)
     handler_of(plan, out)  # fail before anything is written
+    sink_of(plan)
     report, interrupted = run_busily(_run_in_folder(plan, given))
     conclude(report, str(out))
     sys.exit(exit_code(report, interrupted))
@@ -403,7 +460,7 @@ def _run_in_database(plan: FleetPlan, given: Mapping[str, Any]) -> None:
     from spectator.rollouts.fleet_plan import find_rows
 
     name = required_run_name(given["run_name"])
-    for flag, unset in (("handler", "none"), ("experiences", None), ("workers", 0)):
+    for flag, unset in (("handler", "none"), ("experiences", None), ("sink", None), ("workers", 0)):
         if given[flag] != unset:
             hint = "; start any number of `spectator rollouts worker` processes" if flag == "workers" else ""
             raise click.UsageError(f"--{flag} is for runs in a folder{hint}")
@@ -463,7 +520,37 @@ def _plan(request: RolloutRequest, given: Mapping[str, Any]) -> FleetPlan:
         max_in_flight=given["max_in_flight"],
         handler=given["handler"],
         experiences=str(given["experiences"] or ""),
+        sink=given["sink"] or "",
     )
+
+
+_OF_MODEL: Final = {
+    "base_url": "base_url", "model": "model", "by_session": "by_session", "api_key_env": "api_key_env",
+    "style": "style", "temperature": "temperature", "max_answer_tokens": "max_tokens",
+    "tool_choice": "tool_choice", "timeout_s": "timeout_s", "tokens": "tokens",
+    "history_tokens": "history_tokens", "extra": "extra",
+}  # fmt: skip
+"""Options that are fields of the model, with their names there."""
+
+
+def _model(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the model: those of ``--captain``, replaced by what the command line gives."""
+    if given["captain"] is None:
+        if absent := [flag for flag in ("base_url", "model") if not given[flag]]:
+            flags = " and ".join(f"--{flag.replace('_', '-')}" for flag in absent)
+            raise click.UsageError(f"set {flags}, or --captain")
+        fields = {name: given[flag] for flag, name in _OF_MODEL.items()}
+        return {**fields, "label": given["model"], "stream": False, "context_tokens": 1_000_000}
+    name: str = given["captain"]
+    captain = read_captain(name if name.startswith("llm:") else f"llm:{name}").model_dump(mode="json")
+    source = click.get_current_context().get_parameter_source
+    stated = {
+        name: given[flag]
+        for flag, name in _OF_MODEL.items()
+        if source(flag) not in (None, ParameterSource.DEFAULT)
+    }
+    extra = {**captain["extra"], **stated.pop("extra", {})}
+    return {**captain, **stated, "extra": extra, "stream": False}
 
 
 def _request(given: Mapping[str, Any]) -> RolloutRequest:
@@ -472,12 +559,7 @@ def _request(given: Mapping[str, Any]) -> RolloutRequest:
     from spectator.errors import InvalidRequest, field_errors
     from spectator.rollouts.request import RolloutRequest
 
-    model = {
-        "label": given["model"], "base_url": given["base_url"], "model": given["model"],
-        "api_key_env": given["api_key_env"], "style": given["style"], "temperature": given["temperature"],
-        "max_tokens": given["max_answer_tokens"], "timeout_s": given["timeout_s"], "stream": False,
-        "context_tokens": 1_000_000, "tokens": given["tokens"], "history_tokens": given["history_tokens"],
-    }  # fmt: skip
+    model = _model(given)
     fields = (
         "environment", "options", "opponent", "pack", "seed", "episodes", "group_size", "max_turns",
         "message_cut", "attempts", "on_invalid", "invalid_retries", "invalid_reward",

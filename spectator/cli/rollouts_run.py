@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spectator.rollouts.fleet import FleetReport, OnBegin, RunningFleet, Worker
     from spectator.rollouts.fleet_plan import FleetPlan
     from spectator.rollouts.handlers import EpisodeHandler
+    from spectator.rollouts.sinks import MakeSink
 
 
 _Result = TypeVar("_Result")
@@ -189,6 +190,8 @@ def conclude(report: FleetReport, where: str) -> None:
         click.echo(f"  {count} without a verdict: {name}")
     for name, count in left.most_common():
         click.echo(f"  {count} left to be resumed: {name}")
+    if report.sink_missed is not None:
+        click.echo(f"  {report.sink_missed}; `spectator rollouts send` passes all sessions on again")
 
 
 def exit_code(report: FleetReport, interrupted: bool) -> int:
@@ -229,14 +232,14 @@ async def play_folder(
 
     shared: dict[str, Any] = {"clock": SystemClock(), "load": read_worlds(), "rng": random.SystemRandom()}
     read_key(plan.request.model.api_key_env)  # fail before anything is written
-    handler = handler_of(plan, folder)
+    handler, sink = handler_of(plan, folder), sink_of(plan)
     if workers:
         return await run_workers(
             plan, folder, workers=workers, concurrency=concurrency, on_begin=begin, **shared
         )
     async with opened_run(folder, plan, **shared) as (row, journal, _):
         worker = replace(_worker(journal, concurrency, **shared), spare_factor=SPARE_FACTOR, on_begin=begin)
-        return await play_run(row, replace(worker, handler=handler, patience_s=0.0))
+        return await play_run(row, replace(worker, handler=handler, sink=sink, patience_s=0.0))
 
 
 async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
@@ -256,8 +259,13 @@ async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
         journal = await open_folder(folder, name)
         try:
             (row,) = await find_rows(journal, IN_FOLDER)
-            handler = handler_of(read_plan(row), folder)
-            worker = replace(_worker(journal, concurrency), handler=handler, patience_s=0.0)
+            plan = read_plan(row)
+            worker = replace(
+                _worker(journal, concurrency),
+                handler=handler_of(plan, folder),
+                sink=sink_of(plan),
+                patience_s=0.0,
+            )
             report, interrupted = await _play_shown(row, worker, quiet=True)
         finally:
             await journal.aclose()
@@ -356,6 +364,17 @@ def handler_of(plan: FleetPlan, folder: Path) -> EpisodeHandler:
     tallies.read()  # fail now rather than in every episode
     handler: EpisodeHandler = kinds[plan.handler](handlers.load_experiences(Path(plan.experiences)), tallies)
     return handler
+
+
+def sink_of(plan: FleetPlan) -> MakeSink | None:
+    """Import the sink of a run; ``None`` if it has none.
+
+    Raises:
+        ConfigurationError: It cannot be imported.
+    """
+    from spectator.rollouts.sinks import import_sink
+
+    return import_sink(plan.sink) if plan.sink else None
 
 
 class _OneLine(logging.Formatter):

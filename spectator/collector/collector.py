@@ -12,7 +12,7 @@ from numbers import Integral
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from spectator.catalog import LoadWorld, load_world
+from spectator.catalog import LoadWorld, load_world, world_names
 from spectator.clock import Clock, SystemClock
 from spectator.collector.generation import (
     GenerateBatchFn,
@@ -23,7 +23,7 @@ from spectator.collector.generation import (
     one_by_one,
 )
 from spectator.collector.records import EpisodeRecord, Seen, record_of, steps_of
-from spectator.environments.contract import Stepped, Stepper
+from spectator.environments.contract import Environment, Stepped, Stepper
 from spectator.environments.world import World
 from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
@@ -90,7 +90,7 @@ class CollectedEpisode:
 
 
 def collect_episode(
-    env: str,
+    env: str | World | Environment,
     seed: int,
     scenario: str | None,
     difficulty: str | None,
@@ -114,7 +114,7 @@ def collect_episode(
     is counted separately. In a running event loop, await :func:`collect_episodes` instead.
 
     Args:
-        env: Name of the world.
+        env: The world, by its name or itself, or an environment of a world in the catalogue.
         seed: Its seed, 0 .. 2**53 - 1.
         scenario: The world's option ``scenario``; ``None`` omits it.
         difficulty: The world's option ``difficulty``; ``None`` omits it.
@@ -131,11 +131,11 @@ def collect_episode(
 
     Raises:
         InvalidRequest: An option or the seed is invalid.
-        ConfigurationError: ``max_steps`` is less than 1.
+        ConfigurationError: ``max_steps`` is less than 1, or ``env`` belongs to no world of the catalogue.
     """
     (collected,) = asyncio.run(
         collect_episodes(
-            env,
+            env if isinstance(env, str | World) else _world_around(env, load),
             [CollectTask(seed, scenario, difficulty)],
             prompt_fn,
             one_by_one(generate_fn),
@@ -154,7 +154,7 @@ def collect_episode(
 
 
 async def collect_episodes(
-    env: str,
+    env: str | World,
     tasks: Iterable[CollectTask],
     prompt_fn: PromptFn,
     generate_batch_fn: GenerateBatchFn,
@@ -173,7 +173,7 @@ async def collect_episodes(
     """Play episodes concurrently, and ask the model for several answers in one call.
 
     Args:
-        env: Name of the world.
+        env: The world, by its name or itself.
         tasks: The episodes to collect.
         prompt_fn: Renders a conversation.
         generate_batch_fn: Continues several; called with at most ``concurrency`` prompts.
@@ -199,12 +199,27 @@ async def collect_episodes(
     _check_figures(max_steps, concurrency, answer_s)
     thread = ModelThread(generate_batch_fn, config, answer_s=answer_s, largest=concurrency)
     clock, invalid = clock or SystemClock(), invalid or InvalidAnswers()
-    seat = _Seat(load(env), prompt_fn, thread, config, max_steps, model, answer_s, clock, invalid)
+    world = load(env) if isinstance(env, str) else env
+    seat = _Seat(world, prompt_fn, thread, config, max_steps, model, answer_s, clock, invalid)
     plans = [seat.plan(task, options or {}) for task in tasks]
     try:
         return await _play(seat, plans, concurrency, on_collected)
     finally:
         thread.close()
+
+
+def _world_around(environment: Environment, load: LoadWorld) -> World:
+    """Return the world of ``environment``, which plays in this very object.
+
+    Raises:
+        ConfigurationError: No world of the catalogue has such environments.
+    """
+    for world in map(load, world_names()):
+        if isinstance(world.environment, type) and isinstance(environment, world.environment):
+            return replace(world, environment=lambda: environment)
+    raise ConfigurationError(
+        f"{type(environment).__name__} is not the environment of a world in the catalogue; pass its World"
+    )
 
 
 async def _play(
@@ -275,7 +290,12 @@ class _Seat:
     def plan(self, task: CollectTask, options: Mapping[str, Any]) -> EpisodePlan:
         """Plan a task; raises before anything is played if it is invalid."""
         world = self.world_with(self.endpoint())
-        given = {"scenario": task.scenario, "difficulty": task.difficulty, **options}
+        given = {
+            **world.collected_options,
+            "scenario": task.scenario,
+            "difficulty": task.difficulty,
+            **options,
+        }
         return replace(_plan(world, task.seed, given), group_id=task.group)
 
     def endpoint(self) -> GeneratingEndpoint:

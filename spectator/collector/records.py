@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from io import FileIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -392,8 +392,22 @@ class LoadedEpisodes:
     def __len__(self) -> int:
         return len(self.episodes)
 
+    def __getitem__(self, place: int) -> EpisodeRecord:
+        return self.episodes[place]
 
-def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path | str, *, append: bool = False) -> int:
+
+class Collected(Protocol):
+    """What :func:`spectator.collector.collector.collect_episode` returns: it has a record."""
+
+    @property
+    def record(self) -> EpisodeRecord:
+        """The episode."""
+        ...
+
+
+def save_episodes_jsonl(
+    episodes: Iterable[EpisodeRecord | Collected], path: Path | str, *, append: bool = False
+) -> int:
     """Write episodes, one line each.
 
     Without ``append`` the file is replaced atomically once all are written; on an error it is unchanged. With
@@ -401,7 +415,7 @@ def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path | str, *, 
     A torn last line, left by a crash, is terminated first.
 
     Args:
-        episodes: The episodes to write.
+        episodes: The episodes to write, as records or as they were collected; never their hidden truth.
         path: The file.
         append: Add to the file instead of replacing it.
 
@@ -412,7 +426,8 @@ def save_episodes_jsonl(episodes: Iterable[EpisodeRecord], path: Path | str, *, 
         ConfigurationError: ``path`` exists and is not a regular file.
         OSError: It cannot be written; the file is unchanged.
     """
-    return _save((_line(episode) for episode in episodes), Path(path), append=append)
+    records = (one if isinstance(one, EpisodeRecord) else one.record for one in episodes)
+    return _save(map(_line, records), Path(path), append=append)
 
 
 def load_episodes_jsonl(path: Path | str) -> LoadedEpisodes:

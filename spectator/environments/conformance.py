@@ -159,10 +159,11 @@ def _check_catalogue(world: World) -> Iterator[str]:
     for name in world.chapters:
         if name not in world.events:
             yield f"the chapter {name!r} is not an event type of this world"
-    try:
-        world.options_type.model_validate(dict(world.watched_options))
-    except ValidationError as error:
-        yield f"the watched options are invalid: {error}"
+    for name, chosen in (("watched", world.watched_options), ("collected", world.collected_options)):
+        try:
+            world.options_type.model_validate(dict(chosen))
+        except ValidationError as error:
+            yield f"the {name} options are invalid: {error}"
     for name, pack in world.packs.items():
         try:
             world.options_type.model_validate(dict(pack.options))

@@ -97,8 +97,8 @@ class World:
         profile: Default profile of rewards and actions.
         profiles: Profiles for options that change the rewards (never the actions): the first whose option
             values match the episode's applies.
-        remote: Opens the environment of an episode, by its id, on another server; ``None`` if
-            ``environment`` makes it here.
+        remote: Opens the environment of an episode, by its id, on another server or on its own thread;
+            ``None`` if ``environment`` makes it.
         conversation: Reads the chat messages for a language model from an observation that contains a
             conversation; ``None`` if the prompt is built from the observation.
         step_cap: Turns after which an episode with these options is cut off; well beyond any real length.
@@ -107,6 +107,8 @@ class World:
         default_opponent: Name of the default opponent.
         watched_options: Default option values of an episode that people can follow (any pace except ``max``):
             those that take time and only viewers need.
+        collected_options: Default option values of an episode that the collector plays: those that give
+            rewards before the end.
         simulate: Plays ``(matches, seed, options)`` without a driver, as fast as possible, and yields one
             plain JSON object for each happening; ``None`` if the world has no such path.
         panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` if it has none.
@@ -167,6 +169,7 @@ class World:
     default_captain: str = "heuristic"
     default_opponent: str = "heuristic"
     watched_options: Mapping[str, Any] = field(default_factory=dict)
+    collected_options: Mapping[str, Any] = field(default_factory=dict)
     simulate: Callable[[int, int, Mapping[str, Any]], Iterator[Mapping[str, Any]]] | None = None
     panel: Path | None = None
     chances: Callable[[Mapping[str, Any]], Sequence[float]] | None = None

@@ -41,6 +41,7 @@ class ForeignTurn:
         finish_reason: Why the answer ended.
         at: Time of the answer.
         latency_s: Duration of the request, seconds.
+        weight_version: Version of the weights that answered.
     """
 
     asked: Sequence[ChatMessage]
@@ -55,6 +56,7 @@ class ForeignTurn:
     finish_reason: str | None = None
     at: datetime | None = None
     latency_s: float = 0.0
+    weight_version: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -201,6 +201,7 @@ class ForeignRecord:
             prompt_token_ids=None if one.prompt_token_ids is None else array("q", one.prompt_token_ids),
             token_ids=None if one.token_ids is None else array("q", one.token_ids),
             logprobs=None if one.logprobs is None else array("d", one.logprobs),
+            weight_versions=() if one.weight_version is None else [(one.weight_version, 0)],
             about={"model": reply["model"]} if reply["model"] else {},
             measured={"latency_s": one.latency_s} if one.latency_s else {},
         )

@@ -20,7 +20,7 @@ from typing import Any, Final
 from spectator.episodes.reader import BEFORE_END, ViewReader
 from spectator.errors import ConfigurationError, JournalError, SequenceConflict
 from spectator.events import EpisodeEnded, RecordedEvent, Warned, core_fact, encode_json
-from spectator.importing import inspect_logs, nemo_gym, own_exports, sessions, trl, verifiers
+from spectator.importing import inspect_logs, nemo_gym, own_exports, sessions, step_rows, trl, verifiers
 from spectator.importing.file_rows import (
     UNEXPECTED,
     Entries,
@@ -75,6 +75,8 @@ FORMATS: Final = (
     FileFormat(own_exports.CALLS, own_exports.is_call, own_exports.read_calls),
     FileFormat(own_exports.GROUPS, own_exports.is_group, own_exports.read_groups),
     FileFormat(own_exports.RECORDS, own_exports.is_record, own_exports.read_records),
+    FileFormat(step_rows.COLLECTOR, step_rows.is_collected, step_rows.read_collected),
+    FileFormat(step_rows.STEPS, step_rows.is_step, step_rows.read_steps),
     FileFormat(verifiers.NAME, verifiers.matches, verifiers.read),
     FileFormat(trl.NAME, trl.matches, trl.read),
     FileFormat(inspect_logs.NAME, inspect_logs.matches, inspect_logs.read),

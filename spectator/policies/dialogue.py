@@ -7,10 +7,9 @@ situation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from spectator.errors import PolicyError
 from spectator.events import encode_json
 from spectator.llm.chat import Conversation, FrozenMessage, FrozenPrefix, Message
 from spectator.llm.tool_calls import REASON, ParsedCall
@@ -366,22 +365,15 @@ class LinePrompts:
     Args:
         settings: The model's settings.
         briefing: Description of the seat.
-        edit: Changes each conversation before it is sent and recorded; optional.
     """
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        briefing: Briefing,
-        edit: Callable[[Sequence[Message]], Sequence[Message]] | None = None,
-    ) -> None:
+    def __init__(self, settings: ModelSettings, briefing: Briefing) -> None:
         self.estimate = TokenEstimate(least=LEAST_PER_CHARACTER)
         """Estimates tokens if the endpoint does not count them."""
         self.note = ""
         """Result of the last answer, if the situation does not show it."""
         self._settings = settings
         self._briefing = briefing
-        self._edit = edit
         room = max(1, settings.context_tokens - settings.max_tokens)
         self._dialogue = Dialogue(
             room,
@@ -403,9 +395,7 @@ class LinePrompts:
     def messages(self, asking: DecisionInProgress) -> list[Message]:
         """Return the conversation that asks for a decision; set ``asking.tools``."""
         observation, conversation = asking.observation, self._briefing.conversation
-        messages = self._built(asking) if conversation is None else conversation(observation)
-        edited = messages if self._edit is None else self._edit(messages)
-        return edited if isinstance(edited, list) and edited is messages else list(edited)
+        return self._built(asking) if conversation is None else list(conversation(observation))
 
     def recall(self, observation: Observation, text: str, action: Action) -> Turn:
         """Add a decision of which only the text and the action are known."""
@@ -423,13 +413,7 @@ class LinePrompts:
         return self._dialogue.last
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state that the next prompts depend on, as plain JSON.
-
-        Raises:
-            PolicyError: An ``edit`` function changes the prompts, whose state is unknown.
-        """
-        if self._edit is not None:
-            raise PolicyError("prompts are changed by an edit function, whose state cannot be saved")
+        """Return the state that the next prompts depend on, as plain JSON."""
         return {
             "note": self.note,
             "per_character": self.estimate.per_character,

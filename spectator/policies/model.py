@@ -7,7 +7,7 @@ fallback. It is much smaller than the record, which has every prompt of every de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -69,6 +69,10 @@ class ChatEndpoint(Protocol):
         ...
 
 
+EditPrompt = Callable[[Sequence[Message], Observation, int], Awaitable[Sequence[Message]]]
+"""Changes the conversation of a decision, given its observation and its number from 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelMemory:
     """State of a model policy, apart from its prompts and its fallback.
@@ -95,8 +99,8 @@ def save_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPol
         fallback: The fallback.
 
     Raises:
-        PolicyError: An edit function changes the prompts, or the fallback's state cannot be saved. The policy
-            must then be restored by replaying its record.
+        PolicyError: The fallback's state cannot be saved. The policy must then be restored by replaying its
+            record.
     """
     scripted = _restorable(fallback)
     turn = memory.turn
@@ -162,7 +166,8 @@ class ModelPolicy(EndsWhenCancelled):
         clock: Time.
         session: Name for endpoints that route by session.
         closes_client: Whether this policy is the client's only user.
-        edit: Changes each conversation before it is sent and recorded; optional.
+        edit: Changes each conversation before it is sent and recorded, given the observation and the number
+            of the decision; optional. It is not called while a record is replayed.
         retries: How often the model is asked again after an invalid answer, in a row.
     """
 
@@ -177,7 +182,7 @@ class ModelPolicy(EndsWhenCancelled):
         clock: Clock,
         session: str | None = None,
         closes_client: bool = True,
-        edit: Callable[[Sequence[Message]], Sequence[Message]] | None = None,
+        edit: EditPrompt | None = None,
         retries: int = 1,
     ) -> None:
         self._client: ChatEndpoint = client
@@ -191,7 +196,7 @@ class ModelPolicy(EndsWhenCancelled):
         self._closes_client = closes_client
         self._edit = edit
         self._retries = retries
-        self._prompts = LinePrompts(settings, briefing, edit)
+        self._prompts = LinePrompts(settings, briefing)
         self._planned: list[WrittenCall] = []
         self._turn: Turn | None = None
         self._refused = 0
@@ -241,25 +246,31 @@ class ModelPolicy(EndsWhenCancelled):
             The replayed decision, with whether its requests were those of the record.
         """
         recorded = RecordedEndpoint(decided, self._scripted)
-        saved = self._client, self._budget, self._fallback, self._listener
+        saved = self._client, self._budget, self._fallback, self._listener, self._edit
         self._client = self._budget = self._fallback = recorded
-        self._listener = None
+        self._listener = self._edit = None
         try:
             recorded.note(at_once(self.decide(observation, deadline=PATIENCE_S)))
         finally:
-            self._client, self._budget, self._fallback, self._listener = saved
+            self._client, self._budget, self._fallback, self._listener, self._edit = saved
         if decided["source"] == "model" and not recorded.same_decisions:
             self._remember_text(observation, decided)
         return recorded
 
     def snapshot(self) -> dict[str, Any]:
-        """See :class:`Restorable`; raises as :func:`save_memory` does."""
+        """See :class:`Restorable`; raises as :func:`save_memory` does.
+
+        Raises:
+            PolicyError: An ``edit`` function changes the prompts, whose state is unknown.
+        """
+        if self._edit is not None:
+            raise PolicyError("prompts are changed by an edit function, whose state cannot be saved")
         memory = ModelMemory(self._planned, self._turn, self._refused, self._decisions)
         return save_memory(memory, self._prompts, self._scripted)
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """See :class:`Restorable`; raises as :func:`restore_memory` does."""
-        self._prompts = LinePrompts(self._settings, self._briefing, self._edit)
+        self._prompts = LinePrompts(self._settings, self._briefing)
         memory = restore_memory(snapshot, self._prompts, self._scripted)
         self._planned, self._turn = memory.planned, memory.turn
         self._refused, self._decisions = memory.refused, memory.decisions
@@ -307,7 +318,9 @@ class ModelPolicy(EndsWhenCancelled):
         """Ask the model, twice if needed; return its calls, the first one checked."""
         legal = self._briefing.legal(asking.observation)
         in_text, most = self._briefing.text_field, self._settings.actions_per_answer
-        messages = self._prompts.messages(asking)
+        messages: Sequence[Message] = self._prompts.messages(asking)
+        if self._edit is not None:
+            messages = await self._edit(messages, asking.observation, self._decisions)
         for retries in range(self._retries, -1, -1):
             answer = await self._complete(asking, messages)
             try:

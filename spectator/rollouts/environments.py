@@ -15,7 +15,9 @@ from spectator.clock import Clock
 from spectator.environments.contract import Stepped, Stepper
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, EnvironmentFault, EnvironmentUnavailable
+from spectator.observations import Observation
 from spectator.policies.policy import Action
+from spectator.rollouts.prompt_environment import import_prompt_world
 from spectator.runs.actors import Transport
 from spectator.steppers.http import HttpEnvironment
 from spectator.steppers.openenv import socket_url
@@ -39,6 +41,8 @@ class EnvironmentAddress:
     EnvironmentAddress(transport='inproc', url=None, name='counting')
     >>> EnvironmentAddress.read("http://localhost:36663/qa")
     EnvironmentAddress(transport='http', url='http://localhost:36663/qa', name='http:/qa')
+    >>> EnvironmentAddress.read("my_module:QaEnv").env_name
+    'QaEnv'
     >>> EnvironmentAddress.read("openenv+ws://localhost:8000/envs/counting").url
     'ws://localhost:8000/envs/counting/ws'
     """
@@ -49,8 +53,9 @@ class EnvironmentAddress:
 
     @classmethod
     def read(cls, environment: str) -> EnvironmentAddress:
-        """Parse ``environment``: a world of the catalogue, or an address.
+        """Parse ``environment``: a world of the catalogue, ``module:name``, or an address.
 
+        ``module:name`` makes objects of this process (:class:`.prompt_environment.PromptEnvironment`).
         ``http://`` and ``https://`` are pooled rollout servers, up to the environment's name;
         ``openenv+ws://``, ``openenv+http://``, ``ws://`` and the same with TLS are OpenEnv servers.
 
@@ -80,9 +85,12 @@ class EnvironmentAddress:
 
         Raises:
             InvalidRequest: The catalogue does not have the world.
-            ConfigurationError: The server is unreachable, or does not describe the world.
+            ConfigurationError: The server is unreachable, or does not describe the world; or ``module:name``
+                cannot be imported.
         """
         if self.url is None:
+            if ":" in self.name:
+                return import_prompt_world(self.name, max_steps=max_steps)
             return load(self.name)
         if self.transport == "openenv":
             return remote_world(self.url, max_steps=max_steps)
@@ -92,9 +100,9 @@ class EnvironmentAddress:
 
     @property
     def env_name(self) -> str:
-        """Name of the environment: the world's, or the last part of the address; else ``remote``."""
+        """Name of the environment: the world's, or the last part of address or module; else ``remote``."""
         if self.url is None:
-            return self.name
+            return self.name.rpartition(":")[2]
         return _path(self.url).removesuffix("/ws").rpartition("/")[2] or "remote"
 
     @property
@@ -191,6 +199,8 @@ class PreparedStepper:
         self.waiting: Callable[[bool], None] = lambda begun: None
         """Called with ``True`` before and ``False`` after each wait for the environment."""
         self._begun: _Beginning | None = None
+        self.shown: Observation | None = None
+        """The observation after the last step."""
 
     async def make_ready(
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
@@ -249,7 +259,9 @@ class PreparedStepper:
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
         with self._waits():
-            return await self._stepper.step(action, limit_s=limit_s)
+            stepped = await self._stepper.step(action, limit_s=limit_s)
+        self.shown = stepped.observation
+        return stepped
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""

@@ -36,7 +36,15 @@ from spectator.policies.spending import Caps, SpendLedger
 from spectator.process_environment import read_cast, read_key
 from spectator.rollouts.environments import EnvironmentAddress, PreparedStepper
 from spectator.rollouts.fleet_plan import IN_FOLDER, Deadlines, FleetPlan, keep_plan, read_plan
-from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, EpisodeOutcome, NullHandler
+from spectator.rollouts.handlers import (
+    END_S,
+    EpisodeContext,
+    EpisodeHandler,
+    EpisodeOutcome,
+    NullHandler,
+    info_of,
+    within,
+)
 from spectator.rollouts.model_seat import FleetSeat, ModelOutage, fleet_client
 from spectator.rollouts.request import (
     ACTOR,
@@ -47,12 +55,15 @@ from spectator.rollouts.request import (
     keep_request,
     plan_rollouts,
 )
+from spectator.rollouts.sessions import DataManager
+from spectator.rollouts.sinks import AnySink, SinkDelivery
 from spectator.runs.actors import ActorHandle
 from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, HaltingRule, play_episode, resume
 from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunState
 from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
 from spectator.runs.run_plan import Attempt
 from spectator.runs.scheduler import Handle, Result, Scheduler, leases_of, result_of, shared_ledger
+from spectator.steppers.http import HttpStepper
 from spectator.steppers.local import InlineStepper, OpenStepper, inline, on_a_thread
 
 logger = logging.getLogger(__name__)
@@ -71,6 +82,7 @@ class RolloutPlayer:
         address: Where the environments are.
         deadlines: Time limits.
         state: Counts the decisions.
+        ended: Called with the id of each episode that has ended.
     """
 
     def __init__(
@@ -85,7 +97,9 @@ class RolloutPlayer:
         address: EnvironmentAddress | None = None,
         deadlines: Deadlines | None = None,
         state: RunState | None = None,
+        ended: Callable[[str], None] = lambda episode_id: None,
     ) -> None:
+        self._ended = ended
         self._planned = planned
         self._run = planned.run
         self._journal = journal
@@ -106,6 +120,8 @@ class RolloutPlayer:
         job, address = self._run.jobs[attempt.number], self._address
         make = partial(self._open_stepper, self._planned.world, attempt.episode_id)
         stepper = make()
+        if isinstance(stepper, HttpStepper):
+            stepper.must_reset = attempt.begun
         if not isinstance(stepper, InlineStepper):
             stepper = prepared = PreparedStepper(make, self._clock, stepper)
             await prepared.make_ready(
@@ -151,14 +167,16 @@ class RolloutPlayer:
         result = result_of(attempt, handle.group_id, ended)
         if ended is not None:
             outcome = EpisodeOutcome(result.total_reward, result.failure_class, _outcome_details(ended))
-            self._notify_handler(context, outcome)
+            info = info_of(getattr(handle.stepper, "shown", None))
+            await self._notify_handler(replace(context, step=max(1, result.decisions), info=info), outcome)
+            self._ended(attempt.episode_id)
         return result
 
-    def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
-        """Call the handler at the end of an episode; what it raises is only logged."""
+    async def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
+        """Call the handler at the end of an episode; a failure is only logged."""
         try:
             with typed_as(lambda error: EpisodeError(f"{type(error).__name__}: {error}"), passing=()):
-                self._seat.handler.on_episode_end(context, outcome)
+                await within(self._seat.handler.on_episode_end(context, outcome), END_S)
         except EpisodeError:
             logger.exception("the handler failed at the end of %s", context.env_id)
 
@@ -223,6 +241,7 @@ class FleetReport:
         over: Episodes that are done.
         halted: Why the rest is not played; ``None`` if nothing is left or the run was asked to stop.
         failed_elsewhere: Why episodes of other processes, or of earlier commands, have no verdict.
+        sink_missed: Which sessions of this process did not reach the sink, and why; ``None`` if all did.
     """
 
     report: RunReport[Attempt]
@@ -230,6 +249,7 @@ class FleetReport:
     over: int
     halted: str | None = None
     failed_elsewhere: Sequence[FailureClass] = ()
+    sink_missed: str | None = None
 
     @property
     def only_failures(self) -> bool:
@@ -279,6 +299,7 @@ class Worker:
         day: Budget for models per day, over all workers of a run.
         episode: Budget for models per episode.
         handler: Adds to prompts and learns from ends.
+        sink: Gets copies of the sessions.
         open_stepper: Makes the stepper of each episode; if omitted, as the run's plan says.
         spare_factor: Actors leased and made ready per actor in use.
         patience_s: Seconds that the database may be unreachable.
@@ -302,6 +323,7 @@ class Worker:
     interval_s: float = INTERVAL_S
     on_begin: OnBegin = lambda running: None
     recorded: Callable[[str], None] = lambda episode_id: None
+    sink: AnySink | None = None
 
 
 async def run_rollouts(
@@ -314,6 +336,7 @@ async def run_rollouts(
     rng: random.Random | None = None,
     key: ApiKey | None = None,
     handler: EpisodeHandler | None = None,
+    sink: AnySink | None = None,
     ledger: SpendLedger | None = None,
     open_stepper: OpenStepper = inline,
     deadlines: Deadlines | None = None,
@@ -335,6 +358,7 @@ async def run_rollouts(
         rng: Draws waits; what is played does not depend on it.
         key: The endpoint's key; read from the variable ``request.model.api_key_env`` if omitted.
         handler: Adds to prompts and learns from ends.
+        sink: A :class:`~spectator.rollouts.sinks.StepSink`, or what makes it; gets a copy of each session.
         ledger: Holds the caps of the run; no limit if omitted.
         open_stepper: Makes the stepper of each episode; in this thread if omitted.
         deadlines: Time limits.
@@ -353,7 +377,7 @@ async def run_rollouts(
     async with opened_run(folder, plan, clock, load, rng) as (row, journal, _):
         worker = Worker(
             journal, concurrency, clock, load, rng, read, day, episode,
-            handler or NullHandler(), open_stepper, SPARE_FACTOR, 0.0, on_begin=on_begin,
+            handler or NullHandler(), open_stepper, SPARE_FACTOR, 0.0, on_begin=on_begin, sink=sink,
         )  # fmt: skip
         return await play_run(row, worker)
 
@@ -448,9 +472,20 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
 
     Raises:
         InvalidRequest: The run, or the world in this process, is of another version.
-        ConfigurationError: The key is missing, or the environment's server cannot be reached.
+        ConfigurationError: The key is missing, the environment's server cannot be reached, or the sink cannot
+            be made.
         JournalError: The database cannot be reached at the beginning.
     """
+    if worker.sink is None:
+        return await _play_run(row, worker, lambda episode_id: None)
+    delivery = SinkDelivery(worker.sink, DataManager(read_plan(row).request, worker.journal))
+    async with delivery.running():
+        report = await _play_run(row, worker, delivery.put)
+    return replace(report, sink_missed=delivery.missed)
+
+
+async def _play_run(row: FleetRow, worker: Worker, ended: Callable[[str], None]) -> FleetReport:
+    """See :func:`play_run`; ``ended`` is called with the id of each episode that ends here."""
     plan, clock = read_plan(row), worker.clock
     request, limits = plan.request, plan.limits
     key = worker.key(request.model.api_key_env)
@@ -476,7 +511,7 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
             stepper = on_a_thread if plan.stepper == "thread" else inline
             player = RolloutPlayer(
                 planned, log, clock, seat, ledger, worker.open_stepper or stepper,
-                address=address, deadlines=limits, state=state,
+                address=address, deadlines=limits, state=state, ended=ended,
             )  # fmt: skip
             scheduler = Scheduler(
                 planned.run, worker.journal, log, player, clock, worker.rng, concurrency=worker.concurrency,

@@ -85,6 +85,7 @@ class FleetPlan(BaseModel):
     max_in_flight: int = 0
     handler: str = "none"
     experiences: str = ""
+    sink: str = ""
     environment_version: str = ""
     pack_version: str = ""
     spectator_version: str = __version__
@@ -101,7 +102,8 @@ class FleetPlan(BaseModel):
             deadlines: Time limits.
             whole: Total budget for the model.
             more: ``stepper``, where worlds of the catalogue run; ``max_in_flight``, episodes that all workers
-                may play at once (0 means no limit); ``handler`` and the path of its ``experiences``.
+                may play at once (0 means no limit); ``handler`` and the path of its ``experiences``;
+                ``sink``, as ``module:name``.
         """
         caps, times = whole or Caps(), asdict(deadlines or Deadlines())
         spending = {"max_tokens": caps.tokens, "max_cost": caps.cost}

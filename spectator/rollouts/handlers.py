@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import logging
 import math
@@ -9,7 +11,7 @@ import os
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import Annotated, Any, Final, Protocol
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spectator.errors import ConfigurationError, FailureClass
+from spectator.errors import ConfigurationError, FailureClass, PolicyError
+from spectator.observations import Observation
 
 Message = Mapping[str, Any]
 
@@ -32,7 +35,9 @@ class EpisodeContext:
         env_id: The episode's id; one attempt has one id.
         group_id: The group of samples of one prompt, if it belongs to one.
         member: Number of the sample within its group, from 0.
-        step: Number of the decision that is asked for, from 1.
+        step: Number of the decision that is asked for, from 1; at the end, of the last one.
+        info: What the environment reported with its last step: the ``info`` of a pooled server or of an
+            object with ``step(text)``, the observation's ``metadata`` in other worlds.
     """
 
     env_name: str
@@ -40,6 +45,7 @@ class EpisodeContext:
     group_id: str | None = None
     member: int = 0
     step: int = 1
+    info: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +66,52 @@ class EpisodeOutcome:
 
 
 class EpisodeHandler(Protocol):
-    """Sees every prompt before it is sent, and every end."""
+    """Sees every prompt before it is trimmed and sent, and every end. Both methods may be async."""
 
-    def handle(self, messages: Sequence[Message], context: EpisodeContext) -> Sequence[Message]:
-        """The messages to send instead; ``messages`` itself is left as it is."""
+    def handle(
+        self, messages: Sequence[Message], context: EpisodeContext
+    ) -> Sequence[Message] | Awaitable[Sequence[Message]]:
+        """Return the messages to send instead; must not change ``messages`` itself.
+
+        An async method has as long as the model for its decision. Its failure is that of the decision.
+        """
         ...
 
-    def on_episode_end(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
-        """Learn from the end of an episode; called once for each, unless the process dies first."""
+    def on_episode_end(self, context: EpisodeContext, outcome: EpisodeOutcome) -> Awaitable[None] | None:
+        """Learn from the end of an episode; called once for each, unless the process dies first.
+
+        A failure, or an async method that takes longer than :data:`END_S`, is only logged.
+        """
         ...
+
+
+END_S: Final = 30.0
+"""Seconds that an async :meth:`EpisodeHandler.on_episode_end` has."""
+
+
+async def within(result: Any, limit_s: float) -> Any:
+    """Return a handler's result; waits for it if it is awaitable.
+
+    Raises:
+        PolicyError: It took longer than ``limit_s`` seconds.
+    """
+    if not inspect.isawaitable(result):
+        return result
+    try:
+        async with asyncio.timeout(limit_s) as scope:
+            return await result
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise PolicyError(f"the handler did not answer within {limit_s:g} s") from error
+
+
+def info_of(shown: Observation | None) -> Mapping[str, Any]:
+    """Return what the environment reported with an observation."""
+    if shown is None:
+        return {}
+    info = shown.content.get("info", shown.metadata)
+    return info if isinstance(info, Mapping) else {}
 
 
 class NullHandler:

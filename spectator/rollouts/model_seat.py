@@ -23,17 +23,19 @@ from spectator.errors import (
     EndpointRefused,
     EndpointResting,
     EndpointUnavailable,
+    PolicyError,
 )
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta
 from spectator.llm.client import ChatClient, ClientLimits, wire_form
 from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
 from spectator.llm.rate_limits import AdaptiveLimit
 from spectator.llm.retry import PERMANENT_STATUSES, CircuitBreaker, RetryPolicy
+from spectator.observations import Observation
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import ModelSettings
-from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, NullHandler
+from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, NullHandler, info_of, within
 from spectator.rollouts.request import ACTOR
 from spectator.runs.interactor import InFlight
 from spectator.text import clean_text
@@ -284,7 +286,7 @@ class FleetSeat:
             clock=self.clock,
             session=None if context is None or not self.model.by_session else context.env_id,
             closes_client=False,
-            edit=_Edit(self.handler, self.message_cut, context),
+            edit=_Edit(self.handler, self.message_cut, context, self.model.timeout_s),
             retries=self.retries,
         )
 
@@ -339,18 +341,28 @@ class _FlightClient:
 
 
 class _Edit:
-    """Trims the conversation and lets the handler add to it, before it is sent and recorded."""
+    """Lets the handler change the conversation, then trims it, before it is sent and recorded."""
 
-    def __init__(self, handler: EpisodeHandler, message_cut: int, context: EpisodeContext | None) -> None:
+    def __init__(
+        self, handler: EpisodeHandler, message_cut: int, context: EpisodeContext | None, limit_s: float
+    ) -> None:
         self._handler = handler
         self._message_cut = message_cut
         self._context = context
-        self._step = 0
+        self._limit_s = limit_s
 
-    def __call__(self, messages: Sequence[Message]) -> Sequence[Message]:
-        if self._message_cut:
-            messages = trim(messages, self._message_cut)
-        if self._context is None or type(self._handler) is NullHandler:
-            return messages
-        self._step += 1
-        return self._handler.handle(messages, replace(self._context, step=self._step))
+    async def __call__(
+        self, messages: Sequence[Message], observation: Observation, step: int
+    ) -> Sequence[Message]:
+        """See :data:`~spectator.policies.model.EditPrompt`.
+
+        Raises:
+            PolicyError: The handler took too long, or returned something else than messages.
+        """
+        if self._context is not None and type(self._handler) is not NullHandler:
+            context = replace(self._context, step=step, info=info_of(observation))
+            handled = await within(self._handler.handle(messages, context), self._limit_s)
+            if not isinstance(handled, Sequence) or isinstance(handled, str):
+                raise PolicyError(f"the handler returned {type(handled).__name__}, not a list of messages")
+            messages = handled
+        return trim(messages, self._message_cut) if self._message_cut else messages

@@ -42,7 +42,7 @@ class RolloutRequest(InvalidAnswers):
     """
 
     format: Literal[1] = FORMAT
-    environment: str = Field(description="Name of the world, or the address of another server's")
+    environment: str = Field(description="Name of the world, module:name, or an address")
     options: dict[str, Any] = Field(default_factory=dict, description="The world's options")
     opponent: str | None = Field(default=None, description="Preset in the other seats")
     pack: str = Field(default="default", description="Evaluation pack, for its options and seeds")
@@ -66,9 +66,9 @@ class RolloutRequest(InvalidAnswers):
     @field_validator("environment")
     @classmethod
     def _scripted(cls, environment: str, before: ValidationInfo) -> str:
-        if "://" in environment and before.data.get("on_invalid") == "fallback":
+        if ":" in environment and before.data.get("on_invalid") == "fallback":
             raise ValueError(
-                "an environment of another server has no scripted captain for --on-invalid fallback; "
+                "only a world of the catalogue has a scripted captain for --on-invalid fallback; "
                 "use penalize, mask or end"
             )
         return environment

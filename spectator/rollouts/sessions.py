@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from spectator.errors import EpisodeNotFound
 from spectator.exports.transcript import calls_by_decision
-from spectator.journal.contract import Journal, RecordedCall
+from spectator.journal.contract import EpisodeSummary, Journal, RecordedCall
 from spectator.journal.encoding import ChatMessage, chat_message, reply_message
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision, outline_of
 from spectator.rollouts.request import RolloutRequest, open_record
@@ -113,11 +114,26 @@ class DataManager:
         """
         found = [one async for one in newest_first(self._journal) if one.episode_id > after]
         for summary in reversed(found):
-            outline = await outline_of(self._journal, summary)
-            yield SessionContext(
-                summary.episode_id, summary.environment, self._request.model.model, summary.group_id,
-                summary.run_id, summary.attempt or 1, outline.reward, summary.reason, outline,
-            )  # fmt: skip
+            yield await self._session(summary)
+
+    async def session(self, session_id: str) -> SessionContext:
+        """Read one session.
+
+        Raises:
+            EpisodeNotFound: There is no such session.
+            JournalError: It cannot be read.
+        """
+        summary = await self._journal.episode(session_id)
+        if summary is None:
+            raise EpisodeNotFound(session_id)
+        return await self._session(summary)
+
+    async def _session(self, summary: EpisodeSummary) -> SessionContext:
+        outline = await outline_of(self._journal, summary)
+        return SessionContext(
+            summary.episode_id, summary.environment, self._request.model.model, summary.group_id,
+            summary.run_id, summary.attempt or 1, outline.reward, summary.reason, outline,
+        )  # fmt: skip
 
     async def steps(self, session: SessionContext) -> AsyncIterator[SessionStep]:
         """Read the steps of a session, in order, with one model call in memory at a time."""

@@ -41,7 +41,7 @@ BUSY: Final = 429
 """Status of a request that was not processed and may be retried."""
 
 NO_SUCH_ROUTE: Final = frozenset({404, 405, 501})
-"""Statuses of a server on which ``DELETE`` instead of ``POST done`` releases environments."""
+"""Statuses of a server that does not have an operation, such as ``reset`` or ``done``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ class HttpEnvironment:
         env_name: The kind of environment.
         env_id: Id of the environment.
         text_field: The action's field that is sent as the whole action; ``None`` sends the whole action.
-        resets: Whether ``POST reset`` begins an episode; else it begins with the first prompt.
+        resets: Whether ``POST reset`` is tried first. An episode begins with the first prompt otherwise, and
+            on servers that have no ``reset``.
         step_ids: Whether the server accepts a ``step_id`` and carries out each only once, even if it is
             resent. A server can also announce this by answering ``reset`` with ``"step_ids": true``.
         headers: Further headers, such as ``Authorization``.
@@ -81,7 +82,8 @@ class HttpStepper:
 
     ``GET get_task_prompt`` returns the agent's chat messages: an empty list ends the episode, anything but a
     list is a fault. ``POST step`` with ``{"action"}`` returns ``reward, terminated, truncated, info``.
-    ``POST done`` releases the environment, or ``DELETE`` if the server has no ``done``.
+    ``POST done`` releases the environment, or ``DELETE`` if the server has no ``done``. A server with only
+    ``get_task_prompt`` and ``step`` is enough: then an episode begins with the first prompt of a new id.
 
     Requests for a prompt are retried after a failure, at most ``retries`` times and within the deadline. A
     step is retried only if it cannot have arrived (no connection, or 429) or the server accepts step ids.
@@ -119,6 +121,8 @@ class HttpStepper:
         self._episode_id = ""
         self._steps = 0
         self._step_ids = where.step_ids
+        self.must_reset = False
+        """Whether the environment was played before, so that only ``reset`` can begin an episode."""
 
     @property
     def given_up(self) -> bool:
@@ -175,8 +179,12 @@ class HttpStepper:
     async def _begin(self, seed: int, options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if self._where.resets:
             body = {"env_param": dict(options), "seed": seed}
-            answer = await self._ask("POST", "reset", body, again="undelivered")
-            self._step_ids = self._where.step_ids or _accepts_step_ids(answer)
+            try:
+                answer = await self._ask("POST", "reset", body, again="undelivered")
+                self._step_ids = self._where.step_ids or _accepts_step_ids(answer)
+            except _Refused as refused:
+                if refused.status not in NO_SUCH_ROUTE or self.must_reset:
+                    raise
         return await self._prompt()
 
     async def _release(self) -> None:

@@ -81,6 +81,8 @@ class InlineStepper:
         self._monotonic = monotonic
         self._environment: Environment | None = None
         self._given_up = False
+        self.shown: Observation | None = None
+        """The observation after the last step."""
 
     @property
     def given_up(self) -> bool:
@@ -102,7 +104,9 @@ class InlineStepper:
 
     def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
         """Step without a coroutine; see :meth:`Stepper.step`."""
-        return self._call(limit_s, lambda world: answered(world, world.step(action)))
+        stepped = self._call(limit_s, lambda world: answered(world, world.step(action)))
+        self.shown = stepped.observation
+        return stepped
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""
@@ -266,7 +270,10 @@ def given_up_before() -> EnvironmentFault:
     return EnvironmentFault("the environment was closed or abandoned")
 
 
-class ThreadStepper:
+_Environment = TypeVar("_Environment", bound=Environment)
+
+
+class ThreadStepper(Generic[_Environment]):
     """A :class:`Stepper` whose environment lives on its own thread.
 
     A call that misses its deadline cannot be stopped; its thread is abandoned and ends as soon as the call
@@ -275,10 +282,17 @@ class ThreadStepper:
     Args:
         build: Makes the environment; called on the thread, before the first call.
         name: Name of the thread.
+        dispose: Releases the environment; called last on the thread, if it was made.
     """
 
-    def __init__(self, build: Callable[[], Environment], *, name: str = "environment") -> None:
-        self._thread: OwnThread[Environment] = OwnThread(build, name=name)
+    def __init__(
+        self,
+        build: Callable[[], _Environment],
+        *,
+        name: str = "environment",
+        dispose: Callable[[_Environment], None] | None = None,
+    ) -> None:
+        self._thread: OwnThread[_Environment] = OwnThread(build, name=name, dispose=dispose)
 
     @property
     def given_up(self) -> bool:

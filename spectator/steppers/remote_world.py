@@ -119,15 +119,40 @@ def http_world(where: HttpEnvironment, *, own_ids: bool = False, max_steps: int 
         own_ids: Whether each episode has its own environment there, with the episode's id.
         max_steps: Steps after which an episode is cut off.
     """
-    field = where.text_field
+    return text_world(
+        where.env_name,
+        summary="Played on another server.",
+        open_stepper=lambda episode_id: HttpStepper(replace(where, env_id=episode_id) if own_ids else where),
+        max_steps=max_steps,
+        field=where.text_field,
+    )
+
+
+def text_world(
+    title: str,
+    *,
+    summary: str,
+    open_stepper: Callable[[str], Stepper],
+    max_steps: int,
+    field: str | None = "text",
+) -> World:
+    """Make the world of an environment that asks with chat messages and is answered with text.
+
+    Args:
+        title: Its name for people.
+        summary: A sentence on it.
+        open_stepper: Opens the environment of an episode, by its id.
+        max_steps: Steps after which an episode is cut off.
+        field: The action's field with the text; ``None`` if an action is any object.
+    """
     text = {"type": "object", "properties": {field: {"type": "string", "maxLength": 16_384}}}
     return _world(
-        title=clean_text(where.env_name, 80),
-        summary="Played on another server.",
+        title=clean_text(title, 80),
+        summary=summary,
         version="unknown",
         action={"type": "object"} if field is None else {**text, "required": [field]},
         profile=UNKNOWN.model_copy(update={"actions": "schema" if field is None else "text"}),
-        open_remote=lambda episode_id: HttpStepper(replace(where, env_id=episode_id) if own_ids else where),
+        open_remote=open_stepper,
         max_steps=max_steps,
         conversation=_prompt_of if field is not None else None,
     )

@@ -13,11 +13,14 @@ import pytest
 
 from spectator.catalog import load_world
 from spectator.collector.collector import CollectedEpisode, collect_episode
-from spectator.collector.records import load_episodes_jsonl, save_episodes_jsonl
+from spectator.collector.records import EpisodeRecord, load_episodes_jsonl, save_episodes_jsonl
+from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
+from spectator.observations import Observation
 from spectator.policies.invalid_answers import InvalidAnswers
+from spectator.policies.policy import ScriptedPolicy
 from tests.llm.brains import counter
 from tests.profiled_worlds import TRADING
 
@@ -107,6 +110,67 @@ def test_a_match_that_ends_with_an_opponents_move_is_worth_its_score() -> None:
     record, score = collected.record, collected.events[-1].data["score"]
     assert record.total_reward == record.fallback_reward == pytest.approx(score) and score > 0.0
     assert record.steps[-1].done
+
+
+class SeenEnvironment(ColliderEnvironment):
+    """Keeps its last observation."""
+
+    seen: Observation
+
+    def reset(self, **given: Any) -> Observation:
+        self.seen = super().reset(**given)
+        return self.seen
+
+    def step(self, action: Mapping[str, Any]) -> Observation:
+        self.seen = super().step(action)
+        return self.seen
+
+
+def searched(max_steps: int | None) -> EpisodeRecord:
+    physicist = load_world("collider").captains["reference"].build(1)
+    environment = SeenEnvironment()
+
+    def acts(prompt: str, config: Any) -> str:
+        assert isinstance(physicist, ScriptedPolicy)
+        return json.dumps({"reason": "", **physicist.choose(environment.seen).action})
+
+    return collect_episode(environment, 3, "mixed", "easy", prompt_fn, acts, max_steps=max_steps).record
+
+
+def test_a_capped_search_has_the_rewards_of_its_stages() -> None:
+    """It had no reward at all: its world pays the score at the end alone."""
+    capped = searched(12)
+    assert (capped.end_reason, capped.truncated, len(capped.steps)) == ("step_cap", True, 12)
+    rewards = [step.reward or 0.0 for step in capped.steps]
+    assert {round(reward, 9) for reward in rewards} == {0.0, 0.03}
+    assert capped.total_reward == pytest.approx(sum(rewards)) and sum(rewards) > 0.0
+    whole = searched(None)
+    assert whole.end_reason == "finished" and whole.total_reward == pytest.approx(whole.terminal_reward)
+    assert [step.reward for step in whole.steps[:12]] == rewards, "and the end pays the rest of the score"
+
+
+def test_an_environment_a_world_or_a_name_is_played(tmp_path: Path) -> None:
+    environment = CountingEnvironment()
+    given: list[Any] = ["counting", load_world("counting"), environment]
+    played = [collect_episode(env, 7, None, None, prompt_fn, counts, options={"turns": 2}) for env in given]
+    assert {one.record.total_reward for one in played} == {1.0}
+    assert environment.state["episode_id"] == played[2].record.episode_id
+    with pytest.raises(ConfigurationError, match="OddEnvironment is not the environment of a world"):
+        collect_episode(OddEnvironment(), 7, None, None, prompt_fn, counts)
+
+
+def test_what_was_collected_is_saved_and_loaded_by_index(tmp_path: Path) -> None:
+    played = [counting(), counting()]
+    assert save_episodes_jsonl(played, tmp_path / "e.jsonl") == 2
+    loaded = load_episodes_jsonl(tmp_path / "e.jsonl")
+    assert [loaded[0], loaded[-1]] == [one.record for one in played]
+
+
+class OddEnvironment:
+    """An environment that belongs to no world."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("it is not used")
 
 
 class BrokenEnvironment(CountingEnvironment):

@@ -12,6 +12,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from spectator.cli.journal import FORMS
+from spectator.importing.importer import NAMES
 from spectator.importing.inspect_logs import member_bytes
 from tests.importing.imported import DATA, Imported, episodes_in, lines, picture, run_import
 
@@ -289,3 +291,99 @@ def test_sessions_of_the_hub_stand_one_after_the_other(tmp_path: Path) -> None:
     assert first.of_type("step.taken") == []
     assert first.of_type("decision.made")[0]["action"]["tool"] == "add"
     assert second.summary.score == 0.5 and second.of_type("decision.made")[0]["reasoning"] == "hm"
+
+
+def test_the_collectors_own_file_keeps_every_prompt_answer_and_reward(tmp_path: Path) -> None:
+    """Its format was unknown."""
+    asked = [
+        "<user>Count.<assistant>",
+        "<user>Count.<assistant>one<user>On.<assistant>",
+        "<user>Again.<assistant>",
+    ]
+    step = {"action": {}, "parsed_ok": True, "source": "model", "done": False, "latency_s": 0.5}
+    steps = [
+        {**step, "step": 1, "completion": "one", "reward": 0.25, "prompt_kept": 0, "prompt_added": asked[0],
+         "token_ids": [4, 5], "logprobs": [-0.5, -1.5], "tokens_in": 9, "tokens_out": 2},
+        {**step, "step": 2, "completion": "?", "reward": 0.5, "prompt_kept": len(asked[0]),
+         "prompt_added": asked[1][len(asked[0]):], "source": "fallback", "parsed_ok": False},
+        {**step, "step": 3, "completion": "two", "reward": 0.0, "prompt_kept": 0, "prompt_added": asked[2]},
+    ]  # fmt: skip
+    row = {
+        "format": "spectator.collector", "version": 1, "episode_id": "ep-1", "environment": "sums", "seed": 3,
+        "model": "m-1", "end_reason": "finished", "failure_class": None, "truncated": False,
+        "total_reward": 0.75, "started_at": "2026-11-26T20:24:13.950Z", "steps": steps,
+    }  # fmt: skip
+    lost = {
+        **row,
+        "episode_id": "ep-2",
+        "total_reward": None,
+        "end_reason": "policy_error",
+        "steps": steps[:1],
+    }
+    cut = {**row, "episode_id": "ep-3", "truncated": True, "end_reason": "step_cap", "steps": steps[:1]}
+    wrong = {**row, "version": 2}
+    done = run_import(lines(tmp_path / "e.jsonl", row, lost, cut, wrong), into=tmp_path / "run")
+    assert (done.exit_code, "line 4: version is 2" in done.output) == (1, True), done.output
+    found = sorted(episodes_in(tmp_path / "run"), key=lambda one: str(one.summary.reason))
+    failed, whole, capped = found
+    assert (whole.summary.environment, whole.summary.seed, whole.summary.score) == ("sums", 3, 0.75)
+    assert [call.call.messages for call in whole.calls] == [
+        [{"role": "user", "content": asked[0]}],
+        [{"role": "user", "content": asked[0]}, {"role": "assistant", "content": "one"},
+         {"role": "user", "content": "<user>On.<assistant>"}],
+        [{"role": "user", "content": asked[2]}],
+    ]  # fmt: skip
+    assert [one["reward"] for one in whole.of_type("step.taken")] == [0.25, 0.0], (
+        "a fallback's is no answer's"
+    )
+    assert whole.calls[0].call.logprobs is not None and whole.calls[0].call.logprobs.tolist() == [-0.5, -1.5]
+    assert whole.of_type("warning")[0]["message"] == "1 of 3 decisions were a fallback's"
+    assert failed.end["detail"] == "policy_error" and failed.summary.score is None
+    assert (capped.summary.reason, capped.end["truncated"]) == ("step_cap", True)
+
+
+def test_the_predecessors_files_are_read_without_their_truth(tmp_path: Path) -> None:
+    step = {"step": 0, "prompt": "p", "completion": "{}", "action": {}, "parsed_ok": True, "reward": 0.5}
+    row = {
+        "seed": 3, "scenario": "mixed", "truth": {"mass_gev": 125.25}, "total_reward": 0.5,
+        "cumulative_reward": 0.5, "terminal_reward": None, "steps": [{**step, "done": True}],
+    }  # fmt: skip
+    capped = {**row, "seed": 4, "steps": [{**step, "done": False}]}
+    played = imported(lines(tmp_path / "e.jsonl", row, capped), tmp_path / "run")
+    first, second = sorted(played, key=lambda one: one.summary.seed)
+    assert (first.summary.environment, first.summary.reason, second.summary.reason) == (
+        "collector", "finished", "step_cap",
+    )  # fmt: skip
+    assert [one.end["total_reward"] for one in (first, second)] == [0.5, 0.5]
+    assert b"125.25" not in (tmp_path / "run" / "journal.db").read_bytes()
+
+
+def test_steps_of_a_pooled_system_are_sessions_in_whatever_order(tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "hi"}]
+    step = {
+        "session_id": "qa_1", "env_name": "qa", "group_id": "g", "step_id": 1, "messages": talk,
+        "response": "ACTION: 1", "step_reward": 0.5, "terminated": False, "truncated": False,
+        "env_state": '{"weight_version": 7}',
+    }  # fmt: skip
+    last = {**step, "step_id": 2, "terminated": True, "messages": json.dumps(talk), "response": "[2]"}
+    other = {**step, "session_id": "qa_2", "is_truncated": 1, "is_terminal": 0}
+    open_one = {**step, "session_id": "qa_3"}
+    bad = {**step, "session_id": "qa_4", "step_id": None}
+    path = lines(tmp_path / "steps.jsonl", last, other, step, open_one, bad)
+    done = run_import(path, into=tmp_path / "run")
+    assert (done.exit_code, "a step needs a session_id and a step_id" in done.output) == (1, True), (
+        done.output
+    )
+    by_turns = sorted(
+        episodes_in(tmp_path / "run"), key=lambda one: (-len(one.calls), one.summary.reason or "")
+    )
+    whole, left, cut = by_turns
+    assert [call.call.reply["content"] for call in whole.calls if call.call.reply] == ["ACTION: 1", "[2]"]
+    assert whole.calls[1].call.messages == talk and list(whole.calls[0].call.weight_versions) == [("7", 0)]
+    assert (whole.summary.environment, whole.summary.score, whole.summary.group_id) == ("qa", 1.0, "qa:g")
+    assert (left.summary.reason, cut.summary.reason) == ("interrupted", "step_cap")
+
+
+def test_every_format_can_be_chosen_and_is_on_the_page() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "import.md").read_text(encoding="utf-8")
+    assert set(FORMS) == set(NAMES) and [name for name in NAMES if f"`{name}`" not in page] == []

@@ -164,6 +164,21 @@ def test_a_whole_episode() -> None:
     assert pool.count("step") == 3
 
 
+def test_a_server_without_reset_begins_an_episode_once() -> None:
+    """A second time, the environment of that id may be in the middle of a step."""
+
+    async def scenario(pool: Pool, url: str) -> None:
+        pool.instead["reset"] = [status(404)] * 2
+        stepper, _ = await open_stepper(url, pool)
+        assert (await stepper.step(say("0"), limit_s=20)).observation.reward == 0.25
+        stepper.must_reset = True
+        with pytest.raises(EnvironmentFault, match="reset: the server answers 404"):
+            await stepper.reset(seed=5, episode_id="ep-1", options={}, limit_s=20)
+        await stepper.aclose()
+
+    run(scenario)
+
+
 def test_a_driver_plays_it_and_its_rewards_add_up() -> None:
     async def scenario(pool: Pool, url: str) -> None:
         world = http_world(HttpEnvironment(url, "qa", "7"))

@@ -315,6 +315,12 @@ class ColliderOptions(OptionsModel):
     difficulty: Difficulty = Field(
         default="medium", description="Tier, in sigma; see docs/reports/collider-skill.md"
     )
+    reward: Literal["score", "steps"] = Field(
+        default="score",
+        description="`score`: the score at the end; `steps`: part of it for each stage of the analysis, so "
+        "that an episode that is cut short counts for its stages",
+        exclude_if=lambda chosen: chosen == "score",
+    )
 
 
 class ColliderObservation(ObservationModel):

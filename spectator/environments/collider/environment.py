@@ -14,7 +14,7 @@ from spectator.environments.collider.actions import AGENT, COSTS, TOOLS, Collide
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.environments.collider.experiment import Laboratory
 from spectator.environments.collider.operations import comparison, inference, machine, preparation
-from spectator.environments.collider.reward import Grade, conduct, grade
+from spectator.environments.collider.reward import STAGE_REWARD, STAGES, Grade, conduct, grade
 from spectator.environments.collider.scenarios import draw
 from spectator.environments.collider.task import TOLERATED, HardRule, six
 from spectator.events import Fact
@@ -195,9 +195,9 @@ class ColliderEnvironment:
     Action Space: ``{"tool": name, "arguments": {...}}``, 22 actions; see :mod:`actions`.
     Observation Space: see :class:`actions.ColliderObservation`.
     Starting State: nothing is configured, all resources are available.
-    Rewards: 0.0 on every step, the score of :mod:`reward` on the last.
+    Rewards: the score of :mod:`reward` on the last step; with ``reward="steps"`` also advances on it.
     Episode End: a claim, the conclusion that there is none, or ``MAX_STEPS`` actions.
-    Arguments: ``scenario``, ``difficulty``.
+    Arguments: ``scenario``, ``difficulty``, ``reward``.
     References: docs/reports/collider-physics.md and docs/reports/collider-skill.md.
     Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds.
     """
@@ -209,12 +209,15 @@ class ColliderEnvironment:
         self._schemas: dict[str, LegalAction] = {}
         self._legal: dict[tuple[str, ...], tuple[LegalAction, ...]] = {}
         self._history: list[dict[str, Any]] = []
-        self._score = 0.0
+        self._score = self._paid = self._reward = 0.0
+        self._stages: set[str] = set()
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
         """Begin a campaign."""
         self._episode_id, self._seed, self._step = episode_id, seed, 0
-        self._options, self._history, self._score = dict(options), [], 0.0
+        self._options, self._history = dict(options), []
+        self._score = self._paid = self._reward = 0.0
+        self._stages = set()
         task, nature = draw(self._options["scenario"], self._options["difficulty"], seed)
         self._lab = Laboratory(task, nature, seed)
         self._legal = {}
@@ -242,7 +245,15 @@ class ColliderEnvironment:
                 lab.hard += 1
             return self._observe([rule.code], Refusal(rule.code, rule.message))
         self._history.append({"tool": tool, "arguments": given.model_dump(mode="json")})
+        self._pay(tool)
         return self._observe(broken)
+
+    def _pay(self, tool: str) -> None:
+        """Set the reward of a step: what its stage adds to the advances, or the rest of the score."""
+        if tool in STAGES and self._options.get("reward") == "steps":
+            self._stages.add(tool)
+        earned = self._score if self._done else STAGE_REWARD * len(self._stages)
+        self._reward, self._paid = earned - self._paid, earned
 
     def _parse(self, action: Action) -> tuple[str, Any]:
         try:
@@ -321,7 +332,7 @@ class ColliderEnvironment:
             "selection_id": lab.selection.name,
             "candidate_masses_gev": candidate_masses(lab),
             "cumulative_significance": cumulative_significance(lab),
-            "cumulative_reward": self._score,
+            "cumulative_reward": self._paid,
             "terminal_reward": verdict.get("score"),
             **{
                 name: verdict.get(name)
@@ -383,7 +394,7 @@ class ColliderEnvironment:
             actor=None if done else AGENT,
             legal_actions=() if done else self._offered(lab),
             content=content(lab, self._step, broken),
-            reward=self._score if done and refused is None else 0.0,
+            reward=self._reward if refused is None else 0.0,
             done=done,
             refused=refused,
             metadata={"rubric": rubric},

@@ -15,6 +15,7 @@ from spectator.environments.collider import experiment
 from spectator.environments.collider.experiment import Laboratory, exposure_of
 from spectator.environments.collider.nature import Particle
 from spectator.environments.collider.task import TOLERATED, six
+from spectator.observations import Profile
 
 SOFT_COST: Final = 0.05
 HARD_COST: Final = 0.01
@@ -31,6 +32,18 @@ ALPHA: Final = 0.32
 
 MASS_SPAN: Final = 16.0
 """Interval score, in units of the best possible error, that gives 0."""
+
+STAGES: Final = frozenset({
+    "collect_collisions", "calibrate_detector", "build_invariant_mass", "subtract_background",
+    "freeze_selection", "unblind", "fit_resonance", "estimate_significance",
+})  # fmt: skip
+"""Actions that are rewarded the first time they are carried out, with the option ``reward="steps"``."""
+
+STAGE_REWARD: Final = 0.03
+"""Advance on the score for each stage. The end pays the score less the advances: the sum is the score."""
+
+STEPS: Final = Profile(rewards="step", reward_min=-STAGE_REWARD * len(STAGES))
+"""The profile of rewards by stage."""
 
 
 @dataclass(frozen=True, slots=True)

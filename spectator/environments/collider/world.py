@@ -22,7 +22,7 @@ from spectator.environments.collider.events import BEATS, EVENTS
 from spectator.environments.collider.physicists import HeuristicPhysicist, OraclePhysicist, RandomPhysicist
 from spectator.environments.collider.projection import picture, project
 from spectator.environments.collider.reference_physicist import ReferencePhysicist
-from spectator.environments.collider.reward import EVIDENCE, FALSE_EVIDENCE, HARD_COST, SOFT_COST
+from spectator.environments.collider.reward import EVIDENCE, FALSE_EVIDENCE, HARD_COST, SOFT_COST, STEPS
 from spectator.environments.world import SEALED_BIT, Pack, World, derive_seed
 from spectator.observations import LegalAction, Observation
 from spectator.policies.policy import Preset
@@ -166,6 +166,8 @@ WORLD: Final = World(
     rendering=RENDERING,
     tools=TOOLS,
     any_thread=True,
+    profiles=[({"reward": "steps"}, STEPS)],
+    collected_options={"reward": "steps"},
     picture=picture,
     panel=_PANEL if _PANEL.is_dir() else None,
 )

@@ -73,11 +73,11 @@ from spectator.text import clean_text
 
 
 class Emit(Protocol):
-    """Takes the facts of steps: done when it returns a number, or when its awaitable is done."""
+    """Records the facts of steps."""
 
     def __call__(
         self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
-    ) -> Awaitable[int] | int:
+    ) -> Awaitable[int]:
         """Record facts, each step's with its turn, and ``attachments`` in the same commit.
 
         Returns:
@@ -249,7 +249,7 @@ class Driver:
             with typed_as(partial(_unrecorded, self._episode_id)):
                 calls = [] if ended.undecided is None else [self._policies.undecided_calls]
                 attachments = Attachments(calls, None if ended.truth is None else self._truth) or None
-                await self._recorded([(self._turn, [core_fact(ended)])], attachments)
+                await self._emit([(self._turn, [core_fact(ended)])], attachments=attachments)
         except EpisodeOver:  # cancelled while the end was being recorded
             return ended
         except LeaseLost as error:
@@ -304,7 +304,7 @@ class Driver:
             logger.warning("episode %s is suspended: %s", self._episode_id, error)
             with suppress(SpectatorError):  # it is suspended even if that cannot be recorded
                 attachments = Attachments([self._policies.undecided_calls]) or None
-                await self._recorded([(self._turn, [self._suspended(error)])], attachments)
+                await self._emit([(self._turn, [self._suspended(error)])], attachments=attachments)
             self._control.request_end(EndRequest("suspended", str(error)))
             return None
         reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
@@ -330,8 +330,7 @@ class Driver:
         self._policies.seat()
         stepped = await self._begin() if self._past is None else self._past.stepped
         facts = stepped.facts
-        taken = self._emit([(self._turn, facts)])
-        recorded = taken if isinstance(taken, int) else await taken
+        recorded = await self._emit([(self._turn, facts)])
         step_cap, fastest = self._plan.world.step_cap(self._plan.options), Pace.MAX
         control, inline, scripted = self._control, self._inline, self._policies.scripted
         while not stepped.observation.done:
@@ -355,19 +354,12 @@ class Driver:
             else:
                 stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
-            taken = self._emit([(self._turn, facts)], attachments=attachments)
-            recorded = taken if isinstance(taken, int) else await self._outside_play(taken)
+            recorded = await self._outside_play(self._emit([(self._turn, facts)], attachments=attachments))
         await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
         if cut := stepped.observation.metadata.get("truncated"):
             return cut_short("step_cap", str(cut), self._turn)
         self._truth = await self._read_truth()
         return finished(self._total, stepped.state, self._turn, self._profile, self._truth)
-
-    async def _recorded(
-        self, steps: Sequence[tuple[int, Sequence[Fact]]], attachments: Attachments | None = None
-    ) -> int:
-        taken = self._emit(steps, attachments=attachments)
-        return taken if isinstance(taken, int) else await taken
 
     async def _checkpoint(self, checkpoints: Checkpoints, recorded: int, stepped: Stepped) -> None:
         past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped, self._own)

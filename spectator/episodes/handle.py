@@ -492,7 +492,7 @@ def prepare(
         plan,
         stream.episode_id,
         stepper=stepper,
-        emit=stream.take_steps,
+        emit=stream.emit_steps,
         control=control,
         clock=clock,
         limits=limits,

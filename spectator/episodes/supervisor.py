@@ -15,7 +15,7 @@ from spectator.environments.contract import Stepper
 from spectator.episodes.checkpoints import Checkpointer
 from spectator.episodes.controls import Control, EndRequest, EpisodeLimits, Pace
 from spectator.episodes.decisions import Thinking
-from spectator.episodes.derived_stream import RecordPosition, Stream, open_stream
+from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.driver import Past
 from spectator.episodes.embargo import Embargo, embargo_on
 from spectator.episodes.fork import ForkRequest, copy_past, give_up_staged, start_fork
@@ -23,7 +23,7 @@ from spectator.episodes.handle import EpisodeHandle, ExternalDriver, prepare
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.reader import ViewReader
 from spectator.episodes.restore import RestoredEpisode, StopRequests
-from spectator.episodes.stream import EpisodeStream, TurnFacts
+from spectator.episodes.stream import EpisodeStream, RecordPosition, TurnFacts
 from spectator.errors import (
     EpisodeBusy,
     EpisodeElsewhere,

@@ -20,13 +20,14 @@ from spectator.clock import Clock
 from spectator.environments.contract import Stepper
 from spectator.episodes.controls import EndRequest, EpisodeLimits, Pace
 from spectator.episodes.decisions import FailureRule, InvalidEnd
-from spectator.episodes.derived_stream import RecordPosition, Stream, open_stream
+from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.driver import Past
 from spectator.episodes.handle import PreparedEpisode, prepare
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.recorded_calls import with_whole_replies
 from spectator.episodes.recovery import interrupted
 from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
+from spectator.episodes.stream import RecordPosition
 from spectator.errors import ENDPOINT_FAILURES, INVALID_ANSWERS, StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, OnFailure, RecordedEvent, core_fact
 from spectator.journal.contract import EpisodeFilter, EpisodeLog, Journal

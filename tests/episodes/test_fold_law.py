@@ -205,7 +205,7 @@ def test_a_stream_has_a_first_event_and_a_last_one() -> None:
             stream.emit(0, [core_fact(end)]),
             return_exceptions=True,
         )
-        assert [type(answer) for answer in answers] == [type(None), type(None), EpisodeOver, EpisodeOver]
+        assert [type(answer) for answer in answers] == [int, int, EpisodeOver, EpisodeOver]
         assert types(journal.events) == ["episode.started", "warning", "episode.ended"]
 
     asyncio.run(scenario())

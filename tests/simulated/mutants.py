@@ -70,11 +70,11 @@ MUTANTS: Final = (
     ),
     Mutant(
         RECORDER,
-        "                hurried = self._hurried and not last",
-        "                hurried = self._hurried",
+        "            hurried = self._hurried and not last",
+        "            hurried = self._hurried",
     ),
     Mutant(RECORDER, "math.inf if last and self._patience_s > 0 else self._patience_s", "0.0"),
-    Mutant(RECORDER, "if not patient or self._closed", "if self._closed"),
+    Mutant(RECORDER, "0.0 if not patient or self._closed", "0.0 if self._closed"),
     Mutant(
         WRITER,
         "            self._heads.pop(episode_id, None)\n",

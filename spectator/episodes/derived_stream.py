@@ -33,11 +33,7 @@ from spectator.episodes.stream import (
 from spectator.episodes.unrecorded_steps import EncodedStep, UnrecordedSteps, attach, attachments_of
 from spectator.episodes.view import DerivedView, State, used
 from spectator.errors import EpisodeError, EpisodeNotFound, EpisodeOver, JournalUnavailable
-from spectator.events import (
-    Event,
-    Fact,
-    RecordedEvent,
-)
+from spectator.events import Event, Fact, RecordedEvent
 from spectator.journal.contract import Attachments, EpisodeLog
 
 logger = logging.getLogger(__name__)
@@ -180,9 +176,16 @@ class DerivedStream(NumberedStream):
             self._raise_failure()
         for step in encoded:
             self._take(step)
-        if patient:
-            return await self._settled() if ends or self._must_settle else self._recorded_soon()
-        await whole(self._record(patient=False, withdrawing=encoded))
+        if not patient:
+            await whole(self._record(patient=False, withdrawing=encoded))
+        elif ends or self._must_settle:
+            try:
+                await self.settle()
+            except asyncio.CancelledError:
+                self.give_up_waiting(for_good=True)
+                raise
+        else:
+            self._start_recording()
         return self._recorder.characters
 
     @property
@@ -192,20 +195,6 @@ class DerivedStream(NumberedStream):
         limit = self._limit if waiting.recorded_seq or self._limit == UNRECORDED_STEPS else 1
         full = len(waiting.steps) >= limit or waiting.characters >= UNRECORDED_CHARACTERS
         return full or self._bus.listeners(self.episode_id) > 0
-
-    def _recorded_soon(self) -> int:
-        if self._recording is None or self._recording.done():
-            self._start_recording()
-        return self._recorder.characters
-
-    async def _settled(self) -> int:
-        """Wait until all is recorded; a cancellation stops all waiting for the journal."""
-        try:
-            await self.settle()
-        except asyncio.CancelledError:
-            self.give_up_waiting(for_good=True)
-            raise
-        return self._recorder.characters
 
     async def settle(self) -> None:
         """Wait until everything emitted is recorded.

@@ -519,17 +519,13 @@ class ViewReader:
             view = await self._view(episode_id)
             if view is None:
                 return None
-            saved = await self._saved(episode_id, view)
+            kept = await newest_view(self._journal, episode_id, view.epoch, derived=True)
+            saved = kept and view.further_on(kept.state, kept.seq, kept.recorded_seq)
             made = DerivedPages(self._journal, episode_id, view, saved, self._turn)
             derived = self._derived.setdefault(episode_id, made)
         await derived.catch_up()
         self._keep(episode_id, derived)
         return derived
-
-    async def _saved(self, episode_id: str, start: DerivedView) -> DerivedView | None:
-        """Return the view at a later event, if it was saved."""
-        kept = await newest_view(self._journal, episode_id, start.epoch, derived=True)
-        return None if kept is None else start.further_on(kept.state, kept.seq, kept.recorded_seq)
 
     async def _view(self, episode_id: str) -> DerivedView | None:
         """Return the view of a derived record before its first event; ``None`` if it is recorded."""

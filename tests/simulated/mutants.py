@@ -102,8 +102,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         DRIVER,
-        "self._control.play_on())\n        self._turn += 1\n",
-        "self._control.play_on())\n        self._turn += self._control.held + 1\n",
+        "self.control.play_on())\n        self._turn += 1\n",
+        "self.control.play_on())\n        self._turn += self.control.held + 1\n",
     ),
     Mutant(RESTORE, "replay.refusals, turn, replay.total", "replay.refusals, turn + 1, replay.total"),
     Mutant(

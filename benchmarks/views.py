@@ -54,7 +54,7 @@ async def _turn_us(world: str, view: View) -> float:
         async for _ in subscription:
             pass
 
-    costs = []
+    costs: list[float] = []
     async with supervised(1, view) as (supervisor, _, _journal):
         supervisor.open_stepper = on_a_thread
         for seed in range(ROUNDS + 1):  # the first warms up

@@ -280,7 +280,7 @@ class DerivedStream(NumberedStream):
         """Publish recorded events to listeners; without listeners, only the start and the end."""
         if events[0].seq == 1:
             self._first = events[0]
-            if self._embargo is not None:
+            if self.embargo is not None:
                 self._begin_view()  # so that the embargo has the first event
         if self._watched:
             try:

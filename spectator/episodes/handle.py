@@ -217,9 +217,9 @@ class EpisodeHandle:
         self.open, self.subscribe, self.news = stream.open, stream.subscribe, stream.news
         self.started_at = started_at
         """When it began."""
-        self.withholds = stream.shown is not stream
+        self.withholds = stream.embargo is not None
         """Whether decisions are shown only together with what they led to."""
-        self._stream, self._shown = stream, stream.shown
+        self._stream, self._shown = stream, stream.embargo or stream
         self._control = control
         self._driver = driver
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()

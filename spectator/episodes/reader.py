@@ -520,7 +520,7 @@ class ViewReader:
             if view is None:
                 return None
             kept = await newest_view(self._journal, episode_id, view.epoch, derived=True)
-            saved = kept and view.further_on(kept.state, kept.seq, kept.recorded_seq)
+            saved = None if kept is None else view.further_on(kept.state, kept.seq, kept.recorded_seq)
             made = DerivedPages(self._journal, episode_id, view, saved, self._turn)
             derived = self._derived.setdefault(episode_id, made)
         await derived.catch_up()

@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, partialmethod
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from spectator.bus import Bus, Overflow, Subscription
 from spectator.clock import Clock, first_of, timestamp, whole
@@ -185,8 +185,8 @@ BEGINNING: Final = RecordPosition()
 class NumberedStream(ABC):
     """Numbers, records and publishes the events of one episode; the base of both kinds of stream.
 
-    ``state`` and ``head_seq`` always match and are never ahead of the journal, and so are those of ``shown``.
-    So a viewer who takes both and subscribes without an ``await`` in between misses nothing.
+    ``state`` and ``head_seq`` always match and are never ahead of the journal; the same holds for those of
+    ``embargo``. So a viewer who takes both and subscribes without an ``await`` in between misses nothing.
 
     Args:
         episode_id: Id of the episode.
@@ -217,13 +217,12 @@ class NumberedStream(ABC):
     ) -> None:
         self.episode_id = episode_id
         self.epoch = epoch
-        self.shown: Embargo | Self = embargo or self
-        """The public ``state`` and ``head_seq``."""
+        self.embargo = embargo
+        """The public ``state`` and ``head_seq``, if they lag behind."""
         self._world = world
         self._journal = journal
         self._bus = bus
         self._clock = clock
-        self._embargo = embargo
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self.news = self._recorder.news
         """Waits until the next failed attempt to record, or the first success after failures."""
@@ -245,7 +244,7 @@ class NumberedStream(ABC):
         """Whether the end is recorded and shown."""
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Subscribe to the events after ``shown.head_seq``; closed once the end is shown."""
+        """Subscribe to the events after the public ``head_seq``; closed once the end is shown."""
         subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
         if self.over:
             subscription.close()
@@ -274,7 +273,7 @@ class NumberedStream(ABC):
 
     def _visible(self, events: list[RecordedEvent], state: State) -> list[RecordedEvent]:
         """Return the events that become public once ``events`` led to ``state``."""
-        return events if self._embargo is None else self._embargo.take(events, state)
+        return events if self.embargo is None else self.embargo.take(events, state)
 
 
 def outage_warning(seconds: float) -> Fact:

@@ -46,7 +46,7 @@ async def retried(
                 raise
             failed_s = clock.monotonic() - began
             if failed_s >= limit_s():
-                given_up = f"; given up after {failed_s:.0f} s" if failed_s >= 1 else ""
+                given_up = f"; given up after {failed_s:.0f} s" if failures else ""
                 raise JournalUnavailable(f"{error}{given_up}") from error
             waiting(error, failures)
         await (pause or clock.sleep)(DATABASE_PAUSES.limit(failures))

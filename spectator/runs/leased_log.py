@@ -48,7 +48,7 @@ class LeasedLog:
         self._journal = journal
         self._clock = clock
         self._patience_s = patience_s
-        self._given_up = False
+        self._given_up: str | None = None
         self.held: set[str] = set()
         """Episodes that this process holds a lease for."""
         self.lost: set[str] = set()
@@ -103,12 +103,12 @@ class LeasedLog:
             return await work()
         try:
             return await retried(work, self._clock, self._limit_s, waiting=_log_first, passing=PASSING)
-        except JournalUnavailable:
-            self._given_up = True
-            raise
+        except JournalUnavailable as error:
+            self._given_up = self._given_up or str(error)
+            raise JournalUnavailable(self._given_up) from error
 
     def _limit_s(self) -> float:
-        return 0.0 if self._given_up else self._patience_s
+        return self._patience_s if self._given_up is None else 0.0
 
 
 def _log_first(error: JournalError, failures: int) -> None:

@@ -155,7 +155,7 @@ def test_whoever_joins_at_any_moment_misses_nothing_and_sees_nothing_twice(
             assert canonical(state) == canonical(stream.state)
 
         async with asyncio.TaskGroup() as tasks:
-            emitting: list[asyncio.Task[None]] = []
+            emitting: list[asyncio.Task[int]] = []
             for operation, count in operations:
                 if operation == "emit":
                     facts = [core_fact(Warned(message=f"{number}")) for number in range(count)]
